@@ -19,16 +19,16 @@ from bench.local_model import measure_local_model
 from bench.page import measure_page
 from bench.parsers import measure_parsers
 from bench.peers import measure_peers
-from bench.report import Section, as_text, bars_table, make_report
+from bench.report import BenchSection, as_text, make_report, targets_table
 from bench.rounds import measure_rounds
 from bench.sandbox import measure_sandbox
 from bench.serving.measure import measure_server
-from bench.settings import FULL, QUICK, TINY, Run
+from bench.settings import FULL, QUICK, TINY, BenchRun
 from bench.traces import Trace
 
 RESULTS: Final = Path(__file__).with_name("results")
 
-MEASURES: Final[dict[str, Callable[[Run], Section]]] = {
+MEASURES: Final[dict[str, Callable[[BenchRun], BenchSection]]] = {
     "traces": measure_traces,
     "long": measure_long,
     "concurrent": measure_concurrent,
@@ -54,21 +54,21 @@ def main() -> None:
     sizes = TINY if options.tiny else QUICK if options.quick else FULL
     sessions, dialogues, data = _traces(options.data, sizes.synthetic_steps, sizes.dialogues)
     print(f"Data: {data}\n")
-    run = Run(
+    run = BenchRun(
         sizes=sizes,
         sessions=tuple(sessions),
         dialogues=tuple(dialogues),
         work=options.work,
         peer=None if options.alone or (options.offline and not peer.is_ready()) else _peer(),
     )
-    sections: list[Section] = []
+    sections: list[BenchSection] = []
     for name in options.only or MEASURES:
         section = MEASURES[name](run)
         sections.append(section)
         for table in section.tables:
             print(as_text(table), flush=True)
     report = make_report(data, sections)
-    print(as_text(bars_table(report.bars)))
+    print(as_text(targets_table(report.bars)))
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
 

@@ -8,26 +8,26 @@ from typing import Final
 
 from bench import peer
 from bench.drafts import Append, to_appends
-from bench.measures import Steps, disk_bytes, fresh_folder, written_bytes
-from bench.report import Bar, Cell, Section, Table
-from bench.settings import Run
+from bench.measures import StepTimes, disk_bytes, fresh_folder, written_bytes
+from bench.report import BenchSection, BenchTable, BenchTarget, Cell
+from bench.settings import BenchRun
 from bench.traces import Trace
 from timeloom.core.blocks import ConversationStarted, Thinking
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.core.view.views import Views, fold
 from timeloom.stores.sqlite import SqliteStore
-from timeloom.stores.sqlite.connections import Connections
+from timeloom.stores.sqlite.connections import ConnectionPool
 
 LONG_TEXT_CHARS: Final = 1000
 _TS: Final = "2026-01-01T00:00:00Z"
 
 
-class Side:
+class AppendMeasurement:
     """The measurements of several runs of one workload on one side."""
 
     def __init__(self) -> None:
-        self.steps = Steps()
+        self.steps = StepTimes()
         self.seconds: list[float] = []
         self.disk_bytes = 0
         self.written_bytes = 0
@@ -39,10 +39,10 @@ class Side:
         return min(self.seconds)
 
 
-def measure_traces(run: Run) -> Section:
+def measure_traces(run: BenchRun) -> BenchSection:
     """Measure each session on both sides alternately, so that other load on the machine affects both."""
     rows: list[tuple[Cell, ...]] = []
-    bars: list[Bar] = []
+    bars: list[BenchTarget] = []
     notes = [f"timeloom: {_pragmas_here(run)}; a step is one append and the folding of its entries into the views"]
     for trace in run.sessions:
         sides = _replay_in_turns(run, trace)
@@ -65,16 +65,16 @@ def measure_traces(run: Run) -> Section:
         "written/payload",
     )
     title = "Appending a session, step by step"
-    return Section(
-        tables=(Table(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes)),),
+    return BenchSection(
+        tables=(BenchTable(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes)),),
         bars=tuple(bars),
     )
 
 
-def measure_long(run: Run) -> Section:
+def measure_long(run: BenchRun) -> BenchSection:
     """Measure many appends of one size to one conversation, to see whether the cost grows with its length."""
-    side = Side()
-    appends = _alike(run.sizes.long_appends)
+    side = AppendMeasurement()
+    appends = _equal_appends(run.sizes.long_appends)
     for _ in range(run.sizes.long_runs):
         _replay_here(run, [("conv_long", appends)], side)
     payload = len(appends) * LONG_TEXT_CHARS
@@ -96,37 +96,37 @@ def measure_long(run: Run) -> Section:
         "disk/payload",
         "written/payload",
     )
-    return Section(
+    return BenchSection(
         tables=(
-            Table(title=f"One long conversation, {LONG_TEXT_CHARS} bytes an append", columns=columns, rows=(row,)),
+            BenchTable(title=f"One long conversation, {LONG_TEXT_CHARS} bytes an append", columns=columns, rows=(row,)),
         ),
-        bars=(Bar(f"{len(appends):,} appends: last tenth over first", side.steps.growth(), at_most=1.3),),
+        bars=(BenchTarget(f"{len(appends):,} appends: last tenth over first", side.steps.growth(), at_most=1.3),),
     )
 
 
-def measure_concurrent(run: Run) -> Section:
+def measure_concurrent(run: BenchRun) -> BenchSection:
     """Measure concurrent conversations: appends that wait together share a sync."""
     rows: list[tuple[int, float, float]] = []
     steps = max(20, run.sizes.long_appends // 20)
     for count in (1, run.sizes.concurrent):
-        side = Side()
-        work = [(f"conv_{n}", _alike(steps)) for n in range(count)]
+        side = AppendMeasurement()
+        work = [(f"conv_{n}", _equal_appends(steps)) for n in range(count)]
         for _ in range(run.sizes.long_runs):
             _replay_here(run, work, side)
         appends = count * steps
         rows.append((count, appends / side.best_s, side.best_s / appends * 1e6))
     columns = ("conversations at once", "appends/s", "µs an append")
-    return Section(tables=(Table(title="Several conversations at once", columns=columns, rows=tuple(rows)),))
+    return BenchSection(tables=(BenchTable(title="Several conversations at once", columns=columns, rows=tuple(rows)),))
 
 
-def measure_dialogues(run: Run) -> Section:
+def measure_dialogues(run: BenchRun) -> BenchSection:
     """Measure many short conversations, one after the other, in one data folder."""
     traces = list(run.dialogues[: run.sizes.dialogues])
     appends = [(trace.name, to_appends(trace)) for trace in traces]
-    sides = {_HERE: Side()}
+    sides = {_HERE: AppendMeasurement()}
     _replay_here(run, appends, sides[_HERE], at_once=False)
     if run.peer:
-        sides[_GRAPH] = Side()
+        sides[_GRAPH] = AppendMeasurement()
         _replay_there(run, run.peer, traces, sides[_GRAPH], "graph")
     payload = sum(trace.payload_bytes() for trace in traces)
     steps = sum(len(of_trace) for _, of_trace in appends)
@@ -158,9 +158,9 @@ def measure_dialogues(run: Run) -> Section:
         "disk/payload",
         "written/payload",
     )
-    return Section(
-        tables=(Table(title="Many short dialogues in one data folder", columns=columns, rows=tuple(rows)),),
-        bars=(Bar("dialogues: disk over payload", sides[_HERE].disk_bytes / payload, at_most=3),),
+    return BenchSection(
+        tables=(BenchTable(title="Many short dialogues in one data folder", columns=columns, rows=tuple(rows)),),
+        bars=(BenchTarget("dialogues: disk over payload", sides[_HERE].disk_bytes / payload, at_most=3),),
     )
 
 
@@ -169,21 +169,21 @@ _GRAPH: Final = "LangGraph"
 _OTHERS: Final[dict[str, peer.Mode]] = {"LangGraph, `put` alone": "put", "LangGraph, DeltaChannel (beta)": "delta"}
 
 
-def _replay_in_turns(run: Run, trace: Trace) -> dict[str, Side]:
+def _replay_in_turns(run: BenchRun, trace: Trace) -> dict[str, AppendMeasurement]:
     appends = to_appends(trace)
-    sides = {_HERE: Side()}
+    sides = {_HERE: AppendMeasurement()}
     for n in range(run.sizes.replays):
         _replay_here(run, [(trace.name, appends)], sides[_HERE])
         if not run.peer:
             continue
-        _replay_there(run, run.peer, [trace], sides.setdefault(_GRAPH, Side()), "graph")
+        _replay_there(run, run.peer, [trace], sides.setdefault(_GRAPH, AppendMeasurement()), "graph")
         if n < run.sizes.other_replays:
             for name, mode in _OTHERS.items():
-                _replay_there(run, run.peer, [trace], sides.setdefault(name, Side()), mode)
+                _replay_there(run, run.peer, [trace], sides.setdefault(name, AppendMeasurement()), mode)
     return sides
 
 
-def _row(name: str, trace: Trace, side: Side) -> tuple[Cell, ...]:
+def _row(name: str, trace: Trace, side: AppendMeasurement) -> tuple[Cell, ...]:
     payload = trace.payload_bytes()
     steps = to_appends(trace)
     return (
@@ -202,21 +202,21 @@ def _row(name: str, trace: Trace, side: Side) -> tuple[Cell, ...]:
     )
 
 
-def _bars(trace: Trace, sides: dict[str, Side]) -> list[Bar]:
+def _bars(trace: Trace, sides: dict[str, AppendMeasurement]) -> list[BenchTarget]:
     here = sides[_HERE]
     bars = [
-        Bar(f"{trace.name}: disk over payload", here.disk_bytes / trace.payload_bytes(), at_most=3),
-        Bar(f"{trace.name}: last tenth over first", here.steps.growth(), at_most=1.3),
+        BenchTarget(f"{trace.name}: disk over payload", here.disk_bytes / trace.payload_bytes(), at_most=3),
+        BenchTarget(f"{trace.name}: last tenth over first", here.steps.growth(), at_most=1.3),
     ]
     if there := sides.get(_GRAPH):
         faster = there.steps.last_s() / here.steps.last_s()
-        bars.append(Bar(f"{trace.name}: last tenth, times faster than LangGraph", faster, at_least=20))
+        bars.append(BenchTarget(f"{trace.name}: last tenth, times faster than LangGraph", faster, at_least=20))
     return bars
 
 
-def _notes_there(side: Side) -> list[str]:
+def _notes_there(side: AppendMeasurement) -> list[str]:
     return [
-        f"LangGraph: {_named(side.pragmas)}; a StateGraph with add_messages, a step is one super-step",
+        f"LangGraph: {_format_pragmas(side.pragmas)}; a StateGraph with add_messages, a step is one super-step",
         'LangGraph: durability="sync", so that a step is durable before the next begins',
         "`put` alone: SqliteSaver.put of all messages for each step, without a graph and its pending writes",
         "first and last tenth are means over the steps, of each step the quickest run; last/first is by medians",
@@ -224,7 +224,9 @@ def _notes_there(side: Side) -> list[str]:
     ]
 
 
-def _replay_here(run: Run, work: Sequence[tuple[str, Sequence[Append]]], side: Side, *, at_once: bool = True) -> None:
+def _replay_here(
+    run: BenchRun, work: Sequence[tuple[str, Sequence[Append]]], side: AppendMeasurement, *, at_once: bool = True
+) -> None:
     """Append the work of each conversation in order; the conversations run concurrently or one by one."""
     with fresh_folder(run.work) as folder:
         written = written_bytes()
@@ -255,9 +257,9 @@ async def _append_each(store: SqliteStore, conversation: ConversationId, appends
     return seconds
 
 
-def _replay_there(run: Run, python: Path, traces: list[Trace], side: Side, mode: peer.Mode) -> None:
+def _replay_there(run: BenchRun, python: Path, traces: list[Trace], side: AppendMeasurement, mode: peer.Mode) -> None:
     with fresh_folder(run.work) as folder:
-        replayed = peer.replay(python, folder, traces, mode)
+        replayed = peer.replay_traces(python, folder, traces, mode)
         side.disk_bytes = disk_bytes(folder)
     side.seconds.append(replayed.seconds)
     side.written_bytes = replayed.written_bytes
@@ -265,23 +267,23 @@ def _replay_there(run: Run, python: Path, traces: list[Trace], side: Side, mode:
     side.pragmas = replayed.pragmas
 
 
-def _alike(count: int) -> list[Append]:
+def _equal_appends(count: int) -> list[Append]:
     """Return appends of one block each, all of the same size."""
     header = Draft(NO_TURN, _TS, ConversationStarted(tenant="bench", project="bench", user="somebody"))
     text = "x" * LONG_TEXT_CHARS
     return [[header], *([Draft(NO_TURN, _TS, Thinking(round=n, text=text))] for n in range(1, count))]
 
 
-def _pragmas_here(run: Run) -> str:
+def _pragmas_here(run: BenchRun) -> str:
     """Return the settings of the writing connection, read from one that is opened in the same way."""
     with fresh_folder(run.work) as folder:
         asyncio.run(_append_all(folder, [], at_once=True))
-        connection = Connections(folder / "journal.db", 1.0, "").writer()
+        connection = ConnectionPool(folder / "journal.db", 1.0, "").writer()
         names = ("journal_mode", "synchronous")
         found = {name: str(connection.execute(f"PRAGMA {name}").fetchall()[0][0]) for name in names}
         connection.close()
-    return _named(found)
+    return _format_pragmas(found)
 
 
-def _named(pragmas: dict[str, str]) -> str:
+def _format_pragmas(pragmas: dict[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in pragmas.items())

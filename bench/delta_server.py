@@ -10,7 +10,7 @@ import time
 import msgspec
 
 
-class Plan(msgspec.Struct, frozen=True):
+class StreamPlan(msgspec.Struct, frozen=True):
     """Events of a stream; without a pause they are sent all at once."""
 
     events: list[str]
@@ -26,7 +26,7 @@ def main() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         while line := sys.stdin.readline():
-            plan = msgspec.json.decode(line, type=Plan)
+            plan = msgspec.json.decode(line, type=StreamPlan)
             connection, _ = listener.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with connection:
@@ -45,7 +45,7 @@ def _read_request(connection: socket.socket) -> None:
         left -= len(connection.recv(65536))
 
 
-def _send(connection: socket.socket, plan: Plan) -> None:
+def _send(connection: socket.socket, plan: StreamPlan) -> None:
     """Send one chunk per event, like servers that flush each event."""
     chunks = [b"%x\r\n%b\r\n" % (len(data), data) for data in (event.encode() for event in plan.events)]
     if not plan.pause_s:

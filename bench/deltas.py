@@ -25,11 +25,11 @@ import httpx2
 import msgspec
 
 from bench import synthetic
-from bench.delta_server import LAST_CHUNK, Plan
-from bench.loops import HEADER, look, turns_of
+from bench.delta_server import LAST_CHUNK, StreamPlan
+from bench.loops import HEADER, look, make_bench_turns
 from bench.measures import fresh_folder
-from bench.report import Bar, Cell, Section, Table
-from bench.settings import Run
+from bench.report import BenchSection, BenchTable, BenchTarget, Cell
+from bench.settings import BenchRun
 from timeloom.core.blocks import RoundStarted, TurnStarted, Usage, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.next_step import AskModel
@@ -44,7 +44,7 @@ from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.ask_model import ask_model
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
-from timeloom.testing.model_endpoint.dialect import Dialect, Written
+from timeloom.testing.model_endpoint.dialect import Dialect, EndpointReply
 from timeloom.testing.model_endpoint.openai import OpenAIDialect
 
 PIECES: Final = (1, 4, 16, 64)
@@ -63,7 +63,7 @@ Client = Callable[[int], Awaitable[float]]
 """Sends a request to that port, reads the answer and returns the CPU time used."""
 
 
-class _Stream(msgspec.Struct, frozen=True):
+class _PreparedStream(msgspec.Struct, frozen=True):
     """A prepared stream: a service's frames, and the text that the caller should receive."""
 
     provider: str
@@ -72,7 +72,7 @@ class _Stream(msgspec.Struct, frozen=True):
     frames: list[str]
 
 
-class _Service:
+class _DeltaService:
     """The process that sends."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -81,33 +81,35 @@ class _Service:
         self._plans = process.stdin
         self._port = int(process.stdout.readline())
 
-    def cpu_s(self, stream: _Stream, pause_s: float, client: Client) -> float:
+    def cpu_s(self, stream: _PreparedStream, pause_s: float, client: Client) -> float:
         """Return the client's CPU time for receiving the stream."""
-        self._plans.write(msgspec.json.encode(Plan(stream.frames, pause_s)).decode() + "\n")
+        self._plans.write(msgspec.json.encode(StreamPlan(stream.frames, pause_s)).decode() + "\n")
         self._plans.flush()
-        return asyncio.run(_awaited(client(self._port)))
+        return asyncio.run(_await_result(client(self._port)))
 
 
-def measure_deltas(run: Run) -> Section:
+def measure_deltas(run: BenchRun) -> BenchSection:
     """Measure every channel of both providers in pieces of each size, sent one by one and all at once."""
     with fresh_folder(run.work) as folder, _service() as service:
-        together = _Sending(run, service, folder, 0.0, run.sizes.deltas_together)
-        apart = _Sending(run, service, folder, PAUSE_S, run.sizes.deltas_apart)
+        together = _SendingMode(run, service, folder, 0.0, run.sizes.deltas_together)
+        apart = _SendingMode(run, service, folder, PAUSE_S, run.sizes.deltas_apart)
         tables = (
             together.table("Added time of a streamed delta, all sent at once"),
             apart.table("Added time of a streamed delta, each sent and read by itself"),
         )
     bars = (
-        Bar("a streamed delta, all sent at once: added µs, the dearest", max(together.added_us), at_most=60),
-        Bar("a streamed delta, each by itself: added µs, the dearest", max(apart.added_us), at_most=60),
+        BenchTarget("a streamed delta, all sent at once: added µs, the dearest", max(together.added_us), at_most=60),
+        BenchTarget("a streamed delta, each by itself: added µs, the dearest", max(apart.added_us), at_most=60),
     )
-    return Section(tables=tables, bars=bars)
+    return BenchSection(tables=tables, bars=bars)
 
 
-class _Sending:
+class _SendingMode:
     """The measurements of one sending mode."""
 
-    def __init__(self, run: Run, service: _Service, folder: Path, pause_s: float, deltas: tuple[int, int]) -> None:
+    def __init__(
+        self, run: BenchRun, service: _DeltaService, folder: Path, pause_s: float, deltas: tuple[int, int]
+    ) -> None:
         self.added_us: list[float] = []
         self._repeats = run.sizes.delta_repeats
         self._service = service
@@ -116,7 +118,7 @@ class _Sending:
         self._pause_s = pause_s
         self._deltas = deltas
 
-    def table(self, title: str) -> Table:
+    def table(self, title: str) -> BenchTable:
         """Return for each provider the cost of reading, then of every channel; one column per delta size."""
         rows = [row for provider in _DIALECTS for row in self._rows(provider)]
         few, many = self._deltas
@@ -130,14 +132,14 @@ class _Sending:
             "streams are those of `timeloom model serve`, one chunk an event",
         )
         columns = ("provider", "what", *(f"{chars} chars µs" for chars in self._sizes))
-        return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
+        return BenchTable(title=title, columns=columns, rows=tuple(rows), notes=notes)
 
     def _rows(self, provider: str) -> list[tuple[Cell, ...]]:
-        clients: dict[str, tuple[str, Callable[[_Stream], Client]]] = {
-            "the socket alone": ("answer", _reading),
-            "the HTTP client alone": ("answer", _fetching),
-            "httpx2 alone": ("answer", _fetching_by_httpx2),
-            **{f"added: {channel}": (channel, self._ours) for channel in _WRITTEN},
+        clients: dict[str, tuple[str, Callable[[_PreparedStream], Client]]] = {
+            "the socket alone": ("answer", _socket_client),
+            "the HTTP client alone": ("answer", _transport_client),
+            "httpx2 alone": ("answer", _httpx2_client),
+            **{f"added: {channel}": (channel, self._adapter_client) for channel in _REPLY_WRITERS},
         }
         costs = [self._costs_us(provider, chars, clients) for chars in self._sizes]
         rows: list[tuple[Cell, ...]] = []
@@ -150,7 +152,7 @@ class _Sending:
         return rows
 
     def _costs_us(
-        self, provider: str, chars: int, clients: Mapping[str, tuple[str, Callable[[_Stream], Client]]]
+        self, provider: str, chars: int, clients: Mapping[str, tuple[str, Callable[[_PreparedStream], Client]]]
     ) -> Mapping[str, float]:
         """Return the cost of one more delta for each client.
 
@@ -173,30 +175,30 @@ class _Sending:
             costs[what] = (quickest[what, many] - quickest[what, few]) / (many - few) * 1e6
         return costs
 
-    def _ours(self, stream: _Stream) -> Client:
-        return lambda port: _asked(port, stream, self._folder)
+    def _adapter_client(self, stream: _PreparedStream) -> Client:
+        return lambda port: _measure_adapter(port, stream, self._folder)
 
 
 @contextmanager
-def _service() -> Generator[_Service]:
+def _service() -> Generator[_DeltaService]:
     command = [sys.executable, "-m", "bench.delta_server"]
     with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield _Service(process)
+        yield _DeltaService(process)
 
 
-def _stream(provider: str, channel: str, chars: int, deltas: int) -> _Stream:
+def _stream(provider: str, channel: str, chars: int, deltas: int) -> _PreparedStream:
     """Return a reply with that many deltas on the channel, and a few before and after them."""
     dialect = _DIALECTS[provider]
-    write, own_thinking = _WRITTEN[channel]
+    write, own_thinking = _REPLY_WRITERS[channel]
     body = (synthetic.code if channel in ("canvas", "code") else synthetic.prose)(random.Random(5), chars * deltas)
-    frame = dialect.thinking if own_thinking else dialect.text
+    frame = dialect.thinking_frame if own_thinking else dialect.text_frame
     text = body if own_thinking else write(body)
     pieces = [text[at : at + chars] for at in range(0, len(text), chars)]
-    frames = [dialect.opening("bench", Usage()), *(frame(piece) for piece in pieces)]
+    frames = [dialect.opening_frames("bench", Usage()), *(frame(piece) for piece in pieces)]
     if own_thinking:
-        frames.append(dialect.text(write("")))
-    frames.append(dialect.closing(Written(model="bench", usage=Usage(input_tokens=9, output_tokens=9))))
-    return _Stream(provider, channel.partition(" ")[0], body, [one.decode() for one in frames])
+        frames.append(dialect.text_frame(write("")))
+    frames.append(dialect.closing_frames(EndpointReply(model="bench", usage=Usage(input_tokens=9, output_tokens=9))))
+    return _PreparedStream(provider, channel.partition(" ")[0], body, [one.decode() for one in frames])
 
 
 def _answer(text: str) -> str:
@@ -221,7 +223,7 @@ def _decision(decision: Mapping[str, object]) -> str:
     return f"<channel:{DECISION}>{msgspec.json.encode(decision).decode()}</channel:{DECISION}>"
 
 
-_WRITTEN: Final[Mapping[str, tuple[Callable[[str], str], bool]]] = {
+_REPLY_WRITERS: Final[Mapping[str, tuple[Callable[[str], str], bool]]] = {
     "answer": (_answer, False),
     "thinking": (_thinking, False),
     "thinking of the provider": (_answer, True),
@@ -231,7 +233,7 @@ _WRITTEN: Final[Mapping[str, tuple[Callable[[str], str], bool]]] = {
 """For each channel, the function that writes a reply with text on it, and whether the provider sends it separately."""
 
 
-async def _asked(port: int, stream: _Stream, folder: Path) -> float:
+async def _measure_adapter(port: int, stream: _PreparedStream, folder: Path) -> float:
     """Send the request through the real adapter, with prompt, call and outcome on a timeline in memory."""
     url = f"http://127.0.0.1:{port}" + ("/v1" if stream.provider == "openai" else "")
     model = open_model(f"{stream.provider}:bench", ModelSettings(base_url=url, key="none"))
@@ -240,9 +242,9 @@ async def _asked(port: int, stream: _Stream, folder: Path) -> float:
     blocks = [TurnStarted(n=1), UserPrompt(text="Hello?"), RoundStarted(round=1)]
     await session.append(blocks, session.new_turn_id())
     deltas: list[LiveDelta] = []
-    turns = turns_of(session, model, look(_nothing, _nothing), folder, deltas.append)
+    turns = make_bench_turns(session, model, look(_nothing, _nothing), folder, deltas.append)
     before = time.process_time()
-    await ask_model(turns.asking, AskModel(1, 1, last=False), asyncio.Event())
+    await ask_model(turns.model_caller, AskModel(1, 1, last=False), asyncio.Event())
     took = time.process_time() - before
     await model.close()
     await store.close()
@@ -251,11 +253,11 @@ async def _asked(port: int, stream: _Stream, folder: Path) -> float:
     return took
 
 
-def _reading(_: _Stream) -> Client:
-    return _read
+def _socket_client(_: _PreparedStream) -> Client:
+    return _measure_socket
 
 
-async def _read(port: int) -> float:
+async def _measure_socket(port: int) -> float:
     """Read the bytes from the socket as they arrive."""
     before = time.process_time()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -269,11 +271,11 @@ async def _read(port: int) -> float:
     return took
 
 
-def _fetching(_: _Stream) -> Client:
-    return _fetched
+def _transport_client(_: _PreparedStream) -> Client:
+    return _measure_transport
 
 
-async def _fetched(port: int) -> float:
+async def _measure_transport(port: int) -> float:
     """Read the stream through the adapter's HTTP client."""
     transport = open_transport(f"http://127.0.0.1:{port}/", 60)
     before = time.process_time()
@@ -286,11 +288,11 @@ async def _fetched(port: int) -> float:
     return took
 
 
-def _fetching_by_httpx2(_: _Stream) -> Client:
-    return _fetched_by_httpx2
+def _httpx2_client(_: _PreparedStream) -> Client:
+    return _measure_httpx2
 
 
-async def _fetched_by_httpx2(port: int) -> float:
+async def _measure_httpx2(port: int) -> float:
     async with httpx2.AsyncClient(timeout=60) as client:
         before = time.process_time()
         async with client.stream("POST", f"http://127.0.0.1:{port}/", content=b"") as response:
@@ -299,7 +301,7 @@ async def _fetched_by_httpx2(port: int) -> float:
         return time.process_time() - before
 
 
-async def _awaited(work: Awaitable[float]) -> float:
+async def _await_result(work: Awaitable[float]) -> float:
     return await work
 
 

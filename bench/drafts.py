@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bench.traces import Event, Step, Trace
+from bench.traces import Step, Trace, TraceEvent
 from timeloom.core.blocks import (
     AnyBlock,
     Completion,
@@ -24,7 +24,7 @@ from timeloom.core.blocks import (
     Usage,
     UserPrompt,
 )
-from timeloom.core.ids import TurnId, call_id, make_turn_id, message_id
+from timeloom.core.ids import TurnId, make_turn_id, parse_call_id, parse_message_id
 from timeloom.core.timeline import Draft
 
 Append = list[Draft]
@@ -35,7 +35,7 @@ _MODEL = "recorded"
 
 def to_appends(trace: Trace) -> list[Append]:
     """Return one append for each step of the trace."""
-    writer = _Writer()
+    writer = _DraftWriter()
     return [
         writer.step(step, first=at == 0, last=at == len(turn) - 1)
         for turn in trace.turns
@@ -43,7 +43,7 @@ def to_appends(trace: Trace) -> list[Append]:
     ]
 
 
-class _Writer:
+class _DraftWriter:
     """Counts the turns, rounds, answers and entries that blocks refer to."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class _Writer:
             blocks += self._reply(step)
         else:
             for event in step:
-                blocks += self._outside(event)
+                blocks += self._external_blocks(event)
         if last:
             blocks.append(TurnEnded(reason="completed"))
         self._tail += len(blocks)
@@ -79,37 +79,37 @@ class _Writer:
             self._rounds += 1
             yield RoundStarted(round=self._rounds)
         for at, event in enumerate(step):
-            yield from self._said(event, next((later.call_id for later in step[at:] if later.call_id), ""))
+            yield from self._reply_blocks(event, next((later.call_id for later in step[at:] if later.call_id), ""))
         if begins:
             yield ModelAnswered(round=self._rounds, model=_MODEL, stop_reason="end", usage=_usage(step[-1]))
 
-    def _said(self, event: Event, next_call: str) -> Iterator[AnyBlock]:
+    def _reply_blocks(self, event: TraceEvent, next_call: str) -> Iterator[AnyBlock]:
         if event.kind == "thinking":
             yield Thinking(round=max(1, self._rounds), text=event.text)
         elif event.kind == "call":
-            yield ToolCall(tool_id=event.tool, tool_call_id=call_id(event.call_id), params=event.text)
+            yield ToolCall(tool_id=event.tool, tool_call_id=parse_call_id(event.call_id), params=event.text)
         elif next_call and event.text:
-            yield Notes(tool_call_id=call_id(next_call), text=event.text)
+            yield Notes(tool_call_id=parse_call_id(next_call), text=event.text)
         elif not next_call:
             self._answers += 1
             yield Completion(text=event.text, n=self._answers)
 
-    def _outside(self, event: Event) -> Iterator[AnyBlock]:
+    def _external_blocks(self, event: TraceEvent) -> Iterator[AnyBlock]:
         match event.kind:
             case "user":
                 yield UserPrompt(text=event.text)
             case "followup":
-                yield Followup(message_id=message_id(f"message_{self._tail}"), text=event.text)
+                yield Followup(message_id=parse_message_id(f"message_{self._tail}"), text=event.text)
             case "summary":
                 covered = tuple(self._turns)
                 yield RangeSummary(covered_turn_ids=covered, text=event.text, first_seq=2, last_seq=self._tail)
             case "result":
-                yield from self._result(event)
+                yield from self._result_blocks(event)
             case "thinking" | "text" | "call":
-                yield from self._said(event, event.call_id)
+                yield from self._reply_blocks(event, event.call_id)
 
-    def _result(self, event: Event) -> Iterator[AnyBlock]:
-        call = call_id(event.call_id)
+    def _result_blocks(self, event: TraceEvent) -> Iterator[AnyBlock]:
+        call = parse_call_id(event.call_id)
         if event.failed:
             error = ToolError(code="tool_failed", message=event.text[:200])
             yield ResultStatus(tool_call_id=call, text=event.text, mime="text/plain", error=error)
@@ -121,7 +121,7 @@ class _Writer:
         yield ResultContent(tool_call_id=call, artifact_path=path, mime="text/plain", text=event.text)
 
 
-def _usage(event: Event) -> Usage:
+def _usage(event: TraceEvent) -> Usage:
     return Usage(
         input_tokens=event.tokens.input,
         cache_read_tokens=event.tokens.cache_read,

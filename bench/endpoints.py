@@ -17,14 +17,14 @@ from starlette.requests import Request as Passing
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bench.loop_side import Request
+from bench.loop_side import SentHttpRequest
 
 _PASSED_ON: Final = ("accept", "content-type", "x-timeloom-call-number", "x-timeloom-purpose")
 """Headers that affect the answer; all others are not forwarded."""
 
 
 @contextmanager
-def served(folder: Path, steps: Sequence[dict[str, object]]) -> Generator[str]:
+def serve_script(folder: Path, steps: Sequence[dict[str, object]]) -> Generator[str]:
     """Run a process that answers by these steps, and yield its base URL."""
     script = folder / "script.yaml"
     # JSON is YAML.
@@ -39,18 +39,18 @@ def served(folder: Path, steps: Sequence[dict[str, object]]) -> Generator[str]:
 
 
 @contextmanager
-def recorded(url: str, requests: list[Request]) -> Generator[str]:
+def record_requests(url: str, requests: list[SentHttpRequest]) -> Generator[str]:
     """Run a proxy that forwards everything to that URL and records the requests; yield its base URL."""
 
-    async def passed(passing: Passing) -> Response:
+    async def forward(passing: Passing) -> Response:
         headers = {name: passing.headers[name] for name in _PASSED_ON if name in passing.headers}
-        request = Request(passing.url.path, headers, (await passing.body()).decode())
+        request = SentHttpRequest(passing.url.path, headers, (await passing.body()).decode())
         requests.append(request)
         async with httpx2.AsyncClient(base_url=url.removesuffix("/v1"), timeout=60) as client:
             reply = await client.post(request.path, content=request.body.encode(), headers=headers)
         return Response(reply.content, reply.status_code, media_type=reply.headers["content-type"])
 
-    app = Starlette(routes=[Route("/{rest:path}", passed, methods=["POST"])])
+    app = Starlette(routes=[Route("/{rest:path}", forward, methods=["POST"])])
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
     with create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

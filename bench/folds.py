@@ -7,9 +7,9 @@ from typing import Final
 from bench import synthetic
 from bench.drafts import to_appends
 from bench.measures import median_s
-from bench.report import Bar, Section, Table
-from bench.settings import Run
-from timeloom.core.timeline import Entry, place
+from bench.report import BenchSection, BenchTable, BenchTarget
+from bench.settings import BenchRun
+from timeloom.core.timeline import Entry, to_entry
 from timeloom.core.view.views import fold
 from timeloom.wire.snapshot import decode_views, encode_views
 
@@ -17,7 +17,7 @@ _MORE: Final = 200
 """Blocks added at each length, so that every kind of block is included."""
 
 
-def measure_folds(run: Run) -> Section:
+def measure_folds(run: BenchRun) -> BenchSection:
     """Add the same blocks to a short and to a long conversation."""
     longest = max(run.sizes.folded)
     trace = synthetic.session("folded", longest // 2 + 2 * _MORE, result_chars=100)
@@ -25,14 +25,14 @@ def measure_folds(run: Run) -> Section:
     more = drafts[longest : longest + _MORE]
     rows: list[tuple[int, float, float, float]] = []
     for length in run.sizes.folded:
-        entries = [place(draft, seq) for seq, draft in enumerate(drafts[:length], 1)]
-        added = [place(draft, seq) for seq, draft in enumerate(more, length + 1)]
+        entries = [to_entry(draft, seq) for seq, draft in enumerate(drafts[:length], 1)]
+        added = [to_entry(draft, seq) for seq, draft in enumerate(more, length + 1)]
         rows.append((length, *_measure(entries, added, run.sizes.fold_repeats)))
     columns = ("conversation of blocks", "one more block µs", "mean µs", "reading all that is visible µs a block")
     growth = rows[-1][1] / rows[0][1]
-    bar = Bar(f"one more block at {rows[-1][0]:,} over {rows[0][0]:,} blocks", growth, at_most=1.3)
-    table = Table(title="Folding one more block into the views", columns=columns, rows=tuple(rows))
-    return Section(tables=(table,), bars=(bar,))
+    bar = BenchTarget(f"one more block at {rows[-1][0]:,} over {rows[0][0]:,} blocks", growth, at_most=1.3)
+    table = BenchTable(title="Folding one more block into the views", columns=columns, rows=tuple(rows))
+    return BenchSection(tables=(table,), bars=(bar,))
 
 
 def _measure(entries: list[Entry], added: list[Entry], repeats: int) -> tuple[float, float, float]:

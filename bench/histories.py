@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.loops import HEADER, LoopingModel, look, turns_of
+from bench.loops import HEADER, LoopingModel, look, make_bench_turns
 from timeloom.core.blocks import ConversationStarted, TurnStarted
-from timeloom.core.blocks.extract_payloads import put_back, references
+from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.ids import ConversationId, make_turn_id
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.ports.clock import SystemClock
@@ -32,7 +32,7 @@ async def write_history(
     tail = 0
     while tail + len(drafts) < blocks:
         number += 1
-        drafts += _again(turn, number)
+        drafts += _renumber_turn(turn, number)
         if len(drafts) >= _BATCH:
             tail += len(await store.append(conversation, tail, drafts))
             drafts = []
@@ -48,14 +48,14 @@ async def _run_turn(folder: Path) -> list[Entry]:
     session = await Session.start(store, ConversationId("conv_one"), HEADER, SystemClock(), RandomIds())
     session.listen(entries.append)
     model = LoopingModel(ROUNDS_PER_TURN, _nothing, _nothing, _nothing)
-    await turns_of(session, model, look(_nothing, _nothing), folder).run("Look at all places.")
-    refs = {ref for entry in entries for ref in references(entry)}
+    await make_bench_turns(session, model, look(_nothing, _nothing), folder).run("Look at all places.")
+    refs = {ref for entry in entries for ref in find_blob_refs(entry)}
     payloads = {ref: await store.read_blob(HEADER.tenant, ref) for ref in refs}
     await store.close()
-    return [put_back(entry, payloads.__getitem__) for entry in entries]
+    return [restore_payloads(entry, payloads.__getitem__) for entry in entries]
 
 
-def _again(entries: list[Entry], number: int) -> Iterator[Draft]:
+def _renumber_turn(entries: list[Entry], number: int) -> Iterator[Draft]:
     """Yield the same turn as the n-th of a conversation, with its turn id replaced in every block."""
     old, new = entries[0].turn_id.encode(), make_turn_id(1_760_000_000_000 + number, number)
     for entry in entries:

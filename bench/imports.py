@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from bench.report import Section, Table
-from bench.settings import Run
+from bench.report import BenchSection, BenchTable
+from bench.settings import BenchRun
 
 _HERE: Final = (
     "import timeloom",
@@ -29,13 +29,13 @@ print(json.dumps([took, len(set(sys.modules) - before)]))
 """
 
 
-def measure_imports(run: Run) -> Section:
+def measure_imports(run: BenchRun) -> BenchSection:
     """Measure each import separately."""
     rows = [_row("timeloom", Path(sys.executable), statement, run.sizes.imports) for statement in _HERE]
     if run.peer:
         rows += [_row("LangGraph", run.peer, statement, run.sizes.imports) for statement in _THERE]
     columns = ("side", "statement", "ms", "modules")
-    return Section(tables=(Table(title="Importing", columns=columns, rows=tuple(rows)),))
+    return BenchSection(tables=(BenchTable(title="Importing", columns=columns, rows=tuple(rows)),))
 
 
 def _row(side: str, python: Path, statement: str, repeats: int) -> tuple[str, str, float, int]:

@@ -49,7 +49,11 @@ def replay(folder: Path, traces: Sequence[dict[str, Any]], mode: str) -> dict[st
     written = _written_bytes()
     started = time.perf_counter()
     saver = _open(folder)
-    replayer = _Putter(saver) if mode == "put" else _Replayer(saver, _DeltaState if mode == "delta" else _State)
+    replayer = (
+        _CheckpointWriter(saver)
+        if mode == "put"
+        else _GraphReplayer(saver, _DeltaMessagesState if mode == "delta" else _MessagesState)
+    )
     for thread, turns in threads:
         for steps in turns:
             replayer.turn(thread, steps)
@@ -69,20 +73,20 @@ def load(folder: Path, trace: dict[str, Any], repeats: int) -> dict[str, Any]:
     messages = [message for turn in trace["turns"] for step in turn for message in _messages(step)]
     saver = _open(folder)
     config = {"configurable": {"thread_id": trace["name"]}}
-    _Replayer(saver, _State).graph.update_state(config, {"messages": messages}, as_node="step")
+    _GraphReplayer(saver, _MessagesState).graph.update_state(config, {"messages": messages}, as_node="step")
     saver.conn.close()
     seconds: list[float] = []
     for _ in range(repeats):
         started = time.perf_counter()
         saver = _open(folder)
-        values = _Replayer(saver, _State).graph.get_state(config).values
+        values = _GraphReplayer(saver, _MessagesState).graph.get_state(config).values
         seconds.append(time.perf_counter() - started)
         assert len(values["messages"]) == len(messages)
         saver.conn.close()
     return {"messages": len(messages), "seconds": seconds}
 
 
-class _State(TypedDict):
+class _MessagesState(TypedDict):
     """The state of a LangGraph agent."""
 
     messages: Annotated[list[Foreign], add_messages]
@@ -92,13 +96,13 @@ def _add_all(state: list[Foreign], writes: Sequence[list[Foreign]]) -> list[Fore
     return functools.reduce(add_messages, writes, state)
 
 
-class _DeltaState(TypedDict):
+class _DeltaMessagesState(TypedDict):
     """The same state in the channel that stores differences, with its default snapshot interval."""
 
     messages: Annotated[list[Foreign], channels.DeltaChannel(_add_all)]
 
 
-class _Watch:
+class _StepClock:
     """Measures the duration of steps."""
 
     def __init__(self) -> None:
@@ -117,11 +121,11 @@ class _Watch:
         self._started = None
 
 
-class _Putter:
+class _CheckpointWriter:
     """The saver without a graph: one checkpoint of all messages for each step."""
 
     def __init__(self, saver: Foreign) -> None:
-        self.watch = _Watch()
+        self.watch = _StepClock()
         self._saver = saver
         self._messages: dict[str, list[Foreign]] = {}
         self._configs: dict[str, Foreign] = {}
@@ -139,17 +143,17 @@ class _Putter:
         self._configs[thread] = config
 
 
-class _Replayer:
+class _GraphReplayer:
     """A graph whose single node emits the next step of the trace until the turn ends."""
 
     def __init__(self, saver: Foreign, state: type) -> None:
-        self.watch = _Watch()
+        self.watch = _StepClock()
         self._rest: Iterator[list[Foreign]] = iter(())
         self._next: list[Foreign] | None = None
         builder = graphs.StateGraph(state)
         builder.add_node("step", self._step)
-        builder.add_conditional_edges(graphs.START, self._where, ["step", graphs.END])
-        builder.add_conditional_edges("step", self._where, ["step", graphs.END])
+        builder.add_conditional_edges(graphs.START, self._next_node, ["step", graphs.END])
+        builder.add_conditional_edges("step", self._next_node, ["step", graphs.END])
         self.graph = builder.compile(checkpointer=saver)
 
     def turn(self, thread: str, steps: Sequence[list[Foreign]]) -> None:
@@ -168,7 +172,7 @@ class _Replayer:
         said, self._next = self._next, next(self._rest, None)
         return {"messages": said}
 
-    def _where(self, _: dict[str, Foreign]) -> str:
+    def _next_node(self, _: dict[str, Foreign]) -> str:
         return graphs.END if self._next is None else "step"
 
 

@@ -11,9 +11,9 @@ import msgspec
 from bench import peer, synthetic
 from bench.drafts import to_appends
 from bench.measures import fresh_folder, timed_s
-from bench.report import Cell, Section, Table
-from bench.settings import Run
-from bench.traces import Trace, by_turns
+from bench.report import BenchSection, BenchTable, Cell
+from bench.settings import BenchRun
+from bench.traces import Trace, group_by_turns
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Draft
 from timeloom.core.view.views import fold
@@ -27,7 +27,7 @@ _TAIL: Final = 100
 """Entries after the snapshot."""
 
 
-class _Times(msgspec.Struct):
+class _LoadTimes(msgspec.Struct):
     read_s: list[float] = []
     decode_s: list[float] = []
     fold_s: list[float] = []
@@ -35,16 +35,16 @@ class _Times(msgspec.Struct):
     snapshot_s: list[float] = []
 
 
-def measure_loads(run: Run) -> Section:
+def measure_loads(run: BenchRun) -> BenchSection:
     """Measure opening a store and folding a conversation of each length, from the start and from a snapshot."""
     rows: list[tuple[Cell, ...]] = []
     for blocks in run.sizes.loaded:
         trace = _conversation(blocks)
-        rows.append(_here(run, trace, blocks))
+        rows.append(_measure_timeloom(run, trace, blocks))
         if run.peer and blocks in run.sizes.peer_loaded:
-            rows.append(_there(run, run.peer, trace, "LangGraph, the same conversation"))
+            rows.append(_measure_langgraph(run, run.peer, trace, "LangGraph, the same conversation"))
             more = synthetic.session("loaded", blocks)
-            rows.append(_there(run, run.peer, more, "LangGraph, as many messages"))
+            rows.append(_measure_langgraph(run, run.peer, more, "LangGraph, as many messages"))
     columns = (
         "side",
         "blocks or messages",
@@ -62,21 +62,23 @@ def measure_loads(run: Run) -> Section:
         "LangGraph: open and get_state; one of its messages holds what two to three blocks hold",
         "files are in the system's cache",
     )
-    return Section(tables=(Table(title="Loading a conversation", columns=columns, rows=tuple(rows), notes=notes),))
+    return BenchSection(
+        tables=(BenchTable(title="Loading a conversation", columns=columns, rows=tuple(rows), notes=notes),)
+    )
 
 
 def _conversation(blocks: int) -> Trace:
     """Return a synthetic session of at least that many blocks."""
     steps = list(synthetic.session("loaded", blocks // 2).steps())
     length = 0
-    for n, drafts in enumerate(to_appends(by_turns("loaded", steps)), 1):
+    for n, drafts in enumerate(to_appends(group_by_turns("loaded", steps)), 1):
         length += len(drafts)
         if length >= blocks:
-            return by_turns("loaded", steps[:n])
+            return group_by_turns("loaded", steps[:n])
     raise AssertionError(f"a session of {blocks // 2} steps has only {length} blocks")
 
 
-def _here(run: Run, trace: Trace, blocks: int) -> tuple[Cell, ...]:
+def _measure_timeloom(run: BenchRun, trace: Trace, blocks: int) -> tuple[Cell, ...]:
     drafts = [draft for drafts in to_appends(trace) for draft in drafts][:blocks]
     with fresh_folder(run.work) as folder:
         times, snapshot_bytes = asyncio.run(_measure(folder, drafts, run.sizes.repeats))
@@ -85,7 +87,7 @@ def _here(run: Run, trace: Trace, blocks: int) -> tuple[Cell, ...]:
     return ("timeloom", blocks, trace.payload_bytes() / 1e6, *medians, snapshot_bytes / 1000)
 
 
-async def _measure(folder: Path, drafts: list[Draft], repeats: int) -> tuple[_Times, int]:
+async def _measure(folder: Path, drafts: list[Draft], repeats: int) -> tuple[_LoadTimes, int]:
     async with await SqliteStore.open(folder) as store:
         for at in range(0, len(drafts), _BATCH):
             await store.append(_CONVERSATION, at, drafts[at : at + _BATCH])
@@ -93,7 +95,7 @@ async def _measure(folder: Path, drafts: list[Draft], repeats: int) -> tuple[_Ti
         snapshot = encode_views(fold(entries[:-_TAIL]))
         await store.save_snapshot(_CONVERSATION, len(entries[:-_TAIL]), SNAPSHOT_VERSION, snapshot)
     records = [encode_record(entry) for entry in entries]
-    times = _Times()
+    times = _LoadTimes()
     for _ in range(repeats):
         times.decode_s.append(timed_s(lambda: [decode_record(record, seq) for seq, record in enumerate(records, 1)]))
         times.fold_s.append(timed_s(lambda: fold(entries)))
@@ -102,7 +104,7 @@ async def _measure(folder: Path, drafts: list[Draft], repeats: int) -> tuple[_Ti
     return times, len(snapshot)
 
 
-async def _open_and_fold(folder: Path, times: _Times) -> None:
+async def _open_and_fold(folder: Path, times: _LoadTimes) -> None:
     started = time.perf_counter()
     async with await SqliteStore.open(folder) as store:
         opened = time.perf_counter()
@@ -112,7 +114,7 @@ async def _open_and_fold(folder: Path, times: _Times) -> None:
         times.total_s.append(time.perf_counter() - started)
 
 
-async def _open_from_snapshot(folder: Path, times: _Times) -> None:
+async def _open_from_snapshot(folder: Path, times: _LoadTimes) -> None:
     started = time.perf_counter()
     async with await SqliteStore.open(folder) as store:
         found = await store.load_snapshot(_CONVERSATION, SNAPSHOT_VERSION)
@@ -122,8 +124,8 @@ async def _open_from_snapshot(folder: Path, times: _Times) -> None:
         times.snapshot_s.append(time.perf_counter() - started)
 
 
-def _there(run: Run, python: Path, trace: Trace, name: str) -> tuple[Cell, ...]:
+def _measure_langgraph(run: BenchRun, python: Path, trace: Trace, name: str) -> tuple[Cell, ...]:
     with fresh_folder(run.work) as folder:
-        loaded = peer.load(python, folder, trace, run.sizes.repeats)
+        loaded = peer.load_trace(python, folder, trace, run.sizes.repeats)
     seconds = statistics.median(loaded.seconds)
     return (name, loaded.messages, trace.payload_bytes() / 1e6, None, None, None, seconds * 1000, None, None)

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from bench.local_side import Found
-from bench.report import Bar, Section, Table
-from bench.settings import FULL, Run
+from bench.local_side import LocalModelResult
+from bench.report import BenchSection, BenchTable, BenchTarget
+from bench.settings import FULL, BenchRun
 
 WELL_FORMED: Final = 1.0
 SENSIBLE: Final = 0.75
@@ -17,17 +17,17 @@ SENSIBLE: Final = 0.75
 _ROOT: Final = Path(__file__).resolve().parents[1]
 
 
-def measure_local_model(run: Run) -> Section:
+def measure_local_model(run: BenchRun) -> BenchSection:
     """Measure cost and scores on the published requests and on held-out ones."""
     limit = 0 if run.sizes is FULL else run.sizes.repeats
     command = [sys.executable, "-m", "bench.local_side", str(limit)]
     printed = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, check=True).stdout
-    found = msgspec.json.decode(printed, type=Found)
-    return Section(tables=(_cost(found), _score(found)), bars=_bars(found))
+    found = msgspec.json.decode(printed, type=LocalModelResult)
+    return BenchSection(tables=(_cost(found), _score(found)), bars=_bars(found))
 
 
-def _cost(found: Found) -> Table:
-    return Table(
+def _cost(found: LocalModelResult) -> BenchTable:
+    return BenchTable(
         title="The local model",
         columns=("", "load s", "an answer s", "tokens/s", "a decision s", "peak MB", "stream checks"),
         rows=(
@@ -59,8 +59,8 @@ def _cost(found: Found) -> Table:
     )
 
 
-def _score(found: Found) -> Table:
-    return Table(
+def _score(found: LocalModelResult) -> BenchTable:
+    return BenchTable(
         title="The local model, by `timeloom model check`",
         columns=("group", "cases", "well-formed", "right tool", "right parameters", "sensible"),
         rows=tuple(
@@ -74,9 +74,11 @@ def _score(found: Found) -> Table:
     )
 
 
-def _bars(found: Found) -> tuple[Bar, ...]:
+def _bars(found: LocalModelResult) -> tuple[BenchTarget, ...]:
     held_out = found.scores[-1]
     return (
-        Bar("local model: well-formed replies", found.well_formed / found.replies, at_least=WELL_FORMED),
-        Bar("local model: sensible on held-out requests", held_out.sensible / held_out.cases, at_least=SENSIBLE),
+        BenchTarget("local model: well-formed replies", found.well_formed / found.replies, at_least=WELL_FORMED),
+        BenchTarget(
+            "local model: sensible on held-out requests", held_out.sensible / held_out.cases, at_least=SENSIBLE
+        ),
     )

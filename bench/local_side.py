@@ -14,34 +14,34 @@ from msgspec.structs import replace
 
 from bench.measures import peak_bytes
 from timeloom.ports.model import Model, ModelRequest
-from timeloom.testing.conformance.cases import published, read_suite
-from timeloom.testing.conformance.running import Report, Score, Selection, run_suite
-from timeloom.testing.conformance.scenes import request_of
-from timeloom.testing.conformance.streaming import Heard, ask
+from timeloom.testing.conformance.cases import load_published_suite, read_suite
+from timeloom.testing.conformance.running import ConformanceReport, GroupScore, Selection, run_suite
+from timeloom.testing.conformance.scenes import build_request
+from timeloom.testing.conformance.streaming import StreamedReply, fetch_reply
 from timeloom_local.model import LocalModel
 
 HELD_OUT: Final = Path(__file__).with_name("held_out.yaml")
 
-AGAIN: Final = 5
+REPEATS: Final = 5
 """Repetitions of the same request; the quickest counts, because other load on the machine only adds time."""
 
 
-class Took(msgspec.Struct, frozen=True):
+class ElapsedTime(msgspec.Struct, frozen=True):
     """Wall-clock time and CPU time; on a busy machine the second is more meaningful."""
 
     clock_s: float
     cpu_s: float
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class LocalModelResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run; `score` is that of the published set."""
 
-    load: Took
-    answer: Took
+    load: ElapsedTime
+    answer: ElapsedTime
     output_tokens: int
     peak_bytes: int
     decision_s: float
-    scores: tuple[Score, ...]
+    scores: tuple[GroupScore, ...]
     score: float
     well_formed: int
     replies: int
@@ -49,46 +49,48 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     stream_checks: int
 
 
-async def measure(limit: int | None) -> Found:
+async def measure(limit: int | None) -> LocalModelResult:
     """Open the model, send one request several times, then both sets of requests."""
-    suite = published()
+    suite = load_published_suite()
     prose = next(case for case in suite.requests if "answer" in case.tools)
-    request = request_of(prose, suite.scenes[prose.scene])
-    started = _now()
+    request = build_request(prose, suite.scenes[prose.scene])
+    started = _read_clocks()
     model = LocalModel()
-    heard = await ask(model, request)
-    first = _since(started)
-    answer = await _quickest(model, request)
+    reply = await fetch_reply(model, request)
+    first = _elapsed(started)
+    answer = await _measure_quickest(model, request)
     report = await run_suite(model, Selection(limit=limit))
     held_out = await run_suite(model, Selection(only=("requests",), limit=limit), suite=read_suite(HELD_OUT))
     await model.close()
-    return _found(report, held_out, (first, answer), heard)
+    return _to_result(report, held_out, (first, answer), reply)
 
 
-async def _quickest(model: Model, request: ModelRequest) -> Took:
-    took: list[Took] = []
-    for _ in range(AGAIN):
-        started = _now()
-        await ask(model, request)
-        took.append(_since(started))
-    return Took(min(one.clock_s for one in took), min(one.cpu_s for one in took))
+async def _measure_quickest(model: Model, request: ModelRequest) -> ElapsedTime:
+    took: list[ElapsedTime] = []
+    for _ in range(REPEATS):
+        started = _read_clocks()
+        await fetch_reply(model, request)
+        took.append(_elapsed(started))
+    return ElapsedTime(min(one.clock_s for one in took), min(one.cpu_s for one in took))
 
 
-def _now() -> Took:
-    return Took(time.perf_counter(), time.process_time())
+def _read_clocks() -> ElapsedTime:
+    return ElapsedTime(time.perf_counter(), time.process_time())
 
 
-def _since(started: Took) -> Took:
-    return Took(time.perf_counter() - started.clock_s, time.process_time() - started.cpu_s)
+def _elapsed(started: ElapsedTime) -> ElapsedTime:
+    return ElapsedTime(time.perf_counter() - started.clock_s, time.process_time() - started.cpu_s)
 
 
-def _found(report: Report, held_out: Report, took: tuple[Took, Took], heard: Heard) -> Found:
+def _to_result(
+    report: ConformanceReport, held_out: ConformanceReport, took: tuple[ElapsedTime, ElapsedTime], reply: StreamedReply
+) -> LocalModelResult:
     first, answer = took
     cases = (*report.cases, *held_out.cases)
-    return Found(
-        load=Took(first.clock_s - answer.clock_s, first.cpu_s - answer.cpu_s),
+    return LocalModelResult(
+        load=ElapsedTime(first.clock_s - answer.clock_s, first.cpu_s - answer.cpu_s),
         answer=answer,
-        output_tokens=heard.finished.usage.output_tokens if heard.finished else 0,
+        output_tokens=reply.finished.usage.output_tokens if reply.finished else 0,
         peak_bytes=peak_bytes(),
         decision_s=sum(case.seconds for case in cases) / len(cases),
         scores=(*report.scores, *(replace(score, group="held out") for score in held_out.scores)),

@@ -6,15 +6,15 @@ from typing import Final
 
 import msgspec
 
-from timeloom.app import Setting, make_turns
+from timeloom.app import AgentSettings, build_turn_runner
 from timeloom.core.blocks import ConversationStarted, Usage
-from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.stream.channels import DECISION
 from timeloom.core.stream.live_reply import LiveDelta
-from timeloom.ports.model import Finished, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.ports.model import FinishEvent, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.define import FunctionTool, tool
 from timeloom.tools.registry import ToolRegistry
 
@@ -29,9 +29,9 @@ _THOUGHT: Final = (
     "The next place has not been looked at yet, so it comes first; the answer can wait until all are known."
 )
 _NOTES: Final = "I look at the next place."
-_SEEN: Final = "row {0}: the place is dry, the lamp is on, nobody is there, and the door stands open to the yard\n"
+_TOOL_LINE: Final = "row {0}: the place is dry, the lamp is on, nobody is there, and the door stands open to the yard\n"
 PLACE: Final = "the third place behind the house"
-SEEN: Final = "".join(_SEEN.format(n) for n in range(4))
+TOOL_TEXT: Final = "".join(_TOOL_LINE.format(n) for n in range(4))
 """The text that the tool returns, about 400 characters."""
 
 ANSWER: Final = "All places were looked at; nobody was there."
@@ -56,31 +56,33 @@ def look(before: Callable[[], None], after: Callable[[], None]) -> FunctionTool:
     """Return a tool that always returns the same text; the callbacks run when it begins and ends."""
 
     @tool(TOOL, effect="pure")
-    async def looked(place: str) -> str:
+    async def look_at_place(place: str) -> str:
         """Look at a place.
 
         Args:
             place: Where to look.
         """
         before()
-        seen = f"{place}\n{SEEN}"
+        seen = f"{place}\n{TOOL_TEXT}"
         after()
         return seen
 
-    return looked
+    return look_at_place
 
 
-def turns_of(
+def make_bench_turns(
     session: Session,
     model: Model,
     looks: FunctionTool,
     data_dir: Path,
     on_delta: Callable[[LiveDelta], None] = lambda _: None,
     prune: PruneSettings | None = None,
-) -> Turns:
+) -> TurnRunner:
     """Return an object that runs turns of any number of rounds with that one tool."""
-    setting = Setting(data_dir=data_dir, limits=Limits(max_iterations=1_000_000), prune=prune or PruneSettings())
-    return make_turns(session, model, setting, on_delta, ToolRegistry([looks]))
+    setting = AgentSettings(
+        data_dir=data_dir, limits=TurnLimits(max_iterations=1_000_000), prune=prune or PruneSettings()
+    )
+    return build_turn_runner(session, model, setting, on_delta, ToolRegistry([looks]))
 
 
 class LoopingModel:
@@ -118,7 +120,7 @@ class LoopingModel:
         self._last = request
         self._round = self._round % self._rounds + 1
         events: list[ModelEvent] = [*self._replies[self._round == self._rounds]]
-        events.append(Finished("end", Usage(input_tokens=100, output_tokens=50), self.name))
+        events.append(FinishEvent("end", Usage(input_tokens=100, output_tokens=50), self.name))
         for event in events:
             self._paused()
             yield event

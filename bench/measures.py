@@ -21,7 +21,7 @@ def timed_s(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-class Steps:
+class StepTimes:
     """Durations of the steps of one sequence over several runs.
 
     Only the quickest run of each step is kept, because other load on the machine only adds time.

@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.histories import write_history
 from bench.measures import fresh_folder
-from bench.report import Cell, Section, Table
-from bench.serving.processes import TOKEN, serving
-from bench.settings import FULL, QUICK, Run
+from bench.report import BenchSection, BenchTable, Cell
+from bench.serving.processes import TOKEN, serve_timeloom
+from bench.settings import FULL, QUICK, BenchRun
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
@@ -50,17 +50,17 @@ SCROLLED: Final = """async ([selector, step, frames]) => {
 }"""
 
 
-class _Sizes(msgspec.Struct, frozen=True, kw_only=True):
+class _PageSizes(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[int, ...]
     visits: int
 
 
-_FULL: Final = _Sizes(blocks=(100, 1_000, 10_000), visits=7)
-_QUICK: Final = _Sizes(blocks=(100, 10_000), visits=3)
-_TINY: Final = _Sizes(blocks=(100,), visits=1)
+_FULL: Final = _PageSizes(blocks=(100, 1_000, 10_000), visits=7)
+_QUICK: Final = _PageSizes(blocks=(100, 10_000), visits=3)
+_TINY: Final = _PageSizes(blocks=(100,), visits=1)
 
 
-def measure_page(run: Run) -> Section:
+def measure_page(run: BenchRun) -> BenchSection:
     """Measure Debian's Chromium with `timeloom serve` and conversations that the loop wrote."""
     sizes = _FULL if run.sizes is FULL else _QUICK if run.sizes is QUICK else _TINY
     opened: list[tuple[Cell, ...]] = []
@@ -68,20 +68,20 @@ def measure_page(run: Run) -> Section:
     for blocks in sizes.blocks:
         with fresh_folder(run.work) as folder:
             written = asyncio.run(_write(folder / "data", blocks))
-            with serving(folder / "data", NOWHERE) as (process, _), _browsing() as browser:
+            with serve_timeloom(folder / "data", NOWHERE) as (process, _), _launch_browser() as browser:
                 visits = [_visit(browser, process.url, written) for _ in range(sizes.visits)]
         medians = map(statistics.median, zip(*(visit.opened for visit in visits), strict=True))
         opened.append((written, *medians))
         scrolled += [(written, what, *_frames(visits, what)) for what in visits[0].frames]
-    return Section(
+    return BenchSection(
         tables=(
-            Table(
+            BenchTable(
                 title="The page: opening a conversation",
                 columns=("blocks", "first paint ms", "last turn shown ms", "inspector ms", "prompt of a round ms"),
                 rows=tuple(opened),
                 notes=(f"medians of {sizes.visits} visits, each with nothing kept of the one before",),
             ),
-            Table(
+            BenchTable(
                 title="The page: frames while scrolling",
                 columns=("blocks", "what", "median ms", "p95 ms", "worst ms"),
                 rows=tuple(scrolled),
@@ -91,7 +91,7 @@ def measure_page(run: Run) -> Section:
     )
 
 
-class _Visit(msgspec.Struct, frozen=True, kw_only=True):
+class _VisitTimes(msgspec.Struct, frozen=True, kw_only=True):
     opened: tuple[float, float, float, float]
     frames: dict[str, list[float]]
 
@@ -102,7 +102,7 @@ async def _write(folder: Path, blocks: int) -> int:
 
 
 @contextmanager
-def _browsing() -> Generator[Browser]:
+def _launch_browser() -> Generator[Browser]:
     with sync_playwright() as playwright:
         # Chromium's sandbox does not work as root, and small machines have a small /dev/shm.
         flags = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
@@ -110,7 +110,7 @@ def _browsing() -> Generator[Browser]:
             yield browser
 
 
-def _visit(browser: Browser, url: str, blocks: int) -> _Visit:
+def _visit(browser: Browser, url: str, blocks: int) -> _VisitTimes:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
@@ -119,14 +119,14 @@ def _visit(browser: Browser, url: str, blocks: int) -> _Visit:
     shown = page.wait_for_function(SHOWN).json_value()
     painted = page.evaluate(PAINTED)
     flow = page.evaluate(SCROLLED, [".flow", -600, FRAMES])
-    inspector = _until(page, "button", "Inspector", ".block")
+    inspector = _time_until_shown(page, "button", "Inspector", ".block")
     rows = page.evaluate(SCROLLED, [".blocks", 32 * blocks / FRAMES, FRAMES])
-    prompt = _until(page, "tab", "Prompt", ".piece")
+    prompt = _time_until_shown(page, "tab", "Prompt", ".piece")
     context.close()
-    return _Visit(opened=(painted, shown, inspector, prompt), frames={"the chat": flow, "the blocks": rows})
+    return _VisitTimes(opened=(painted, shown, inspector, prompt), frames={"the chat": flow, "the blocks": rows})
 
 
-def _until(page: Page, role: str, name: str, selector: str) -> float:
+def _time_until_shown(page: Page, role: str, name: str, selector: str) -> float:
     """Return the time from a click until an element appears, by the page's clock."""
     started = page.evaluate("performance.now()")
     page.locator(f"[role={role}], {role}").filter(has_text=name).first.click()
@@ -134,6 +134,6 @@ def _until(page: Page, role: str, name: str, selector: str) -> float:
     return page.evaluate("performance.now()") - started
 
 
-def _frames(visits: Sequence[_Visit], what: str) -> tuple[float, float, float]:
+def _frames(visits: Sequence[_VisitTimes], what: str) -> tuple[float, float, float]:
     times = sorted(time for visit in visits for time in visit.frames[what])
     return statistics.median(times), times[int(len(times) * 0.95)], times[-1]

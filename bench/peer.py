@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from bench.loop_side import Job, Looped
+from bench.loop_side import LoopJob, LoopResult
 from bench.traces import Trace
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -28,7 +28,7 @@ class PeerError(Exception):
     """The other runtime could not be set up or did not finish."""
 
 
-class Replayed(msgspec.Struct, frozen=True):
+class ReplayResult(msgspec.Struct, frozen=True):
     """The measurements of a replay on the other runtime, in total and for each step."""
 
     seconds: float
@@ -37,7 +37,7 @@ class Replayed(msgspec.Struct, frozen=True):
     pragmas: dict[str, str]
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadResult(msgspec.Struct, frozen=True):
     """Duration of each read of that many messages."""
 
     messages: int
@@ -48,45 +48,45 @@ def prepare() -> Path:
     """Return the Python of the environment; create it from the lock if it is missing or the lock has changed."""
     python = ENVIRONMENT / "bin" / "python"
     if not is_ready():
-        run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)])
-        run([str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK)])
-        STAMP.write_text(_locked(), encoding="ascii")
+        run_program([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)])
+        run_program([str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK)])
+        STAMP.write_text(_lock_hash(), encoding="ascii")
     return python
 
 
 def is_ready() -> bool:
     """Return whether the environment matches the lock, so that preparing it needs no network."""
-    return STAMP.is_file() and STAMP.read_text(encoding="ascii") == _locked()
+    return STAMP.is_file() and STAMP.read_text(encoding="ascii") == _lock_hash()
 
 
-def _locked() -> str:
+def _lock_hash() -> str:
     return hashlib.sha256(LOCK.read_bytes()).hexdigest()
 
 
-def replay(python: Path, folder: Path, traces: list[Trace], mode: Mode) -> Replayed:
+def replay_traces(python: Path, folder: Path, traces: list[Trace], mode: Mode) -> ReplayResult:
     """Replay the traces into a database in that folder."""
     job = {"what": "replay", "folder": str(folder), "traces": traces, "mode": mode}
-    return msgspec.json.decode(_job(python, job), type=Replayed)
+    return msgspec.json.decode(_run_job(python, job), type=ReplayResult)
 
 
-def load(python: Path, folder: Path, trace: Trace, repeats: int) -> Loaded:
+def load_trace(python: Path, folder: Path, trace: Trace, repeats: int) -> LoadResult:
     """Store the trace's messages with one write, then open and read them that many times."""
     job = {"what": "load", "folder": str(folder), "traces": [trace], "repeats": repeats}
-    return msgspec.json.decode(_job(python, job), type=Loaded)
+    return msgspec.json.decode(_run_job(python, job), type=LoadResult)
 
 
-def loop(python: Path, job: Job) -> Looped:
+def run_loop(python: Path, job: LoopJob) -> LoopResult:
     """Run a loop of rounds against an endpoint."""
     # Deprecation warnings of the libraries are irrelevant to the measurement.
     command = [str(python), "-I", "-W", "ignore", str(LOOPS)]
-    return msgspec.json.decode(run(command, msgspec.json.encode(job)), type=Looped)
+    return msgspec.json.decode(run_program(command, msgspec.json.encode(job)), type=LoopResult)
 
 
-def _job(python: Path, job: Mapping[str, object]) -> bytes:
-    return run([str(python), "-I", str(PROGRAM)], msgspec.json.encode(job))
+def _run_job(python: Path, job: Mapping[str, object]) -> bytes:
+    return run_program([str(python), "-I", str(PROGRAM)], msgspec.json.encode(job))
 
 
-def run(command: list[str], given: bytes = b"", cwd: Path | None = None) -> bytes:
+def run_program(command: list[str], given: bytes = b"", cwd: Path | None = None) -> bytes:
     """Run the program with this standard input and return its output."""
     done = subprocess.run(command, input=given, capture_output=True, check=False, cwd=cwd)
     if done.returncode:

@@ -21,7 +21,7 @@ Foreign = Any
 Turn = Callable[[str, str], Awaitable[None]]
 """Runs one turn of a conversation, given its name and the user's message."""
 
-PLENTY = 1_000_000
+NO_ROUND_LIMIT = 1_000_000
 """For runtimes that bound the rounds of a turn."""
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     json.dump(asyncio.run(SIDES[job["side"]](job)), sys.stdout)
 
 
-class Watch:
+class RoundClock:
     """Measures turns and rounds: a round ends at the call of the tool, the last one with its turn."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Watch:
             self.round_s.append([])
             self._since, cpu = time.perf_counter(), time.process_time()
             await turn("bench", job["prompt"])
-            self.cut()
+            self.end_round()
             self.cpu_s.append(time.process_time() - cpu)
             if len(self.round_s[-1]) != job["rounds"]:
                 raise SystemExit(f"a turn had {len(self.round_s[-1])} rounds")
@@ -60,7 +60,7 @@ class Watch:
             "peak_bytes": _peak_bytes(),
         }
 
-    def cut(self) -> None:
+    def end_round(self) -> None:
         """End the round and begin the next."""
         now = time.perf_counter()
         self.round_s[-1].append(now - self._since)
@@ -78,11 +78,11 @@ async def run_langgraph(job: dict[str, Any]) -> dict[str, Any]:
     graphs: Foreign = importlib.import_module("langgraph.graph")
     prebuilt: Foreign = importlib.import_module("langgraph.prebuilt")
     savers: Foreign = importlib.import_module("langgraph.checkpoint.sqlite")
-    watch = Watch()
+    watch = RoundClock()
 
     def look(place: str) -> str:
         """Look at a place."""
-        watch.cut()
+        watch.end_round()
         return f"{place}\n{job['seen']}"
 
     tool = tools.tool(job["tool"])(look)
@@ -105,7 +105,7 @@ async def run_langgraph(job: dict[str, Any]) -> dict[str, Any]:
     graph = builder.compile(checkpointer=savers.SqliteSaver(connection))
 
     async def turn(conversation: str, prompt: str) -> None:
-        config = {"configurable": {"thread_id": conversation}, "recursion_limit": PLENTY}
+        config = {"configurable": {"thread_id": conversation}, "recursion_limit": NO_ROUND_LIMIT}
         graph.invoke({"messages": [messages.HumanMessage(prompt)]}, config, durability=job["durability"])
 
     answer = await watch.run(job, turn)
@@ -118,11 +118,11 @@ async def run_agents(job: dict[str, Any]) -> dict[str, Any]:
     agents: Foreign = importlib.import_module("agents")
     openai: Foreign = importlib.import_module("openai")
     agents.set_tracing_disabled(True)
-    watch = Watch()
+    watch = RoundClock()
 
     async def look(place: str) -> str:
         """Look at a place."""
-        watch.cut()
+        watch.end_round()
         return f"{place}\n{job['seen']}"
 
     client = openai.AsyncOpenAI(base_url=job["url"], api_key="none", max_retries=0)
@@ -136,7 +136,7 @@ async def run_agents(job: dict[str, Any]) -> dict[str, Any]:
     sessions = {name: agents.SQLiteSession(name, database) for name in ("warm-up", "bench")}
 
     async def turn(conversation: str, prompt: str) -> None:
-        await agents.Runner.run(agent, prompt, session=sessions[conversation], max_turns=PLENTY)
+        await agents.Runner.run(agent, prompt, session=sessions[conversation], max_turns=NO_ROUND_LIMIT)
 
     answer = await watch.run(job, turn)
     for session in sessions.values():
@@ -154,11 +154,11 @@ async def run_pydantic(job: dict[str, Any]) -> dict[str, Any]:
     models: Foreign = importlib.import_module("pydantic_ai.models.openai")
     providers: Foreign = importlib.import_module("pydantic_ai.providers.openai")
     messages: Foreign = importlib.import_module("pydantic_ai.messages")
-    watch = Watch()
+    watch = RoundClock()
 
     async def look(place: str) -> str:
         """Look at a place."""
-        watch.cut()
+        watch.end_round()
         return f"{place}\n{job['seen']}"
 
     provider = providers.OpenAIProvider(base_url=job["url"], api_key="none")
@@ -202,14 +202,14 @@ async def run_pydantic(job: dict[str, Any]) -> dict[str, Any]:
 async def run_client(job: dict[str, Any]) -> dict[str, Any]:
     """Run OpenAI's client alone with another side's requests: the part that the three runtimes share."""
     openai: Foreign = importlib.import_module("openai")
-    watch = Watch()
+    watch = RoundClock()
     client = openai.OpenAI(base_url=job["url"], api_key="none", max_retries=0)
     bodies = iter([json.loads(request["body"]) for request in job["requests"]])
 
     async def turn(_conversation: str, _prompt: str) -> None:
         for n, body in enumerate(itertools.islice(bodies, job["rounds"])):
             if n:
-                watch.cut()
+                watch.end_round()
             client.chat.completions.create(**body)
 
     return await watch.run(job, turn)

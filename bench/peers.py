@@ -19,15 +19,15 @@ from typing import Final, Literal
 import msgspec
 
 from bench import peer
-from bench.endpoints import recorded, served
-from bench.loop_side import Job, Looped, Request, SideName
-from bench.loops import SEEN, answer_text, call_text
-from bench.measures import Steps, disk_bytes, fresh_folder
-from bench.report import Cell, Section, Table
-from bench.settings import Run, Sizes
+from bench.endpoints import record_requests, serve_script
+from bench.loop_side import LoopJob, LoopResult, SentHttpRequest, SideName
+from bench.loops import TOOL_TEXT, answer_text, call_text
+from bench.measures import StepTimes, disk_bytes, fresh_folder
+from bench.report import BenchSection, BenchTable, Cell
+from bench.settings import BenchRun, BenchSizes
 
 
-class _Side(msgspec.Struct, frozen=True, kw_only=True):
+class _PeerSide(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the comparison."""
 
     title: str
@@ -37,18 +37,18 @@ class _Side(msgspec.Struct, frozen=True, kw_only=True):
     ours: bool = False
 
 
-_OURS: Final = _Side(title="timeloom, `openai:`", name="openai", ours=True)
-_LANGGRAPH: Final = _Side(title="LangGraph, SqliteSaver, each step stored before the next", name="langgraph")
+_OURS: Final = _PeerSide(title="timeloom, `openai:`", name="openai", ours=True)
+_LANGGRAPH: Final = _PeerSide(title="LangGraph, SqliteSaver, each step stored before the next", name="langgraph")
 _SIDES: Final = (
     _OURS,
-    _Side(title="timeloom, `anthropic:`", name="anthropic", ours=True),
+    _PeerSide(title="timeloom, `anthropic:`", name="anthropic", ours=True),
     _LANGGRAPH,
-    _Side(title="LangGraph, SqliteSaver, its default durability", name="langgraph", durability="async"),
-    _Side(title="OpenAI Agents SDK, SQLiteSession", name="agents"),
-    _Side(title="Pydantic AI, stores nothing", name="pydantic", stored=False),
-    _Side(title="Pydantic AI, messages put in SQLite", name="pydantic"),
+    _PeerSide(title="LangGraph, SqliteSaver, its default durability", name="langgraph", durability="async"),
+    _PeerSide(title="OpenAI Agents SDK, SQLiteSession", name="agents"),
+    _PeerSide(title="Pydantic AI, stores nothing", name="pydantic", stored=False),
+    _PeerSide(title="Pydantic AI, messages put in SQLite", name="pydantic"),
 )
-_CLIENT: Final = _Side(title="no runtime: OpenAI's client, LangGraph's requests", name="client", stored=False)
+_CLIENT: Final = _PeerSide(title="no runtime: OpenAI's client, LangGraph's requests", name="client", stored=False)
 
 _NOTES: Final = (
     "a round: from one call of the tool to the next; the first begins and the last ends with its turn",
@@ -67,19 +67,19 @@ _SIZE_NOTES: Final = (
 )
 
 
-class _Measured:
+class _SideMeasurement:
     """The measurements of one side and of the bare client."""
 
-    def __init__(self, requests: list[Request]) -> None:
+    def __init__(self, requests: list[SentHttpRequest]) -> None:
         self.requests = requests
-        self.own = Steps()
-        self.bare = Steps()
-        self.cpu = Steps()
+        self.own = StepTimes()
+        self.bare = StepTimes()
+        self.cpu = StepTimes()
         self.disk_bytes = 0
         self.imported_bytes = 0
         self.peak_bytes = 0
 
-    def add(self, looped: Looped, bare: Looped) -> None:
+    def add(self, looped: LoopResult, bare: LoopResult) -> None:
         self.own.add([seconds for turn in looped.round_s for seconds in turn])
         self.bare.add([seconds for turn in bare.round_s for seconds in turn])
         self.cpu.add(looped.cpu_s)
@@ -103,22 +103,22 @@ class _Measured:
         return self.cpu.quickest_s[0] / rounds * 1000, self.cpu.quickest_s[-1] / rounds * 1000
 
 
-def measure_peers(run: Run) -> Section:
+def measure_peers(run: BenchRun) -> BenchSection:
     """Measure all sides alternately, after one recorded run each, which also warms them up."""
     sizes = run.sizes
     steps = _script(sizes.loop_turns, sizes.loop_rounds)
-    with fresh_folder(run.work) as folder, served(folder, steps) as url:
-        found, missing = _all_recorded(run, url)
+    with fresh_folder(run.work) as folder, serve_script(folder, steps) as url:
+        found, missing = _record_sides(run, url)
         if _LANGGRAPH in found:
-            found[_CLIENT] = _Measured(found[_LANGGRAPH].requests)
+            found[_CLIENT] = _SideMeasurement(found[_LANGGRAPH].requests)
         for _ in range(sizes.loop_runs):
             for side, measured in found.items():
                 bare = _bare(run, url, measured.requests)
                 measured.add(_run(run, side, url, measured), bare)
-    return Section(tables=(_times(found, sizes, missing), _sizes(found, sizes)))
+    return BenchSection(tables=(_times(found, sizes, missing), _sizes(found, sizes)))
 
 
-def _times(found: dict[_Side, _Measured], sizes: Sizes, missing: list[str]) -> Table:
+def _times(found: dict[_PeerSide, _SideMeasurement], sizes: BenchSizes, missing: list[str]) -> BenchTable:
     early, late = _spans(sizes)
     columns = (
         "side",
@@ -132,7 +132,7 @@ def _times(found: dict[_Side, _Measured], sizes: Sizes, missing: list[str]) -> T
         f"{late} added times",
         "added, late over early",
     )
-    return Table(
+    return BenchTable(
         title=f"The same loop on other runtimes, {sizes.loop_turns} turns of {sizes.loop_rounds} rounds",
         columns=columns,
         rows=tuple(_time_row(side, one, found[_OURS], sizes.loop_rounds) for side, one in found.items()),
@@ -140,7 +140,7 @@ def _times(found: dict[_Side, _Measured], sizes: Sizes, missing: list[str]) -> T
     )
 
 
-def _sizes(found: dict[_Side, _Measured], sizes: Sizes) -> Table:
+def _sizes(found: dict[_PeerSide, _SideMeasurement], sizes: BenchSizes) -> BenchTable:
     early, late = _spans(sizes)
     columns = (
         "side",
@@ -153,7 +153,7 @@ def _sizes(found: dict[_Side, _Measured], sizes: Sizes) -> Table:
         "peak memory MB",
         "imports alone MB",
     )
-    return Table(
+    return BenchTable(
         title="What the same loop takes besides time",
         columns=columns,
         rows=tuple(_size_row(side, one, found[_OURS], sizes.loop_rounds) for side, one in found.items()),
@@ -161,7 +161,7 @@ def _sizes(found: dict[_Side, _Measured], sizes: Sizes) -> Table:
     )
 
 
-def _spans(sizes: Sizes) -> tuple[str, str]:
+def _spans(sizes: BenchSizes) -> tuple[str, str]:
     """Return the labels of the first and of the last turn's rounds."""
     rounds, count = sizes.loop_rounds, sizes.loop_rounds * sizes.loop_turns
     return f"rounds 1–{rounds}", f"rounds {count - rounds + 1}–{count}"
@@ -173,16 +173,16 @@ def _script(turns: int, rounds: int) -> list[dict[str, object]]:
     return [call, answer] * turns
 
 
-def _all_recorded(run: Run, url: str) -> tuple[dict[_Side, _Measured], list[str]]:
+def _record_sides(run: BenchRun, url: str) -> tuple[dict[_PeerSide, _SideMeasurement], list[str]]:
     """Record the requests of each side; return them and notes about omitted sides."""
-    found: dict[_Side, _Measured] = {}
+    found: dict[_PeerSide, _SideMeasurement] = {}
     missing: list[str] = []
     for side in _SIDES:
         if not side.ours and run.peer is None:
             missing.append(f"left out of this run: {side.title}")
             continue
         try:
-            found[side] = _recorded(run, side, url)
+            found[side] = _record_side(run, side, url)
         except peer.PeerError as error:
             if side.ours:
                 raise
@@ -190,46 +190,46 @@ def _all_recorded(run: Run, url: str) -> tuple[dict[_Side, _Measured], list[str]
     return found, missing
 
 
-def _recorded(run: Run, side: _Side, url: str) -> _Measured:
-    requests: list[Request] = []
-    with recorded(url, requests) as through:
-        _run(run, side, through, _Measured([]))
-    return _Measured(requests)
+def _record_side(run: BenchRun, side: _PeerSide, url: str) -> _SideMeasurement:
+    requests: list[SentHttpRequest] = []
+    with record_requests(url, requests) as through:
+        _run(run, side, through, _SideMeasurement([]))
+    return _SideMeasurement(requests)
 
 
-def _run(run: Run, side: _Side, url: str, measured: _Measured) -> Looped:
+def _run(run: BenchRun, side: _PeerSide, url: str, measured: _SideMeasurement) -> LoopResult:
     with fresh_folder(run.work) as folder:
-        job = Job(
+        job = LoopJob(
             side=side.name,
             url=url,
             folder=str(folder.resolve()),
             turns=run.sizes.loop_turns,
             rounds=run.sizes.loop_rounds,
-            seen=SEEN,
+            seen=TOOL_TEXT,
             stored=side.stored,
             durability=side.durability,
             requests=tuple(measured.requests) if side is _CLIENT else (),
         )
         python = None if side.ours else run.peer
-        looped = _here(job) if python is None else peer.loop(python, job)
+        looped = _run_here(job) if python is None else peer.run_loop(python, job)
         measured.disk_bytes = disk_bytes(folder)
     return looped
 
 
-def _bare(run: Run, url: str, requests: list[Request]) -> Looped:
+def _bare(run: BenchRun, url: str, requests: list[SentHttpRequest]) -> LoopResult:
     sizes = run.sizes
-    job = Job(
+    job = LoopJob(
         side="bare", url=url, folder="", turns=sizes.loop_turns, rounds=sizes.loop_rounds, requests=tuple(requests)
     )
-    return _here(job)
+    return _run_here(job)
 
 
-def _here(job: Job) -> Looped:
+def _run_here(job: LoopJob) -> LoopResult:
     command = [sys.executable, "-m", "bench.loop_side"]
-    return msgspec.json.decode(peer.run(command, msgspec.json.encode(job), cwd=peer.ROOT), type=Looped)
+    return msgspec.json.decode(peer.run_program(command, msgspec.json.encode(job), cwd=peer.ROOT), type=LoopResult)
 
 
-def _time_row(side: _Side, measured: _Measured, ours: _Measured, rounds: int) -> tuple[Cell, ...]:
+def _time_row(side: _PeerSide, measured: _SideMeasurement, ours: _SideMeasurement, rounds: int) -> tuple[Cell, ...]:
     own, added = measured.own_ms(rounds), measured.added_ms(rounds)
     return (
         side.title,
@@ -241,7 +241,7 @@ def _time_row(side: _Side, measured: _Measured, ours: _Measured, rounds: int) ->
     )
 
 
-def _size_row(side: _Side, measured: _Measured, ours: _Measured, rounds: int) -> tuple[Cell, ...]:
+def _size_row(side: _PeerSide, measured: _SideMeasurement, ours: _SideMeasurement, rounds: int) -> tuple[Cell, ...]:
     cpu = measured.cpu_ms(rounds)
     return (
         side.title,
@@ -254,5 +254,5 @@ def _size_row(side: _Side, measured: _Measured, ours: _Measured, rounds: int) ->
     )
 
 
-def _mean_ms(steps: Steps, at: slice) -> float:
+def _mean_ms(steps: StepTimes, at: slice) -> float:
     return statistics.mean(steps.quickest_s[at]) * 1000

@@ -10,7 +10,7 @@ from apsw import sqlite_lib_version
 Cell = str | int | float | None
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class BenchTable(msgspec.Struct, frozen=True, kw_only=True):
     """The results of one subject; the units are in the column names."""
 
     title: str
@@ -19,7 +19,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Bar(msgspec.Struct, frozen=True):
+class BenchTarget(msgspec.Struct, frozen=True):
     """A target with its measured value: at most or at least a limit."""
 
     name: str
@@ -28,31 +28,31 @@ class Bar(msgspec.Struct, frozen=True):
     at_least: float | None = None
 
     @property
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         """Whether the measured value meets the limit."""
         above = self.at_least is None or self.measured >= self.at_least
         return above and (self.at_most is None or self.measured <= self.at_most)
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
+class BenchSection(msgspec.Struct, frozen=True, kw_only=True):
     """The results of one subject's benchmarks."""
 
-    tables: tuple[Table, ...]
-    bars: tuple[Bar, ...] = ()
+    tables: tuple[BenchTable, ...]
+    bars: tuple[BenchTarget, ...] = ()
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
     """All results, with the facts that are needed to compare them with other runs."""
 
     data: str
     machine: dict[str, str]
-    tables: tuple[Table, ...]
-    bars: tuple[Bar, ...]
+    tables: tuple[BenchTable, ...]
+    bars: tuple[BenchTarget, ...]
 
 
-def make_report(data: str, sections: Sequence[Section]) -> Report:
+def make_report(data: str, sections: Sequence[BenchSection]) -> BenchReport:
     """Return the sections as one report."""
-    return Report(
+    return BenchReport(
         data=data,
         machine={
             "cores": str(os.cpu_count()),
@@ -65,9 +65,9 @@ def make_report(data: str, sections: Sequence[Section]) -> Report:
     )
 
 
-def as_text(table: Table) -> str:
+def as_text(table: BenchTable) -> str:
     """Return the table as Markdown."""
-    rows = [[_shown(cell) for cell in row] for row in table.rows]
+    rows = [[_format_cell(cell) for cell in row] for row in table.rows]
     widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
     lines = [_line(table.columns, widths), f"|{'|'.join('-' * (width + 2) for width in widths)}|"]
     lines += [_line(row, widths) for row in rows]
@@ -75,23 +75,23 @@ def as_text(table: Table) -> str:
     return "\n".join([f"## {table.title}", "", *lines, *([""] if notes else []), *notes, ""])
 
 
-def bars_table(bars: Sequence[Bar]) -> Table:
+def targets_table(bars: Sequence[BenchTarget]) -> BenchTable:
     """Return the targets as a table."""
-    rows = [(bar.name, bar.measured, _limit(bar), "met" if bar.met else "MISSED") for bar in bars]
-    return Table(title="Bars", columns=("bar", "measured", "limit", ""), rows=tuple(rows))
+    rows = [(bar.name, bar.measured, _limit(bar), "met" if bar.is_met else "MISSED") for bar in bars]
+    return BenchTable(title="Bars", columns=("bar", "measured", "limit", ""), rows=tuple(rows))
 
 
-def _limit(bar: Bar) -> str:
+def _limit(bar: BenchTarget) -> str:
     if bar.at_most is not None:
-        return f"at most {_shown(bar.at_most)}"
-    return f"at least {_shown(bar.at_least)}"
+        return f"at most {_format_cell(bar.at_most)}"
+    return f"at least {_format_cell(bar.at_least)}"
 
 
 def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
     return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))} |"
 
 
-def _shown(cell: Cell) -> str:
+def _format_cell(cell: Cell) -> str:
     match cell:
         case None:
             return "–"

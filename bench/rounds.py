@@ -18,40 +18,40 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from bench.measures import Steps, fresh_folder
-from bench.report import Bar, Cell, Section, Table
-from bench.rounds_side import Job, Ready, Turn
-from bench.settings import Run
+from bench.measures import StepTimes, fresh_folder
+from bench.report import BenchSection, BenchTable, BenchTarget, Cell
+from bench.rounds_side import RoundsJob, RoundsReady, TurnTimes
+from bench.settings import BenchRun
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _T = TypeVar("_T")
 
 
-class _Worker:
+class _RoundsWorker:
     """A process with one conversation."""
 
-    def __init__(self, process: subprocess.Popen[bytes], job: Job) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], job: RoundsJob) -> None:
         self._process = process
-        self._tell(msgspec.json.encode(job))
-        self.ready = self._hear(Ready)
-        self.turns: list[Turn] = []
+        self._send(msgspec.json.encode(job))
+        self.ready = self._receive(RoundsReady)
+        self.turns: list[TurnTimes] = []
 
     def run_turn(self) -> None:
         """Run one more turn."""
-        self._tell(b"")
-        self.turns.append(self._hear(Turn))
+        self._send(b"")
+        self.turns.append(self._receive(TurnTimes))
 
-    def _tell(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         assert self._process.stdin
         self._process.stdin.write(line + b"\n")
         self._process.stdin.flush()
 
-    def _hear(self, kind: type[_T]) -> _T:
+    def _receive(self, kind: type[_T]) -> _T:
         assert self._process.stdout
         return msgspec.json.decode(self._process.stdout.readline(), type=kind)
 
 
-def measure_rounds(run: Run) -> Section:
+def measure_rounds(run: BenchRun) -> BenchSection:
     """Run the same turn on conversations of each length alternately, so that other load affects all of them."""
     sizes = run.sizes
     with ExitStack() as stack:
@@ -83,37 +83,39 @@ def measure_rounds(run: Run) -> Section:
         "first prompt: after a restart, when all that is in sight is read and rendered once",
         "what a provider does with the request (making its body, sending it) is not in it",
     )
-    table = Table(title="Own cost of a round", columns=columns, rows=tuple(rows), notes=notes)
+    table = BenchTable(title="Own cost of a round", columns=columns, rows=tuple(rows), notes=notes)
     longest, shortest = sizes.round_blocks[-1], sizes.round_blocks[0]
     median_s = statistics.median(_rounds_s(workers[-1].turns))
-    growth = Bar(f"own cost of a round at {longest:,} over {shortest:,} blocks", longest_s / shortest_s, at_most=1.5)
-    cost = Bar(f"own cost of a round at {longest:,} blocks, ms in the median", median_s * 1000, at_most=5)
-    return Section(tables=(table,), bars=(growth, cost))
+    growth = BenchTarget(
+        f"own cost of a round at {longest:,} over {shortest:,} blocks", longest_s / shortest_s, at_most=1.5
+    )
+    cost = BenchTarget(f"own cost of a round at {longest:,} blocks, ms in the median", median_s * 1000, at_most=5)
+    return BenchSection(tables=(table,), bars=(growth, cost))
 
 
 @contextmanager
-def _worker(run: Run, blocks: int) -> Generator[_Worker]:
+def _worker(run: BenchRun, blocks: int) -> Generator[_RoundsWorker]:
     command = [sys.executable, "-m", "bench.rounds_side"]
     with (
         fresh_folder(run.work) as folder,
         subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
     ):
-        yield _Worker(process, Job(blocks, str(folder.resolve()), run.sizes.round_count))
+        yield _RoundsWorker(process, RoundsJob(blocks, str(folder.resolve()), run.sizes.round_count))
 
 
-def _rounds_s(turns: Sequence[Turn]) -> list[float]:
+def _rounds_s(turns: Sequence[TurnTimes]) -> list[float]:
     return [seconds for turn in turns for seconds in turn.round_s()]
 
 
-def _typical_s(worker: _Worker) -> float:
+def _typical_s(worker: _RoundsWorker) -> float:
     """Return the median over the rounds of a turn, each at its quickest."""
-    steps = Steps()
+    steps = StepTimes()
     for turn in worker.turns:
         steps.add(turn.round_s())
     return statistics.median(steps.quickest_s)
 
 
-def _row(worker: _Worker, shortest_s: float) -> tuple[Cell, ...]:
+def _row(worker: _RoundsWorker, shortest_s: float) -> tuple[Cell, ...]:
     turns = worker.turns
     all_s = sorted(_rounds_s(turns))
     return (

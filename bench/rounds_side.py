@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from bench.histories import write_history
-from bench.loops import LoopingModel, look, turns_of
+from bench.loops import LoopingModel, look, make_bench_turns
 from bench.measures import peak_bytes
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.pruning import PruneSettings
@@ -33,7 +33,7 @@ _NEVER = PruneSettings(min_saving_tokens=sys.maxsize)
 """Old turns are not pruned to cards: the whole conversation stays visible."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class RoundsJob(msgspec.Struct, frozen=True):
     """The length of the conversation, its folder, and the number of rounds that count."""
 
     blocks: int
@@ -41,14 +41,14 @@ class Job(msgspec.Struct, frozen=True):
     rounds: int
 
 
-class Ready(msgspec.Struct, frozen=True):
+class RoundsReady(msgspec.Struct, frozen=True):
     """The conversation exists; its number of blocks and of visible ones."""
 
     blocks: int
     in_sight: int
 
 
-class Turn(msgspec.Struct, frozen=True):
+class TurnTimes(msgspec.Struct, frozen=True):
     """Durations of one turn without model and tools: each round in two parts, and opening the first prompt."""
 
     after_reply_s: list[float]
@@ -64,7 +64,7 @@ class Turn(msgspec.Struct, frozen=True):
         return [first + second for first, second in zip(self.after_reply_s, self.before_request_s, strict=True)]
 
 
-class _Watch:
+class _OwnTimeClock:
     """Measures the time while neither the model nor a tool runs."""
 
     def __init__(self) -> None:
@@ -75,55 +75,57 @@ class _Watch:
         self._since = time.perf_counter()
         self._cpu_since = time.process_time()
 
-    def go_on(self) -> None:
+    def resume_clock(self) -> None:
         """Resume the clock: the model or the tool has paused."""
         self._since = time.perf_counter()
 
-    def rest(self) -> None:
+    def stop_clock(self) -> None:
         """Stop the clock: the model or the tool continues."""
         self._own_s += time.perf_counter() - self._since
 
-    def asked(self) -> None:
+    def record_request(self) -> None:
         """Record that the model received the request."""
-        self.rest()
-        self.before_request_s.append(self._taken())
+        self.stop_clock()
+        self.before_request_s.append(self._take_own_s())
         before, self._cpu_since = self._cpu_since, time.process_time()
         self.cpu_s.append(self._cpu_since - before)
 
-    def called(self) -> None:
+    def record_call(self) -> None:
         """Record that the call is durable and its tool starts."""
-        self.rest()
-        self.after_reply_s.append(self._taken())
+        self.stop_clock()
+        self.after_reply_s.append(self._take_own_s())
 
-    def _taken(self) -> float:
+    def _take_own_s(self) -> float:
         own_s, self._own_s = self._own_s, 0.0
         return own_s
 
 
 async def _main() -> None:
-    job = msgspec.json.decode(sys.stdin.readline(), type=Job)
+    job = msgspec.json.decode(sys.stdin.readline(), type=RoundsJob)
     async with await SqliteStore.open(Path(job.folder)) as store:
-        session = await _prepared(store, job, 0)
-        _say(Ready(session.views.tail, len(session.views.visible.shown)))
+        session = await _prepare_session(store, job, 0)
+        _send(RoundsReady(session.views.tail, len(session.views.visible.shown)))
         for number, _ in enumerate(sys.stdin, 1):
             if job.blocks <= _FRESH_BLOCKS and number > 1:
-                session = await _prepared(store, job, number)
-            _say(await _turn(session, job))
+                session = await _prepare_session(store, job, number)
+            _send(await _run_turn(session, job))
 
 
-async def _prepared(store: SqliteStore, job: Job, number: int) -> Session:
+async def _prepare_session(store: SqliteStore, job: RoundsJob, number: int) -> Session:
     conversation = ConversationId(f"conv_{number}")
     await write_history(store, conversation, job.blocks)
     return await Session.resume(store, conversation, SystemClock(), RandomIds())
 
 
-async def _turn(session: Session, job: Job) -> Turn:
-    watch = _Watch()
-    model = LoopingModel(_WARM_UP + job.rounds + 1, watch.asked, watch.go_on, watch.rest)
-    turns = turns_of(session, model, look(watch.called, watch.go_on), Path(job.folder), prune=_NEVER)
-    watch.go_on()
+async def _run_turn(session: Session, job: RoundsJob) -> TurnTimes:
+    watch = _OwnTimeClock()
+    model = LoopingModel(_WARM_UP + job.rounds + 1, watch.record_request, watch.resume_clock, watch.stop_clock)
+    turns = make_bench_turns(
+        session, model, look(watch.record_call, watch.resume_clock), Path(job.folder), prune=_NEVER
+    )
+    watch.resume_clock()
     await turns.run("Look at all places once more.")
-    return Turn(
+    return TurnTimes(
         after_reply_s=watch.after_reply_s[_WARM_UP:],
         before_request_s=watch.before_request_s[_WARM_UP + 1 :],
         cpu_s=watch.cpu_s[_WARM_UP + 1 :],
@@ -133,7 +135,7 @@ async def _turn(session: Session, job: Job) -> Turn:
     )
 
 
-def _say(what: msgspec.Struct) -> None:
+def _send(what: msgspec.Struct) -> None:
     print(msgspec.json.encode(what).decode(), flush=True)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from bench.traces import Trace
 
 
-class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+class BenchSizes(msgspec.Struct, frozen=True, kw_only=True):
     """The size of each benchmark; ratios hold at any size, but noise grows as it shrinks."""
 
     replays: int
@@ -45,7 +45,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     delta_repeats: int
 
 
-FULL: Final = Sizes(
+FULL: Final = BenchSizes(
     replays=7,
     other_replays=3,
     long_appends=20_000,
@@ -72,7 +72,7 @@ FULL: Final = Sizes(
     delta_repeats=9,
 )
 
-QUICK: Final = Sizes(
+QUICK: Final = BenchSizes(
     replays=2,
     other_replays=1,
     long_appends=2_000,
@@ -99,7 +99,7 @@ QUICK: Final = Sizes(
     delta_repeats=2,
 )
 
-TINY: Final = Sizes(
+TINY: Final = BenchSizes(
     replays=1,
     other_replays=1,
     long_appends=20,
@@ -128,10 +128,10 @@ TINY: Final = Sizes(
 """Measures nothing worth reading: it shows that the benchmarks still run."""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class BenchRun(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the measurements are given."""
 
-    sizes: Sizes
+    sizes: BenchSizes
     sessions: tuple[Trace, ...]
     dialogues: tuple[Trace, ...]
     work: Path

@@ -4,7 +4,7 @@ import json
 import random
 from typing import Final
 
-from bench.traces import Event, Step, Tokens, Trace, by_turns
+from bench.traces import Step, Trace, TraceEvent, TraceTokens, group_by_turns
 
 _VOCABULARY: Final = (
     "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which "
@@ -25,10 +25,10 @@ def session(name: str, steps: int, seed: int = 1, result_chars: int = 2000) -> T
     next_turn = 0
     while len(made) < steps:
         if len(made) >= next_turn:
-            made.append((Event("user", prose(chance, 200), _TS),))
+            made.append((TraceEvent("user", prose(chance, 200), _TS),))
             next_turn += _STEPS_PER_TURN
         made += _round(chance, len(made), result_chars)
-    return by_turns(name, made[:steps])
+    return group_by_turns(name, made[:steps])
 
 
 def dialogues(count: int, seed: int = 2) -> list[Trace]:
@@ -38,11 +38,11 @@ def dialogues(count: int, seed: int = 2) -> list[Trace]:
     for n in range(count):
         steps: list[Step] = []
         for at in range(chance.randrange(3, 14)):
-            steps.append((Event("user", prose(chance, 120), _TS),))
+            steps.append((TraceEvent("user", prose(chance, 120), _TS),))
             if chance.random() < 0.4:
                 steps += _round(chance, at, result_chars=900)
-            steps.append((Event("text", prose(chance, 250), _TS, request=f"answer_{at}"),))
-        made.append(by_turns(f"dialogue_{n}", steps))
+            steps.append((TraceEvent("text", prose(chance, 250), _TS, request=f"answer_{at}"),))
+        made.append(group_by_turns(f"dialogue_{n}", steps))
     return made
 
 
@@ -76,17 +76,17 @@ def decision(chance: random.Random, chars: int) -> str:
 
 def _round(chance: random.Random, at: int, result_chars: int) -> list[Step]:
     request = f"request_{at}"
-    reply: list[Event] = []
+    reply: list[TraceEvent] = []
     if chance.random() < 0.1:
-        reply.append(Event("thinking", prose(chance, 600), _TS, request=request))
+        reply.append(TraceEvent("thinking", prose(chance, 600), _TS, request=request))
     if chance.random() < 0.6:
-        reply.append(Event("text", prose(chance, 300), _TS, request=request))
+        reply.append(TraceEvent("text", prose(chance, 300), _TS, request=request))
     results: list[Step] = []
     for n in range(chance.choice((1, 1, 2))):
         call = f"{at:010x}{n:02x}"
         params = json.dumps({"command": code(chance, 120), "description": prose(chance, 600)}, ensure_ascii=False)
-        tokens = Tokens(input=3, cache_read=20_000, cache_write=900, output=200)
-        reply.append(Event("call", params, _TS, call_id=call, tool="shell", request=request, tokens=tokens))
+        tokens = TraceTokens(input=3, cache_read=20_000, cache_write=900, output=200)
+        reply.append(TraceEvent("call", params, _TS, call_id=call, tool="shell", request=request, tokens=tokens))
         size = min(30_000, int(chance.lognormvariate(0, 1.3) * result_chars / 2.3))
-        results.append((Event("result", code(chance, size), _TS, call_id=call, failed=chance.random() < 0.04),))
+        results.append((TraceEvent("result", code(chance, size), _TS, call_id=call, failed=chance.random() < 0.04),))
     return [tuple(reply), *results]

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from bench.traces import Event, Step, Tokens, Trace, by_turns
+from bench.traces import Step, Trace, TraceEvent, TraceTokens, group_by_turns
 
 SESSIONS: Final = "coding_agent_*.jsonl"
 """Long sessions of a coding agent, one event per line."""
@@ -28,7 +28,7 @@ def read_dialogues(folder: Path) -> list[Trace]:
     path = _traces_in(folder) / DIALOGUES
     if not path.is_file():
         return []
-    dialogues = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=list[_Dialogue])
+    dialogues = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=list[_RecordedDialogue])
     return [_dialogue(f"dialogue_{n}", dialogue.traj) for n, dialogue in enumerate(dialogues)]
 
 
@@ -38,14 +38,14 @@ def _traces_in(folder: Path) -> Path:
     return inside if inside.is_dir() else folder
 
 
-class _Usage(msgspec.Struct):
+class _RecordedUsage(msgspec.Struct):
     input_tokens: int = 0
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
     output_tokens: int = 0
 
 
-class _Line(msgspec.Struct):
+class _RecordedLine(msgspec.Struct):
     t: str
     ts: str
     text: str | None = None
@@ -56,72 +56,72 @@ class _Line(msgspec.Struct):
     is_error: bool = False
     op: str = ""
     req: str = ""
-    usage: _Usage | None = None
+    usage: _RecordedUsage | None = None
 
 
-class _Function(msgspec.Struct):
+class _RecordedFunction(msgspec.Struct):
     name: str
     arguments: str
 
 
-class _Call(msgspec.Struct):
+class _RecordedCall(msgspec.Struct):
     id: str
-    function: _Function
+    function: _RecordedFunction
 
 
-class _Message(msgspec.Struct):
+class _RecordedMessage(msgspec.Struct):
     role: str
     content: str | None = None
-    tool_calls: list[_Call] = []
+    tool_calls: list[_RecordedCall] = []
     tool_call_id: str = ""
     name: str = ""
 
 
-class _Dialogue(msgspec.Struct):
-    traj: list[_Message]
+class _RecordedDialogue(msgspec.Struct):
+    traj: list[_RecordedMessage]
 
 
 def _session(path: Path) -> Trace:
-    decoder = msgspec.json.Decoder(_Line)
+    decoder = msgspec.json.Decoder(_RecordedLine)
     lines = [decoder.decode(line) for line in path.read_bytes().splitlines() if line.strip()]
-    return by_turns(path.stem, list(_grouped(event for line in lines for event in _events(line))))
+    return group_by_turns(path.stem, list(_group_by_request(event for line in lines for event in _events(line))))
 
 
-def _events(line: _Line) -> Iterator[Event]:
+def _events(line: _RecordedLine) -> Iterator[TraceEvent]:
     text = line.text or ""
     match line.t:
         case "user":
-            yield Event("user", text, line.ts)
+            yield TraceEvent("user", text, line.ts)
         case "queue" if text:
-            yield Event("followup", text, line.ts)
+            yield TraceEvent("followup", text, line.ts)
         case "compact_summary":
-            yield Event("summary", text, line.ts)
+            yield TraceEvent("summary", text, line.ts)
         case "thinking":
-            yield Event("thinking", text, line.ts, request=line.req, tokens=_tokens(line))
+            yield TraceEvent("thinking", text, line.ts, request=line.req, tokens=_tokens(line))
         case "text":
-            yield Event("text", text, line.ts, request=line.req, tokens=_tokens(line))
+            yield TraceEvent("text", text, line.ts, request=line.req, tokens=_tokens(line))
         case "tool_use":
             params = bytes(line.input).decode()
-            yield Event(
+            yield TraceEvent(
                 "call", params, line.ts, call_id=line.id, tool=line.name, request=line.req, tokens=_tokens(line)
             )
         case "tool_result":
-            yield Event("result", line.content, line.ts, call_id=line.id, failed=line.is_error)
+            yield TraceEvent("result", line.content, line.ts, call_id=line.id, failed=line.is_error)
         case _:
             # Bookkeeping of the program that ran the agent.
             return
 
 
-def _tokens(line: _Line) -> Tokens:
-    usage = line.usage or _Usage()
-    return Tokens(
+def _tokens(line: _RecordedLine) -> TraceTokens:
+    usage = line.usage or _RecordedUsage()
+    return TraceTokens(
         usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens
     )
 
 
-def _grouped(events: Iterator[Event]) -> Iterator[Step]:
+def _group_by_request(events: Iterator[TraceEvent]) -> Iterator[Step]:
     """Yield neighbouring events of one model request together, everything else separately."""
-    step: list[Event] = []
+    step: list[TraceEvent] = []
     for event in events:
         if step and not (event.request and event.request == step[0].request):
             yield tuple(step)
@@ -131,20 +131,20 @@ def _grouped(events: Iterator[Event]) -> Iterator[Step]:
         yield tuple(step)
 
 
-def _dialogue(name: str, messages: list[_Message]) -> Trace:
+def _dialogue(name: str, messages: list[_RecordedMessage]) -> Trace:
     steps: list[Step] = []
     for n, message in enumerate(messages):
         text = message.content or ""
         match message.role:
             case "user":
-                steps.append((Event("user", text, _EPOCH_TS),))
+                steps.append((TraceEvent("user", text, _EPOCH_TS),))
             case "tool":
-                steps.append((Event("result", text, _EPOCH_TS, call_id=message.tool_call_id),))
+                steps.append((TraceEvent("result", text, _EPOCH_TS, call_id=message.tool_call_id),))
             case "assistant":
                 request = f"request_{n}"
-                said = [Event("text", text, _EPOCH_TS, request=request)] if text else []
+                said = [TraceEvent("text", text, _EPOCH_TS, request=request)] if text else []
                 calls = [
-                    Event(
+                    TraceEvent(
                         "call",
                         call.function.arguments,
                         _EPOCH_TS,
@@ -158,4 +158,4 @@ def _dialogue(name: str, messages: list[_Message]) -> Trace:
             case _:
                 # The system prompt belongs to the program, not to the conversation.
                 continue
-    return by_turns(name, [step for step in steps if step])
+    return group_by_turns(name, [step for step in steps if step])

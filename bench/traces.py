@@ -8,7 +8,7 @@ import msgspec
 Kind = Literal["user", "followup", "thinking", "text", "call", "result", "summary"]
 
 
-class Tokens(msgspec.Struct, frozen=True):
+class TraceTokens(msgspec.Struct, frozen=True):
     """The billed tokens of one model request."""
 
     input: int = 0
@@ -17,7 +17,7 @@ class Tokens(msgspec.Struct, frozen=True):
     output: int = 0
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class TraceEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One recorded event; the `text` of a call is the JSON object of its parameters."""
 
     kind: Kind
@@ -29,10 +29,10 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     request: str = ""
     """The model request of the event; steps of one request are one round."""
 
-    tokens: Tokens = Tokens()
+    tokens: TraceTokens = TraceTokens()
 
 
-Step = tuple[Event, ...]
+Step = tuple[TraceEvent, ...]
 """Events that become durable together: a user's message, a model's reply, the result of one call."""
 
 Turn = tuple[Step, ...]
@@ -54,7 +54,7 @@ class Trace(msgspec.Struct, frozen=True):
         return sum(len(event.text.encode()) for step in self.steps() for event in step)
 
 
-def by_turns(name: str, steps: list[Step]) -> Trace:
+def group_by_turns(name: str, steps: list[Step]) -> Trace:
     """Return the steps as a trace whose turns begin at the user's messages."""
     turns: list[list[Step]] = []
     for step in steps:

@@ -23,7 +23,7 @@ class FileCoverage(msgspec.Struct):
     missing_branches: list[tuple[int, int]]
 
 
-class Report(msgspec.Struct):
+class CoverageReport(msgspec.Struct):
     """The part of coverage's JSON report that is used here."""
 
     files: dict[str, FileCoverage]
@@ -31,9 +31,9 @@ class Report(msgspec.Struct):
 
 def main() -> int:
     """Return exit code 0 if there are no gaps."""
-    report = msgspec.convert(json.loads(coverage_json()), Report)
+    report = msgspec.convert(json.loads(coverage_json()), CoverageReport)
     lenient = match_branches_are_misreported()
-    gaps = {name: missing(name, file, lenient) for name, file in sorted(report.files.items())}
+    gaps = {name: list_gaps(name, file, lenient) for name, file in sorted(report.files.items())}
     for name, places in gaps.items():
         if places:
             print(f"{name}: not run: {', '.join(places)}")
@@ -50,15 +50,15 @@ def coverage_json() -> str:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def missing(name: str, file: FileCoverage, lenient: bool) -> list[str]:
+def list_gaps(name: str, file: FileCoverage, lenient: bool) -> list[str]:
     """Return the lines of the file that were not run, as ranges, and missing branches between lines that were."""
     excused = match_lines(ROOT / name) if lenient else set[int]()
     excused.update(file.missing_lines)
     branches = [(start, end) for start, end in file.missing_branches if not {start, end} & excused]
-    return ranges(file.missing_lines) + [f"{start}->{end if end > 0 else 'exit'}" for start, end in branches]
+    return format_ranges(file.missing_lines) + [f"{start}->{end if end > 0 else 'exit'}" for start, end in branches]
 
 
-def ranges(lines: list[int]) -> list[str]:
+def format_ranges(lines: list[int]) -> list[str]:
     """Return ascending numbers as text: `3`, `5-7`."""
     found: list[list[int]] = []
     for line in lines:

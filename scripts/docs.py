@@ -13,8 +13,8 @@ from typing import cast
 
 import msgspec
 
-from timeloom.config.catalogue import ROWS, Row
-from timeloom.config.parse_value import expected
+from timeloom.config.catalogue import SETTING_SPECS, SettingSpec
+from timeloom.config.parse_value import describe_expected
 from timeloom.core.blocks import BLOCK_CLASSES, Unknown
 from timeloom.core.codes import CODES
 
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     for name, lines in PARTS.items():
         page = ROOT / name
         before = page.read_text(encoding="utf-8")
-        after = filled(before, lines())
+        after = fill_page(before, lines())
         stale |= before != after
         if arguments != ["--check"]:
             page.write_text(after, encoding="utf-8")
@@ -44,8 +44,8 @@ def main(arguments: list[str]) -> int:
 
 def module_lines() -> list[str]:
     """Return a line for every module: its path and its first docstring line, packages before their modules."""
-    files = sorted(SOURCE.rglob("*.py"), key=lambda file: place(file).rstrip("/").split("/"))
-    return [f"{'  ' * depth(file)}- `{place(file)}`: {subject(file)}\n" for file in files]
+    files = sorted(SOURCE.rglob("*.py"), key=lambda file: module_path(file).rstrip("/").split("/"))
+    return [f"{'  ' * depth(file)}- `{module_path(file)}`: {subject(file)}\n" for file in files]
 
 
 def block_lines() -> list[str]:
@@ -64,12 +64,13 @@ def code_lines() -> list[str]:
 def setting_lines() -> list[str]:
     """Return a table row for every setting."""
     rows = [
-        f"| `{row.key}` | {sentence_of(row)} | {expected(row)} | {default_of(row)} | {said_by(row)} |\n" for row in ROWS
+        f"| `{row.key}` | {sentence_of(row)} | {describe_expected(row)} | {default_of(row)} | {sources_of(row)} |\n"
+        for row in SETTING_SPECS
     ]
     return ["| key | meaning | expected | default | also said by |\n", "|---|---|---|---|---|\n", *rows]
 
 
-def filled(page: str, lines: list[str]) -> str:
+def fill_page(page: str, lines: list[str]) -> str:
     """Return the page with these lines between its two marks."""
     head, start, rest = page.partition(START)
     _, end, tail = rest.partition(END)
@@ -78,7 +79,7 @@ def filled(page: str, lines: list[str]) -> str:
     return f"{head}{START}\n{''.join(lines)}\n{END}{tail}"
 
 
-def place(file: Path) -> str:
+def module_path(file: Path) -> str:
     """Return the page's name for a module: its file below src/, or its folder if it is a package."""
     if file.name == "__init__.py":
         return f"{file.parent.relative_to(SOURCE).as_posix()}/"
@@ -87,7 +88,7 @@ def place(file: Path) -> str:
 
 def depth(file: Path) -> int:
     """Return the number of folders between the package and the module."""
-    return place(file).rstrip("/").count("/")
+    return module_path(file).rstrip("/").count("/")
 
 
 def subject(file: Path) -> str:
@@ -106,13 +107,13 @@ def sentence(cls: type) -> str:
     return (inspect.getdoc(cls) or "").partition("\n")[0].replace("|", "\\|")
 
 
-def sentence_of(row: Row) -> str:
+def sentence_of(row: SettingSpec) -> str:
     """Return the description of a setting, escaped for a table, with its alternative keys in the file."""
-    others = "".join(f" The key `{key}` means the same." for key in row.about.keys)
-    return (row.about.doc + others).replace("|", "\\|")
+    others = "".join(f" The key `{key}` means the same." for key in row.help.keys)
+    return (row.help.doc + others).replace("|", "\\|")
 
 
-def default_of(row: Row) -> str:
+def default_of(row: SettingSpec) -> str:
     """Return the default of a setting as a user would write it."""
     default: object = row.default
     if isinstance(default, tuple):
@@ -120,10 +121,10 @@ def default_of(row: Row) -> str:
     return f"`{default}`" if default or default == 0 else ""
 
 
-def said_by(row: Row) -> str:
+def sources_of(row: SettingSpec) -> str:
     """Return the option, bundle properties and variables of a setting in order of precedence."""
-    option = [f"`{row.about.option}`"] if row.about.option else []
-    properties = [f"bundle `{name}`" for name in row.about.properties]
+    option = [f"`{row.help.option}`"] if row.help.option else []
+    properties = [f"bundle `{name}`" for name in row.help.properties]
     return ", ".join([*option, *properties, *(f"`{name}`" for name in row.variables)])
 
 

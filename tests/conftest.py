@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests import suites
-from timeloom.core.render.segments import RenderedSegment, extends
+from timeloom.core.render.segments import RenderedSegment, is_byte_prefix
 from timeloom.runtime.prompt import builder
 from timeloom.runtime.session.session import Session
 
@@ -31,9 +31,9 @@ def each_prompt_extends_the_one_before() -> Generator[None]:
     def watch(session: Session, segments: tuple[RenderedSegment, ...]) -> None:
         forgotten = len(session.views.visible.gone) + session.views.conversation.erased
         before, was_forgotten = last.get(session.conversation, ((), forgotten))
-        assert forgotten != was_forgotten or extends(before, segments), "a prompt changed what was sent before"
+        assert forgotten != was_forgotten or is_byte_prefix(before, segments), "a prompt changed what was sent before"
         last[session.conversation] = (segments, forgotten)
 
-    builder.watchers.append(watch)
+    builder.prompt_watchers.append(watch)
     yield
-    builder.watchers.remove(watch)
+    builder.prompt_watchers.remove(watch)

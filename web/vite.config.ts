@@ -9,7 +9,7 @@ export default defineConfig({
     outDir: "../src/timeloom/web",
     emptyOutDir: true,
     target: "es2022",
-    // Inlined files would be data: addresses, which the content policy allows for images only.
+    // Inlined files would become data: URLs, which the content policy allows only for images.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     license: { fileName: "licenses.md" },

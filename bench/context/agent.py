@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from bench.context.asks import Ask
-from bench.context.counting import Counter
+from bench.context.asks import TraceRequest
+from bench.context.counting import TokenCounter
 from bench.synthetic import prose
 
 _DESCRIPTION = "A tool of the recorded agent, which returns what it returned then."
@@ -20,21 +20,21 @@ class RecordedTool(msgspec.Struct, frozen=True):
     params_schema: str
 
 
-class Agent(msgspec.Struct, frozen=True):
+class RecordedAgent(msgspec.Struct, frozen=True):
     """The instructions and tools of an agent."""
 
     instructions: str
     tools: tuple[RecordedTool, ...]
 
 
-def agent_of(asks: Sequence[Ask], counter: Counter) -> Agent:
+def to_agent(asks: Sequence[TraceRequest], counter: TokenCounter) -> RecordedAgent:
     """Return the agent of these requests, with synthetic instructions of the recorded length."""
     tools = tuple(_tool(name, asks) for name in sorted({call.tool for ask in asks for call in ask.calls}))
     for_tools = sum(counter.tokens(tool.description + tool.params_schema) for tool in tools)
-    return Agent(_instructions(max(1, counter.own_tokens - for_tools), counter), tools)
+    return RecordedAgent(_instructions(max(1, counter.own_tokens - for_tools), counter), tools)
 
 
-def _tool(name: str, asks: Sequence[Ask]) -> RecordedTool:
+def _tool(name: str, asks: Sequence[TraceRequest]) -> RecordedTool:
     names: dict[str, None] = {}
     for ask in asks:
         for call in ask.calls:
@@ -45,7 +45,7 @@ def _tool(name: str, asks: Sequence[Ask]) -> RecordedTool:
     return RecordedTool(name, _DESCRIPTION, msgspec.json.encode(schema).decode())
 
 
-def _instructions(tokens: int, counter: Counter) -> str:
+def _instructions(tokens: int, counter: TokenCounter) -> str:
     chance = random.Random(5)
     sample = prose(chance, 4_000)
     chars = round(len(sample) * tokens / max(1, counter.tokens(sample)))

@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from bench.context.asks import Ask, recorded_lengths
-from bench.context.provider_cache import Piece
-from timeloom.core.tokens import estimate
+from bench.context.asks import TraceRequest, recorded_lengths
+from bench.context.provider_cache import ContentPiece
+from timeloom.core.tokens import estimate_tokens
 
 UNKNOWN_OWN_TOKENS: Final = 20_000
 """Assumed size of an agent's system text and tools if no provider reported it."""
 
 
-class Counter(msgspec.Struct, frozen=True):
+class TokenCounter(msgspec.Struct, frozen=True):
     """A token counter: `ratio` is billed tokens per estimated one, `own_tokens` the size before the first message.
 
     The system text and the tools of the recorded sessions are not in their traces, only their length.
@@ -28,30 +28,30 @@ class Counter(msgspec.Struct, frozen=True):
         """Return the tokens of a text."""
         return round(self.ratio * _estimate(text))
 
-    def piece(self, text: str, lifetime_s: int = 0) -> Piece:
+    def piece(self, text: str, lifetime_s: int = 0) -> ContentPiece:
         """Return the text as a content block."""
-        return Piece(_sha256(text), self.tokens(text), lifetime_s)
+        return ContentPiece(_sha256(text), self.tokens(text), lifetime_s)
 
 
-def calibrated(asks: Sequence[Ask]) -> Counter:
+def calibrate_counter(asks: Sequence[TraceRequest]) -> TokenCounter:
     """Return the counter that reproduces the billed tokens of the trace's requests."""
     billed = recorded_lengths(asks)
     if not billed:
-        return Counter()
+        return TokenCounter()
     own_tokens = _own_tokens(asks)
     history = 0
     estimated = 0
     for ask in asks:
         if ask.summary:
             history = 0
-        history += sum(estimate(event.text) for event in ask.before)
+        history += sum(estimate_tokens(event.text) for event in ask.before)
         estimated += history
-        history += estimate(ask.thinking) + estimate(ask.text)
-        history += sum(estimate(call.params) + estimate(call.result) for call in ask.calls)
-    return Counter((sum(billed) - own_tokens * len(asks)) / max(1, estimated), own_tokens)
+        history += estimate_tokens(ask.thinking) + estimate_tokens(ask.text)
+        history += sum(estimate_tokens(call.params) + estimate_tokens(call.result) for call in ask.calls)
+    return TokenCounter((sum(billed) - own_tokens * len(asks)) / max(1, estimated), own_tokens)
 
 
-def _own_tokens(asks: Sequence[Ask]) -> int:
+def _own_tokens(asks: Sequence[TraceRequest]) -> int:
     """Return the cache read of the first request or after a summary: the constant part."""
     reads = [ask.tokens.cache_read for n, ask in enumerate(asks) if n == 0 or ask.summary]
     return max(reads)
@@ -60,7 +60,7 @@ def _own_tokens(asks: Sequence[Ask]) -> int:
 @cache
 def _estimate(text: str) -> int:
     # Cached, because the same text is in every later request.
-    return estimate(text)
+    return estimate_tokens(text)
 
 
 @cache

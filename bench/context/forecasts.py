@@ -7,7 +7,7 @@ import msgspec
 
 from bench.context.provider_cache import OPUS, Bill
 from timeloom.core.ids import ConversationId
-from timeloom.ports.store import Finding, Store
+from timeloom.ports.store import Store, StoreProblem
 from timeloom.runtime.replay.cache_ledger import CacheRow
 from timeloom.runtime.replay.replay import ReplayedCall, replay
 
@@ -15,7 +15,7 @@ _NO_EXPLANATION: Final = frozenset({"estimate", "evicted", "more_kept", "not_rep
 """Reasons that state a wrong forecast, but not a change of the prompt."""
 
 
-class Forecasts(msgspec.Struct, frozen=True, kw_only=True):
+class ForecastErrors(msgspec.Struct, frozen=True, kw_only=True):
     """Errors of the forecasts in percent of the bill, and the number of explained losses."""
 
     calls: int
@@ -31,22 +31,22 @@ class Forecasts(msgspec.Struct, frozen=True, kw_only=True):
     """Calls whose request the log reproduces byte for byte."""
 
 
-async def forecasts_of(store: Store, conversation: ConversationId, bills: Sequence[Bill]) -> Forecasts:
+async def compare_forecasts(store: Store, conversation: ConversationId, bills: Sequence[Bill]) -> ForecastErrors:
     """Compare the forecast of each decision in the replayed log with its bill."""
     calls: list[ReplayedCall] = []
     async for found in replay(store, conversation):
-        if isinstance(found, Finding):
+        if isinstance(found, StoreProblem):
             raise ValueError(f"the log does not replay: {found}")
         if found.purpose == "decision":
             calls.append(found)
     rows = [(call.cache, bill) for call, bill in zip(calls, bills, strict=False) if call.cache]
     forecast = [_forecast(row) for row, _ in rows]
-    off = [_off(one, bill) for one, (_, bill) in zip(forecast, rows, strict=True)]
+    off = [_tokens_off(one, bill) for one, (_, bill) in zip(forecast, rows, strict=True)]
     billed = sum((bill for _, bill in rows), Bill())
     usd = billed.usd(OPUS)
     worst = [100 * one / max(1, bill.tokens) for one, (_, bill) in zip(off[1:], rows[1:], strict=True)]
     lost = _losses(bills)
-    return Forecasts(
+    return ForecastErrors(
         calls=len(rows),
         tokens_off=100 * sum(off) / max(1, billed.tokens),
         usd_off=100 * abs(sum(forecast, Bill()).usd(OPUS) - usd) / (usd or 1),
@@ -62,7 +62,7 @@ def _forecast(row: CacheRow) -> Bill:
     return Bill(expected.read_tokens, expected.written_5m_tokens, expected.written_1h_tokens, expected.uncached_tokens)
 
 
-def _off(forecast: Bill, bill: Bill) -> float:
+def _tokens_off(forecast: Bill, bill: Bill) -> float:
     """Return the tokens billed differently: half of all differences, because each counts in two categories."""
     differences = (
         forecast.read - bill.read,

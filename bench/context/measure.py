@@ -8,16 +8,16 @@ from typing import Final
 
 import msgspec
 
-from bench.context.agent import Agent, agent_of
-from bench.context.asks import Ask, asks_of
+from bench.context.agent import RecordedAgent, to_agent
+from bench.context.asks import TraceRequest, to_asks
 from bench.context.ceiling import length_ceiling, recorded_bill, recorded_ceiling
-from bench.context.counting import Counter, calibrated
+from bench.context.counting import TokenCounter, calibrate_counter
 from bench.context.peer_histories import SIDES, peer_requests, with_points_by_hand
-from bench.context.player import APPEND_ONLY, FULL, OWN_SUMMARY, WAYS, Played, play
+from bench.context.player import APPEND_ONLY, FULL, OWN_SUMMARY, PLAY_MODES, PlayResult, play
 from bench.context.provider_cache import CAREFUL, OPUS, Bill
-from bench.context.sent import FIXED, Sent, billed, total, with_lifetimes
-from bench.report import Bar, Cell, Section, Table
-from bench.settings import Run
+from bench.context.sent import FIXED, SentRequest, bill_requests, sum_bills, with_lifetimes
+from bench.report import BenchSection, BenchTable, BenchTarget, Cell
+from bench.settings import BenchRun
 from bench.traces import Trace
 
 TRIM_TOKENS: Final = 167_000
@@ -26,50 +26,52 @@ TRIM_TOKENS: Final = 167_000
 _TRIMMED: Final = "LangGraph, trim_messages instead"
 
 
-class Measured(msgspec.Struct, frozen=True):
+class TraceResult(msgspec.Struct, frozen=True):
     """The results for one trace: our plays by name, and the requests of other runtimes by their names."""
 
     name: str
-    asks: Sequence[Ask]
-    counter: Counter
-    plays: Mapping[str, Played]
-    peers: Mapping[str, Sequence[Sent]]
+    asks: Sequence[TraceRequest]
+    counter: TokenCounter
+    plays: Mapping[str, PlayResult]
+    peers: Mapping[str, Sequence[SentRequest]]
 
     @property
     def best_fixed_usd(self) -> float:
         """The lowest cost with a fixed lifetime for all requests and without pruning."""
-        return min(total(bills).usd(OPUS) for bills in self.fixed().values())
+        return min(sum_bills(bills).usd(OPUS) for bills in self.fixed().values())
 
     def fixed(self) -> dict[str, list[Bill]]:
         """Return the bills of the play without pruning, for each fixed lifetime."""
         sent = self.plays[APPEND_ONLY].sent
-        return {name: billed(with_lifetimes(sent, lifetimes)) for name, lifetimes in FIXED.items()}
+        return {name: bill_requests(with_lifetimes(sent, lifetimes)) for name, lifetimes in FIXED.items()}
 
 
-def measure_context(run: Run) -> Section:
+def measure_context(run: BenchRun) -> BenchSection:
     """Measure the sessions of this run on timeloom, and on other runtimes if their environment exists."""
-    measured = [_measured(trace, run.peer) for trace in run.sessions]
+    measured = [_measure_trace(trace, run.peer) for trace in run.sessions]
     tables = (_shares(measured), _costs(measured), _forecasts(measured))
-    return Section(tables=tables, bars=tuple(bar for one in measured for bar in _bars(one)))
+    return BenchSection(tables=tables, bars=tuple(bar for one in measured for bar in _bars(one)))
 
 
-def _measured(trace: Trace, python: Path | None) -> Measured:
-    asks = asks_of(trace)
-    counter = calibrated(asks)
-    agent = agent_of(asks, counter)
-    plays = {name: asyncio.run(play(asks, agent, counter, way)) for name, way in WAYS.items()}
-    peers = _peers(python, asks, agent, counter) if python else {}
-    return Measured(trace.name, asks, counter, plays, peers)
+def _measure_trace(trace: Trace, python: Path | None) -> TraceResult:
+    asks = to_asks(trace)
+    counter = calibrate_counter(asks)
+    agent = to_agent(asks, counter)
+    plays = {name: asyncio.run(play(asks, agent, counter, way)) for name, way in PLAY_MODES.items()}
+    peers = _play_peers(python, asks, agent, counter) if python else {}
+    return TraceResult(trace.name, asks, counter, plays, peers)
 
 
-def _peers(python: Path, asks: Sequence[Ask], agent: Agent, counter: Counter) -> dict[str, list[Sent]]:
+def _play_peers(
+    python: Path, asks: Sequence[TraceRequest], agent: RecordedAgent, counter: TokenCounter
+) -> dict[str, list[SentRequest]]:
     with ThreadPoolExecutor(max_workers=2) as pool:
         jobs = {name: pool.submit(peer_requests, python, side, asks, agent, counter) for side, name in SIDES.items()}
         jobs[_TRIMMED] = pool.submit(peer_requests, python, "langgraph", asks, agent, counter, trim_tokens=TRIM_TOKENS)
         return {name: job.result() for name, job in jobs.items()}
 
 
-def _shares(measured: Sequence[Measured]) -> Table:
+def _shares(measured: Sequence[TraceResult]) -> BenchTable:
     rows: list[tuple[Cell, ...]] = []
     for one in measured:
         ceiling = recorded_ceiling(one.asks, one.counter.own_tokens)
@@ -77,8 +79,8 @@ def _shares(measured: Sequence[Measured]) -> Table:
             rows.append(_share_row(one.name, "the best of any append-only prompt", ceiling))
             rows.append(_share_row(one.name, "recorded then", recorded_bill(one.asks)))
         for name, played in one.plays.items():
-            rows.append(_share_row(one.name, f"timeloom, {name}", total(billed(played.sent))))
-            at_5m = total(billed(with_lifetimes(played.sent, FIXED[_ALL_5M])))
+            rows.append(_share_row(one.name, f"timeloom, {name}", sum_bills(bill_requests(played.sent))))
+            at_5m = sum_bills(bill_requests(with_lifetimes(played.sent, FIXED[_ALL_5M])))
             rows.append(_share_row(one.name, f"timeloom, {name}, all 5 minutes", at_5m))
             rows.append(_share_row(one.name, "the best of as long requests", length_ceiling(played.sent)))
     columns = ("session", "prompt", "input k tokens", "read %", "written k", "written for an hour k", "plain k")
@@ -87,7 +89,7 @@ def _shares(measured: Sequence[Measured]) -> Table:
         "input: of all requests together, by one counter, which is calibrated to the recorded bill",
         "a prune sends less, so that a smaller share of it is read; what it costs stands in the next table",
     )
-    return Table(title="Input read from the cache", columns=columns, rows=tuple(rows), notes=notes)
+    return BenchTable(title="Input read from the cache", columns=columns, rows=tuple(rows), notes=notes)
 
 
 _ALL_5M: Final = next(iter(FIXED))
@@ -105,7 +107,7 @@ def _share_row(session: str, name: str, bill: Bill) -> tuple[Cell, ...]:
     )
 
 
-def _costs(measured: Sequence[Measured]) -> Table:
+def _costs(measured: Sequence[TraceResult]) -> BenchTable:
     rows: list[tuple[Cell, ...]] = []
     for one in measured:
         for name, played in one.plays.items():
@@ -137,11 +139,13 @@ def _costs(measured: Sequence[Measured]) -> Table:
         "reads again: edits of files whose content was out of sight by then; each is charged a request and its result",
         *(() if any(one.peers for one in measured) else ("other runtimes are left out of this run",)),
     )
-    return Table(title="What the input costs", columns=columns, rows=tuple(rows), notes=notes)
+    return BenchTable(title="What the input costs", columns=columns, rows=tuple(rows), notes=notes)
 
 
-def _cost_row(session: str, name: str, sent: Sequence[Sent], played: Played | None = None) -> tuple[Cell, ...]:
-    bill = total(billed(sent))
+def _cost_row(
+    session: str, name: str, sent: Sequence[SentRequest], played: PlayResult | None = None
+) -> tuple[Cell, ...]:
+    bill = sum_bills(bill_requests(sent))
     return (
         session,
         name,
@@ -150,10 +154,10 @@ def _cost_row(session: str, name: str, sent: Sequence[Sent], played: Played | No
         round(bill.tokens / 1000),
         f"{bill.share_read:.2f}",
         _usd(bill.usd(OPUS)),
-        _usd(total(billed(sent, CAREFUL)).usd(OPUS)),
+        _usd(sum_bills(bill_requests(sent, CAREFUL)).usd(OPUS)),
         played.prunes if played else None,
         len(played.reads_again) if played else None,
-        _usd(bill.usd(OPUS) + total(played.reads_again).usd(OPUS)) if played else None,
+        _usd(bill.usd(OPUS) + sum_bills(played.reads_again).usd(OPUS)) if played else None,
     )
 
 
@@ -161,7 +165,7 @@ def _usd(usd: float) -> str:
     return f"{usd:.2f}"
 
 
-def _forecasts(measured: Sequence[Measured]) -> Table:
+def _forecasts(measured: Sequence[TraceResult]) -> BenchTable:
     rows: list[tuple[Cell, ...]] = []
     for one in measured:
         for name, played in one.plays.items():
@@ -194,30 +198,31 @@ def _forecasts(measured: Sequence[Measured]) -> Table:
         "off: billed by the simulated provider otherwise than the log forecast",
         "losses: calls that read less than the call before had left; explained: by the replayed log",
     )
-    return Table(title="Forecasts of the cache", columns=columns, rows=tuple(rows), notes=notes)
+    return BenchTable(title="Forecasts of the cache", columns=columns, rows=tuple(rows), notes=notes)
 
 
-def _bars(one: Measured) -> list[Bar]:
+def _bars(one: TraceResult) -> list[BenchTarget]:
     bars = [*_share_bars(one), *_cost_bars(one)]
     for name, played in one.plays.items():
         found = played.forecasts
         off = max(found.tokens_off, found.usd_off)
         explained = 100 * found.explained / found.losses if found.losses else 100.0
-        bars.append(Bar(f"{one.name}: forecast off by percent, {name}", off, at_most=1))
-        bars.append(Bar(f"{one.name}: losses explained, percent, {name}", explained, at_least=100))
+        bars.append(BenchTarget(f"{one.name}: forecast off by percent, {name}", off, at_most=1))
+        bars.append(BenchTarget(f"{one.name}: losses explained, percent, {name}", explained, at_least=100))
     return bars
 
 
-def _share_bars(one: Measured) -> list[Bar]:
+def _share_bars(one: TraceResult) -> list[BenchTarget]:
     """Compare append-only prompts with their upper bounds, at five minutes, with the recorded summary and with ours."""
     ceilings = {
         APPEND_ONLY: recorded_ceiling(one.asks, one.counter.own_tokens),
         OWN_SUMMARY: length_ceiling(one.plays[OWN_SUMMARY].sent),
     }
     return [
-        Bar(
+        BenchTarget(
             f"{one.name}: points of the share read below the best, {name}",
-            ceiling.share_read - total(billed(with_lifetimes(one.plays[name].sent, FIXED[_ALL_5M]))).share_read,
+            ceiling.share_read
+            - sum_bills(bill_requests(with_lifetimes(one.plays[name].sent, FIXED[_ALL_5M]))).share_read,
             at_most=0.5,
         )
         for name, ceiling in ceilings.items()
@@ -225,15 +230,17 @@ def _share_bars(one: Measured) -> list[Bar]:
     ]
 
 
-def _cost_bars(one: Measured) -> list[Bar]:
+def _cost_bars(one: TraceResult) -> list[BenchTarget]:
     """Compare our cost by the less favourable reading of the rules, including repeated reads of files."""
     played = one.plays[FULL]
-    again = total(played.reads_again).usd(OPUS)
-    usd = max(total(billed(played.sent, rules)).usd(OPUS) for rules in (OPUS, CAREFUL)) + again
-    bars = [Bar(f"{one.name}: cost over the best fixed append-only policy", usd / one.best_fixed_usd, at_most=1)]
+    again = sum_bills(played.reads_again).usd(OPUS)
+    usd = max(sum_bills(bill_requests(played.sent, rules)).usd(OPUS) for rules in (OPUS, CAREFUL)) + again
+    bars = [
+        BenchTarget(f"{one.name}: cost over the best fixed append-only policy", usd / one.best_fixed_usd, at_most=1)
+    ]
     if one.peers:
-        shipped = min(total(billed(sent)).usd(OPUS) for sent in one.peers.values())
-        by_hand = min(total(billed(with_points_by_hand(sent))).usd(OPUS) for sent in one.peers.values())
-        bars.append(Bar(f"{one.name}: cost over the cheapest peer as shipped", usd / shipped, at_most=0.5))
-        bars.append(Bar(f"{one.name}: cost over the cheapest peer by hand", usd / by_hand, at_most=1))
+        shipped = min(sum_bills(bill_requests(sent)).usd(OPUS) for sent in one.peers.values())
+        by_hand = min(sum_bills(bill_requests(with_points_by_hand(sent))).usd(OPUS) for sent in one.peers.values())
+        bars.append(BenchTarget(f"{one.name}: cost over the cheapest peer as shipped", usd / shipped, at_most=0.5))
+        bars.append(BenchTarget(f"{one.name}: cost over the cheapest peer by hand", usd / by_hand, at_most=1))
     return bars

@@ -31,12 +31,12 @@ _URL = "http://bench.invalid/v1"
 def main() -> None:
     """Execute the job on standard input."""
     job = json.load(sys.stdin)
-    catch = Catch()
+    catch = BodyCapture()
     asyncio.run(SIDES[job["side"]](job, catch))
     json.dump({"bodies": catch.bodies, "texts": catch.texts}, sys.stdout)
 
 
-class Catch:
+class BodyCapture:
     """Captures request bodies; each is a list of text numbers: the tools, then one message after another."""
 
     def __init__(self) -> None:
@@ -49,12 +49,12 @@ class Catch:
         httpx: Foreign = importlib.import_module("httpx")
 
         def answer(request: Foreign) -> Foreign:
-            self._take(json.loads(request.content))
+            self._add_body(json.loads(request.content))
             return httpx.Response(200, json=_REPLY)
 
         return httpx.AsyncClient(transport=httpx.MockTransport(answer))
 
-    def _take(self, body: Body) -> None:
+    def _add_body(self, body: Body) -> None:
         parts = [body.get("tools", []), *body["messages"]]
         self.bodies.append([self._number(json.dumps(part, ensure_ascii=False)) for part in parts])
 
@@ -65,7 +65,7 @@ class Catch:
         return self._numbers[text]
 
 
-async def send_langgraph(job: Body, catch: Catch) -> None:
+async def send_langgraph(job: Body, catch: BodyCapture) -> None:
     """Send the list of messages that a graph keeps through LangChain's model."""
     messages: Foreign = importlib.import_module("langchain_core.messages")
     chat: Foreign = importlib.import_module("langchain_openai")
@@ -73,7 +73,7 @@ async def send_langgraph(job: Body, catch: Catch) -> None:
         model="bench", base_url=_URL, api_key="none", max_retries=0, http_async_client=catch.client()
     ).bind_tools([_function(tool) for tool in job["tools"]])
     system = messages.SystemMessage(job["instructions"])
-    count = _Approximately(job["chars_per_token"])
+    count = _ApproximateCounter(job["chars_per_token"])
     history: list[Foreign] = []
 
     async def ask() -> None:
@@ -89,20 +89,20 @@ async def send_langgraph(job: Body, catch: Catch) -> None:
             )
         await model.ainvoke(shown)
 
-    def said(text: str) -> None:
+    def add_user_message(text: str) -> None:
         history.append(messages.HumanMessage(text))
 
-    def replied(one: Body) -> None:
+    def add_reply(one: Body) -> None:
         calls = [{"name": call["tool"], "args": call["params"], "id": call["call_id"]} for call in one["calls"]]
         history.append(messages.AIMessage(one["text"], tool_calls=calls))
         for call in one["calls"]:
             status = "error" if call["failed"] else "success"
             history.append(messages.ToolMessage(call["result"], tool_call_id=call["call_id"], status=status))
 
-    await _play(job, ask, said, replied, history.clear)
+    await _play(job, ask, add_user_message, add_reply, history.clear)
 
 
-async def send_agents(job: Body, catch: Catch) -> None:
+async def send_agents(job: Body, catch: BodyCapture) -> None:
     """Send the items of an OpenAI Agents SDK session through its chat completions model."""
     agents: Foreign = importlib.import_module("agents")
     openai: Foreign = importlib.import_module("openai")
@@ -133,10 +133,10 @@ async def send_agents(job: Body, catch: Catch) -> None:
             interface.ModelTracing.DISABLED,
         )
 
-    def said(text: str) -> None:
+    def add_user_message(text: str) -> None:
         items.append({"role": "user", "content": text})
 
-    def replied(one: Body) -> None:
+    def add_reply(one: Body) -> None:
         if one["text"]:
             items.append({"role": "assistant", "content": one["text"]})
         for call in one["calls"]:
@@ -148,10 +148,10 @@ async def send_agents(job: Body, catch: Catch) -> None:
             for call in one["calls"]
         )
 
-    await _play(job, ask, said, replied, items.clear)
+    await _play(job, ask, add_user_message, add_reply, items.clear)
 
 
-async def send_pydantic(job: Body, catch: Catch) -> None:
+async def send_pydantic(job: Body, catch: BodyCapture) -> None:
     """Send the messages that Pydantic AI keeps through its chat completions model."""
     direct: Foreign = importlib.import_module("pydantic_ai.direct")
     known: Foreign = importlib.import_module("pydantic_ai.messages")
@@ -176,44 +176,46 @@ async def send_pydantic(job: Body, catch: Catch) -> None:
     async def ask() -> None:
         await direct.model_request(model, list(history), model_request_parameters=parameters)
 
-    def told(parts: list[Foreign]) -> None:
+    def add_request_parts(parts: list[Foreign]) -> None:
         # The parts between two replies are one message, as its agent makes it.
         if history and isinstance(history[-1], known.ModelRequest):
             parts = [*history.pop().parts, *parts]
         history.append(known.ModelRequest(parts=parts, instructions=job["instructions"]))
 
-    def said(text: str) -> None:
-        told([known.UserPromptPart(text)])
+    def add_user_message(text: str) -> None:
+        add_request_parts([known.UserPromptPart(text)])
 
-    def replied(one: Body) -> None:
+    def add_reply(one: Body) -> None:
         parts = [known.TextPart(one["text"])] if one["text"] else []
         parts += [known.ToolCallPart(call["tool"], call["params"], call["call_id"]) for call in one["calls"]]
         history.append(known.ModelResponse(parts=parts))
         if one["calls"]:
-            told([known.ToolReturnPart(call["tool"], call["result"], call["call_id"]) for call in one["calls"]])
+            add_request_parts(
+                [known.ToolReturnPart(call["tool"], call["result"], call["call_id"]) for call in one["calls"]]
+            )
 
-    await _play(job, ask, said, replied, history.clear)
+    await _play(job, ask, add_user_message, add_reply, history.clear)
 
 
 async def _play(
     job: Body,
     ask: Callable[[], Awaitable[None]],
-    said: Callable[[str], None],
-    replied: Callable[[Body], None],
+    add_user_message: Callable[[str], None],
+    add_reply: Callable[[Body], None],
     forget: Callable[[], None],
 ) -> None:
     """Send every request of the trace with its history; a summary starts a new history."""
     for one in job["asks"]:
         if one["summary"] and not job["trim_tokens"]:
             forget()
-            said(one["summary"])
+            add_user_message(one["summary"])
         for text in one["said"]:
-            said(text)
+            add_user_message(text)
         await ask()
-        replied(one)
+        add_reply(one)
 
 
-class _Approximately:
+class _ApproximateCounter:
     """Counts tokens by characters, like LangChain's approximate counter, at the trace's rate."""
 
     def __init__(self, chars_per_token: float) -> None:
@@ -235,7 +237,7 @@ async def _never(_context: Foreign, _arguments: str) -> str:
     raise AssertionError("recorded results stand in the history; no tool runs")
 
 
-SIDES: dict[str, Callable[[Body, Catch], Coroutine[Any, Any, None]]] = {
+SIDES: dict[str, Callable[[Body, BodyCapture], Coroutine[Any, Any, None]]] = {
     "langgraph": send_langgraph,
     "agents": send_agents,
     "pydantic": send_pydantic,

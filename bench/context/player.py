@@ -12,29 +12,29 @@ from typing import Final
 
 import msgspec
 
-from bench.context.agent import Agent, RecordedTool
-from bench.context.asks import Ask, Call
-from bench.context.counting import Counter
-from bench.context.forecasts import Forecasts, forecasts_of
+from bench.context.agent import RecordedAgent, RecordedTool
+from bench.context.asks import TraceCall, TraceRequest
+from bench.context.counting import TokenCounter
+from bench.context.forecasts import ForecastErrors, compare_forecasts
 from bench.context.provider_cache import OPUS, Bill, ProviderCache
-from bench.context.reads_again import ReadsAgain
-from bench.context.sent import Sent, pieces_of
-from timeloom.app import Setting, SideModels, make_turns
+from bench.context.reads_again import RepeatedReads
+from bench.context.sent import SentRequest, to_pieces
+from timeloom.app import AgentSettings, SideModels, build_turn_runner
 from timeloom.core.blocks import ConversationStarted, Pruned, RangeSummary, ToolError, Usage
 from timeloom.core.ids import ConversationId
-from timeloom.core.policy.next_step import AskModel, Limits
+from timeloom.core.policy.next_step import AskModel, TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.stream.channels import DECISION
 from timeloom.core.timeline import Entry
-from timeloom.ports.model import Finished, ModelEvent, ModelRequest
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
 from timeloom.providers.script import ScriptedModel, Step
-from timeloom.runtime.context.fit_window import Room
+from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.inbox import Inbox
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
-from timeloom.tools.outcome import outcome_of
+from timeloom.tools.outcome import to_outcome
 from timeloom.tools.registry import ToolRegistry
 
 MODEL: Final = "anthropic:claude-opus-4-6"
@@ -54,7 +54,7 @@ _GO_ON: Final = "Go on."
 _DONE: Final = "Done."
 
 
-class Way(msgspec.Struct, frozen=True):
+class PlayMode(msgspec.Struct, frozen=True):
     """How a trace is played: where summaries apply, and whether old rounds are pruned."""
 
     own_summary: bool = False
@@ -65,42 +65,42 @@ class Way(msgspec.Struct, frozen=True):
 APPEND_ONLY: Final = "recorded summary"
 OWN_SUMMARY: Final = "own summary"
 FULL: Final = "own summary, pruning"
-WAYS: Final = {
-    APPEND_ONLY: Way(),
-    "recorded summary, pruning": Way(prunes=True),
-    OWN_SUMMARY: Way(own_summary=True),
-    FULL: Way(own_summary=True, prunes=True),
+PLAY_MODES: Final = {
+    APPEND_ONLY: PlayMode(),
+    "recorded summary, pruning": PlayMode(prunes=True),
+    OWN_SUMMARY: PlayMode(own_summary=True),
+    FULL: PlayMode(own_summary=True, prunes=True),
 }
 
 
-class Played(msgspec.Struct, frozen=True):
+class PlayResult(msgspec.Struct, frozen=True):
     """The result of a play: each request as it was sent, and the accuracy of the cache forecasts."""
 
-    sent: list[Sent]
-    forecasts: Forecasts
+    sent: list[SentRequest]
+    forecasts: ForecastErrors
     reads_again: list[Bill]
     prunes: int
 
 
-async def play(asks: Sequence[Ask], agent: Agent, counter: Counter, way: Way) -> Played:
+async def play(asks: Sequence[TraceRequest], agent: RecordedAgent, counter: TokenCounter, way: PlayMode) -> PlayResult:
     """Run the trace in a new conversation."""
-    stage = _Stage(asks, counter, way)
+    state = _PlayState(asks, counter, way)
     store = await MemoryStore.open()
     with tempfile.TemporaryDirectory() as folder:
-        async with await Session.start(store, _CONVERSATION, HEADER, stage, _SameIds()) as session:
-            session.listen(stage.heard)
-            turns = _turns(session, stage, agent, Path(folder))
-            while stage.asked < len(asks):
-                said = asks[stage.asked].said()
-                stage.opened_with = 1
-                stage.now_s = max(stage.now_s, asks[stage.asked].at_s)
-                await turns.run(said[0] if said else _GO_ON)
-    forecasts = await forecasts_of(store, _CONVERSATION, stage.bills)
+        async with await Session.start(store, _CONVERSATION, HEADER, state, _DeterministicIds()) as session:
+            session.listen(state.on_entry)
+            turns = _turns(session, state, agent, Path(folder))
+            while state.asked < len(asks):
+                messages = asks[state.asked].user_messages()
+                state.opened_with = 1
+                state.now_s = max(state.now_s, asks[state.asked].at_s)
+                await turns.run(messages[0] if messages else _GO_ON)
+    forecasts = await compare_forecasts(store, _CONVERSATION, state.bills)
     await store.close()
-    return Played(stage.sent, forecasts, stage.reads_again.bills, stage.prunes)
+    return PlayResult(state.sent, forecasts, state.reads_again.bills, state.prunes)
 
 
-class _SameIds:
+class _DeterministicIds:
     """Deterministic ids, so that every run counts the same tokens."""
 
     def __init__(self) -> None:
@@ -110,10 +110,10 @@ class _SameIds:
         return self._chance.getrandbits(64)
 
 
-class _Stage:
+class _PlayState:
     """The state of the play: the time, the next request, and the pending results."""
 
-    def __init__(self, asks: Sequence[Ask], counter: Counter, way: Way) -> None:
+    def __init__(self, asks: Sequence[TraceRequest], counter: TokenCounter, way: PlayMode) -> None:
         self.asks = asks
         self.way = way
         self.counter = counter
@@ -121,10 +121,10 @@ class _Stage:
         self.asked = 0
         self.opened_with = 0
         """Number of user messages before the next request that have already opened a turn."""
-        self.results: deque[Call] = deque()
-        self.sent: list[Sent] = []
+        self.results: deque[TraceCall] = deque()
+        self.sent: list[SentRequest] = []
         self.bills: list[Bill] = []
-        self.reads_again = ReadsAgain(counter)
+        self.reads_again = RepeatedReads(counter)
         self.prunes = 0
         self.now_s = asks[0].at_s if asks else 0.0
 
@@ -132,70 +132,70 @@ class _Stage:
         """Return the recorded time."""
         return round(self.now_s * 1e6)
 
-    def decided(self, bill: Bill) -> None:
+    def record_decision(self, bill: Bill) -> None:
         """Record that the next request of the trace was sent, with its bill."""
         self.bills.append(bill)
         self.results.extend(self.next.calls if self.next else ())
         self.asked += 1
 
-    def heard(self, entry: Entry) -> None:
+    def on_entry(self, entry: Entry) -> None:
         """Process an entry of the timeline."""
-        self.reads_again.heard(entry)
+        self.reads_again.on_entry(entry)
         self.prunes += isinstance(entry.block, Pruned)
 
     @property
-    def next(self) -> Ask | None:
+    def next(self) -> TraceRequest | None:
         """The next request of the trace; None after the last one, when a turn may need one more to end."""
         return self.asks[self.asked] if self.asked < len(self.asks) else None
 
 
-def _turns(session: Session, stage: _Stage, agent: Agent, folder: Path) -> Turns:
-    model = _BillingModel(stage)
-    tools = [_PlayedTool(tool, stage) for tool in agent.tools]
-    setting = Setting(
+def _turns(session: Session, state: _PlayState, agent: RecordedAgent, folder: Path) -> TurnRunner:
+    model = _BillingModel(state)
+    tools = [_RecordedToolPlayer(tool, state) for tool in agent.tools]
+    setting = AgentSettings(
         data_dir=folder,
-        limits=Limits(max_iterations=1_000_000, fanout="safe_fanout"),
+        limits=TurnLimits(max_iterations=1_000_000, fanout="safe_fanout"),
         instructions=agent.instructions,
-        prune=PruneSettings() if stage.way.prunes else _NO_PRUNING,
+        prune=PruneSettings() if state.way.prunes else _NO_PRUNING,
     )
-    turns = make_turns(session, model, setting, lambda _: None, ToolRegistry(tools), SideModels(summary=model))
-    room = turns.room
+    turns = build_turn_runner(session, model, setting, lambda _: None, ToolRegistry(tools), SideModels(summary=model))
+    room = turns.context_fitter
     return dataclasses.replace(
         turns,
-        room=_PlayedRoom(
+        room=_PlayedContextFitter(
             session=session,
             model=room.model,
-            prompter=room.prompter,
+            prompt_builder=room.prompt_builder,
             pruner=room.pruner,
             compactor=room.compactor,
             reply_tokens=room.reply_tokens,
-            stage=stage,
+            state=state,
             inbox=turns.inbox,
         ),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PlayedRoom(Room):
+class _PlayedContextFitter(ContextFitter):
     """Applies the recorded time, messages and summaries before each request, then fits the context window."""
 
-    stage: _Stage
+    state: _PlayState
     inbox: Inbox
 
-    async def make(self, step: AskModel, interrupt: asyncio.Event) -> str:
-        stage, ask = self.stage, self.stage.next
+    async def fit(self, step: AskModel, interrupt: asyncio.Event) -> str:
+        stage, ask = self.state, self.state.next
         if ask is not None:
             stage.now_s = max(stage.now_s, ask.at_s)
             if ask.summary and not stage.way.own_summary:
-                await _sum_up(self.session, ask.summary)
-            for text in ask.said()[stage.opened_with :]:
+                await _append_summary(self.session, ask.summary)
+            for text in ask.user_messages()[stage.opened_with :]:
                 await self.inbox.follow_up(text)
             stage.opened_with = 0
         # Called by name, because a dataclass with slots is a different class than the one that `super` would use.
-        return await Room.make(self, step, interrupt)
+        return await ContextFitter.fit(self, step, interrupt)
 
 
-async def _sum_up(session: Session, text: str) -> None:
+async def _append_summary(session: Session, text: str) -> None:
     turns, turn = session.views.turns.turns, session.views.progress.turn_id
     summary = RangeSummary(covered_turn_ids=tuple(turns), text=text, first_seq=2, last_seq=session.views.tail)
     await session.append([summary], turn)
@@ -206,45 +206,45 @@ class _BillingModel:
 
     name = MODEL
 
-    def __init__(self, stage: _Stage) -> None:
-        self._stage = stage
-        self.window_tokens = _WINDOW_TOKENS if stage.way.own_summary else _NO_LIMIT
-        replies = [Step(reply=_reply(ask)) for ask in stage.asks]
-        summary = next((ask.summary for ask in stage.asks if ask.summary), _DONE)[:_SUMMARY_CHARS]
+    def __init__(self, state: _PlayState) -> None:
+        self._state = state
+        self.window_tokens = _WINDOW_TOKENS if state.way.own_summary else _NO_LIMIT
+        replies = [Step(reply=_reply(ask)) for ask in state.asks]
+        summary = next((ask.summary for ask in state.asks if ask.summary), _DONE)[:_SUMMARY_CHARS]
         last = Step(reply=_answer(_DONE), repeat=True)
         self._script = ScriptedModel([*replies, last, Step(when="compaction", reply=summary, repeat=True)])
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        stage = self._stage
-        pieces = pieces_of(request, stage.counter)
-        bill = stage.cache.ask(pieces, stage.now_s)
+        state = self._state
+        pieces = to_pieces(request, state.counter)
+        bill = state.cache.bill_request(pieces, state.now_s)
         if request.purpose == "decision":
-            stage.decided(bill)
-        if stage.asked <= len(stage.asks):
-            stage.sent.append(Sent(stage.now_s, pieces, aside=request.purpose != "decision"))
+            state.record_decision(bill)
+        if state.asked <= len(state.asks):
+            state.sent.append(SentRequest(state.now_s, pieces, aside=request.purpose != "decision"))
         async for event in self._script.stream(request):
-            yield msgspec.structs.replace(event, usage=_usage(bill)) if isinstance(event, Finished) else event
+            yield msgspec.structs.replace(event, usage=_usage(bill)) if isinstance(event, FinishEvent) else event
 
     async def close(self) -> None:
         await self._script.close()
 
 
-class _PlayedTool:
+class _RecordedToolPlayer:
     """A recorded tool: its next call returns the next recorded result at its recorded time."""
 
-    def __init__(self, tool: RecordedTool, stage: _Stage) -> None:
-        self._stage = stage
+    def __init__(self, tool: RecordedTool, state: _PlayState) -> None:
+        self._state = state
         self.spec = ToolSpec(
             tool_id=_tool_id(tool.name), purpose=tool.description, params_schema=tool.params_schema, effect="pure"
         )
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
-        stage = self._stage
-        call = stage.results.popleft()
-        stage.now_s = max(stage.now_s, call.done_s)
-        stage.reads_again.called(call, context.tool_call_id, context.timeline.views, stage.bills[-1].tokens)
+        state = self._state
+        call = state.results.popleft()
+        state.now_s = max(state.now_s, call.done_s)
+        state.reads_again.on_call(call, context.tool_call_id, context.timeline.views, state.bills[-1].tokens)
         if not call.failed:
-            return outcome_of(call.result, context)
+            return to_outcome(call.result, context)
         error = ToolError(code="tool_failed", message=call.result[:200])
         return Outcome(status=call.result, status_mime="text/plain", error=error)
 
@@ -253,7 +253,7 @@ def _tool_id(name: str) -> str:
     return f"recorded.{name}"
 
 
-def _reply(ask: Ask) -> str:
+def _reply(ask: TraceRequest) -> str:
     thinking = f"<channel:thinking>{ask.thinking}</channel:thinking>\n" if ask.thinking else ""
     if not ask.calls:
         return thinking + _answer(ask.text or _DONE)
@@ -261,7 +261,7 @@ def _reply(ask: Ask) -> str:
     return thinking + "\n".join(_call(call, note) for call, note in zip(ask.calls, notes, strict=True))
 
 
-def _call(call: Call, notes: str) -> str:
+def _call(call: TraceCall, notes: str) -> str:
     asked = {"tool_id": _tool_id(call.tool), "params": msgspec.Raw(call.params.encode())}
     return _decision({"action": "call_tool", "notes": notes, "tool_call": asked})
 

@@ -24,7 +24,7 @@ FIVE_MINUTES_S: Final = 300
 HOUR_S: Final = 3600
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class CachePricing(msgspec.Struct, frozen=True, kw_only=True):
     """A provider's limits and prices, in dollars per million tokens."""
 
     max_points: int = 4
@@ -37,14 +37,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     hour_keeps_all: bool = True
 
 
-OPUS: Final = Rules()
+OPUS: Final = CachePricing()
 """Claude Opus 4.6, the model of the recorded sessions, by the letter of the description."""
 
-CAREFUL: Final = Rules(hour_keeps_all=False)
+CAREFUL: Final = CachePricing(hour_keeps_all=False)
 """The same by the careful reading."""
 
 
-class Piece(msgspec.Struct, frozen=True):
+class ContentPiece(msgspec.Struct, frozen=True):
     """A content block of a request: the hash of its text, its tokens, and the lifetime of its cache point.
 
     Without a cache point the lifetime is 0.
@@ -81,7 +81,7 @@ class Bill(msgspec.Struct, frozen=True):
         """The share of the input that was read from the cache, in percent."""
         return 100 * self.read / max(1, self.tokens)
 
-    def usd(self, rules: Rules) -> float:
+    def usd(self, rules: CachePricing) -> float:
         """Return the cost in dollars."""
         weighted = (
             self.read * rules.read_factor
@@ -92,11 +92,11 @@ class Bill(msgspec.Struct, frozen=True):
         return weighted * rules.input_usd / 1e6
 
 
-class RefusedError(ValueError):
+class RequestRefusedError(ValueError):
     """A request that the provider refuses."""
 
 
-class _Entry(msgspec.Struct):
+class _CacheEntry(msgspec.Struct):
     lifetime_s: int
     until_s: float
 
@@ -104,19 +104,19 @@ class _Entry(msgspec.Struct):
 class ProviderCache:
     """The entries that a provider holds for one account."""
 
-    def __init__(self, rules: Rules = OPUS) -> None:
+    def __init__(self, rules: CachePricing = OPUS) -> None:
         self._rules = rules
-        self._entries: dict[bytes, _Entry] = {}
+        self._entries: dict[bytes, _CacheEntry] = {}
 
-    def ask(self, pieces: Sequence[Piece], at_s: float) -> Bill:
+    def bill_request(self, pieces: Sequence[ContentPiece], at_s: float) -> Bill:
         """Bill a request that is sent at that time; requests must be in order of time."""
         self._check(pieces)
         ends = list(accumulate(piece.tokens for piece in pieces))
         points = [n for n, piece in enumerate(pieces) if piece.lifetime_s and ends[n] >= self._rules.min_tokens]
         keys = _prefix_keys(pieces)
-        met = [self._met(keys, point, at_s) for point in points]
+        met = [self._find_entry(keys, point, at_s) for point in points]
         place = max(met, default=-1)
-        self._use(keys, met, at_s)
+        self._renew_entries(keys, met, at_s)
         self._write(pieces, points, keys, place, at_s)
         read = ends[place] if place >= 0 else 0
         hour_end = max((ends[n] for n in points if pieces[n].lifetime_s > FIVE_MINUTES_S), default=0)
@@ -126,27 +126,27 @@ class ProviderCache:
         total = ends[-1] if ends else 0
         return Bill(read, written, for_an_hour, total - read - written - for_an_hour)
 
-    def _check(self, pieces: Sequence[Piece]) -> None:
+    def _check(self, pieces: Sequence[ContentPiece]) -> None:
         lifetimes = [piece.lifetime_s for piece in pieces if piece.lifetime_s]
         if len(lifetimes) > self._rules.max_points:
-            raise RefusedError(f"at most {self._rules.max_points} cache points, got {len(lifetimes)}")
+            raise RequestRefusedError(f"at most {self._rules.max_points} cache points, got {len(lifetimes)}")
         if any(later > earlier for earlier, later in pairwise(lifetimes)):
-            raise RefusedError(f"longer lifetimes come first, got {lifetimes}")
+            raise RequestRefusedError(f"longer lifetimes come first, got {lifetimes}")
 
-    def _met(self, keys: Sequence[bytes], point: int, at_s: float) -> int:
+    def _find_entry(self, keys: Sequence[bytes], point: int, at_s: float) -> int:
         """Return the position of the entry that a point finds; -1 if there is none."""
         for place in range(point, max(-1, point - self._rules.look_back), -1):
             if (entry := self._entries.get(keys[place])) and entry.until_s >= at_s:
                 return place
         return -1
 
-    def _use(self, keys: Sequence[bytes], met: Sequence[int], at_s: float) -> None:
+    def _renew_entries(self, keys: Sequence[bytes], met: Sequence[int], at_s: float) -> None:
         for place in set(met) - {-1}:
             entry = self._entries[keys[place]]
             entry.until_s = at_s + entry.lifetime_s
 
     def _write(
-        self, pieces: Sequence[Piece], points: Sequence[int], keys: Sequence[bytes], place: int, at_s: float
+        self, pieces: Sequence[ContentPiece], points: Sequence[int], keys: Sequence[bytes], place: int, at_s: float
     ) -> None:
         for point in points:
             known = self._entries.get(keys[point])
@@ -155,10 +155,10 @@ class ProviderCache:
             lifetime_s = pieces[point].lifetime_s
             if point <= place or (place >= 0 and not self._rules.hour_keeps_all):
                 lifetime_s = min(lifetime_s, self._entries[keys[place]].lifetime_s)
-            self._entries[keys[point]] = _Entry(lifetime_s, at_s + lifetime_s)
+            self._entries[keys[point]] = _CacheEntry(lifetime_s, at_s + lifetime_s)
 
 
-def _prefix_keys(pieces: Sequence[Piece]) -> list[bytes]:
+def _prefix_keys(pieces: Sequence[ContentPiece]) -> list[bytes]:
     keys: list[bytes] = []
     before = b""
     for piece in pieces:

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from bench.context.asks import Call
-from bench.context.counting import Counter
+from bench.context.asks import TraceCall
+from bench.context.counting import TokenCounter
 from bench.context.provider_cache import Bill
 from timeloom.core.blocks import ResultContent, ResultStatus, ToolCall
 from timeloom.core.ids import CallId
@@ -29,7 +29,7 @@ class _Params(msgspec.Struct):
     file_path: str = ""
 
 
-class _Source(msgspec.Struct, frozen=True):
+class _ShownFile(msgspec.Struct, frozen=True):
     """The call that shows a file: in its result if it read the file, in its parameters if it wrote it."""
 
     call_id: CallId
@@ -37,17 +37,17 @@ class _Source(msgspec.Struct, frozen=True):
     tokens: int
 
 
-class ReadsAgain:
+class RepeatedReads:
     """Tracks which call shows each file, and charges edits of files that are not visible."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: TokenCounter) -> None:
         self.bills: list[Bill] = []
         self._counter = counter
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, _ShownFile] = {}
         self._calls: dict[CallId, int] = {}
         self._results: dict[CallId, int] = {}
 
-    def heard(self, entry: Entry) -> None:
+    def on_entry(self, entry: Entry) -> None:
         """Process an entry of the timeline."""
         match entry.block:
             case ToolCall(tool_call_id=call_id):
@@ -57,17 +57,17 @@ class ReadsAgain:
             case _:
                 pass
 
-    def called(self, call: Call, call_id: CallId, views: Views, prompt_tokens: int) -> None:
+    def on_call(self, call: TraceCall, call_id: CallId, views: Views, prompt_tokens: int) -> None:
         """Process a call that runs now, after a request of that many tokens."""
         path = msgspec.json.decode(call.params, type=_Params).file_path
         if call.tool == _READ:
-            self._sources[path] = _Source(call_id, True, self._counter.tokens(call.result))
+            self._sources[path] = _ShownFile(call_id, True, self._counter.tokens(call.result))
         elif call.tool == _WRITE:
-            self._sources[path] = _Source(call_id, False, self._counter.tokens(call.params))
+            self._sources[path] = _ShownFile(call_id, False, self._counter.tokens(call.params))
         elif call.tool == _EDIT and (source := self._sources.get(path)) and not self._is_shown(source, views):
             self.bills.append(Bill(read=prompt_tokens + STAYS_REQUESTS * source.tokens, written=source.tokens))
-            self._sources[path] = _Source(call_id, False, source.tokens)
+            self._sources[path] = _ShownFile(call_id, False, source.tokens)
 
-    def _is_shown(self, source: _Source, views: Views) -> bool:
+    def _is_shown(self, source: _ShownFile, views: Views) -> bool:
         seq = (self._results if source.in_result else self._calls).get(source.call_id, 0)
         return seq in views.visible.shown and views.visible.shown[seq] is None

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from bench.context.counting import Counter
-from bench.context.provider_cache import FIVE_MINUTES_S, HOUR_S, OPUS, Bill, Piece, ProviderCache, Rules
+from bench.context.counting import TokenCounter
+from bench.context.provider_cache import FIVE_MINUTES_S, HOUR_S, OPUS, Bill, CachePricing, ContentPiece, ProviderCache
 from timeloom.core.blocks.caching import Lifetime
 from timeloom.ports.model import ModelRequest, Segment, TextSegment
 
 
-class Sent(msgspec.Struct, frozen=True):
+class SentRequest(msgspec.Struct, frozen=True):
     """One request; an `aside` request is not a step of the conversation, such as one for a summary."""
 
     at_s: float
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ContentPiece, ...]
     aside: bool = False
 
     @property
@@ -28,24 +28,24 @@ Lifetimes = Callable[[int], int]
 """Returns the lifetime of the cache point at that position of a request."""
 
 
-def pieces_of(request: ModelRequest, counter: Counter) -> tuple[Piece, ...]:
+def to_pieces(request: ModelRequest, counter: TokenCounter) -> tuple[ContentPiece, ...]:
     """Return the content blocks of a timeloom request: the system text, then every segment that is not empty."""
     system = counter.piece(request.system, lifetime_s(request.system_cache_point, request.system_cache_lifetime))
-    return (system, *(_piece(segment, counter) for segment in request.segments if _says_something(segment)))
+    return (system, *(_piece(segment, counter) for segment in request.segments if _has_content(segment)))
 
 
-def billed(sent: Sequence[Sent], rules: Rules = OPUS) -> list[Bill]:
+def bill_requests(sent: Sequence[SentRequest], rules: CachePricing = OPUS) -> list[Bill]:
     """Return the bill of each request in order, with a cache that is empty at first."""
     cache = ProviderCache(rules)
-    return [cache.ask(one.pieces, one.at_s) for one in sent]
+    return [cache.bill_request(one.pieces, one.at_s) for one in sent]
 
 
-def total(bills: Sequence[Bill]) -> Bill:
+def sum_bills(bills: Sequence[Bill]) -> Bill:
     """Return the sum of the bills."""
     return sum(bills, Bill())
 
 
-def with_lifetimes(sent: Sequence[Sent], lifetimes: Lifetimes) -> list[Sent]:
+def with_lifetimes(sent: Sequence[SentRequest], lifetimes: Lifetimes) -> list[SentRequest]:
     """Return the same requests and cache points with these lifetimes."""
     return [
         replace(
@@ -74,11 +74,11 @@ def lifetime_s(marked: bool, lifetime: Lifetime) -> int:
     return HOUR_S if lifetime == "1h" else FIVE_MINUTES_S
 
 
-def _piece(segment: Segment, counter: Counter) -> Piece:
+def _piece(segment: Segment, counter: TokenCounter) -> ContentPiece:
     # Recorded sessions contain only text.
     text = segment.text if isinstance(segment, TextSegment) else ""
     return counter.piece(text, lifetime_s(segment.cache_point, segment.cache_lifetime))
 
 
-def _says_something(segment: Segment) -> bool:
+def _has_content(segment: Segment) -> bool:
     return not isinstance(segment, TextSegment) or bool(segment.text.strip())

@@ -8,11 +8,22 @@ from typing import Final
 
 import msgspec
 
-from bench.report import Cell, Section, Table
-from bench.serving.plans import Server, Where
-from bench.serving.processes import Process, ServingError, serving, started
-from bench.serving.sizes import Sizes
-from bench.serving.trials import COLUMNS, LATE_MS, Serve, Trial, answering, best, firsts, median_s, search, taken
+from bench.report import BenchSection, BenchTable, Cell
+from bench.serving.plans import Server, ServerAddress
+from bench.serving.processes import ServingError, ServingProcess, serve_timeloom, start_process
+from bench.serving.sizes import ServingSizes
+from bench.serving.trials import (
+    COLUMNS,
+    LATE_MS,
+    Serve,
+    StreamTrial,
+    best_trial,
+    median_s,
+    run_turns,
+    search_limit,
+    serve_answers,
+    time_first_deltas,
+)
 
 CONVERSATIONS: Final = 100
 """New conversations at once, before memory is measured and during it: one-time setup does not count."""
@@ -21,7 +32,7 @@ CROWDS: Final = 3
 """Number of such batches while memory is measured."""
 
 
-class _Side(msgspec.Struct, frozen=True, kw_only=True):
+class _OtherServer(msgspec.Struct, frozen=True, kw_only=True):
     """Another agent server."""
 
     title: str
@@ -33,8 +44,8 @@ class _Side(msgspec.Struct, frozen=True, kw_only=True):
 
 _HERE: Final = Path(__file__).resolve()
 _SIDES: Final = (
-    _Side(title="Agno, AgentOS", server="agno", program=_HERE.with_name("agno_server.py")),
-    _Side(
+    _OtherServer(title="Agno, AgentOS", server="agno", program=_HERE.with_name("agno_server.py")),
+    _OtherServer(
         title="LangGraph, the server for development",
         server="langgraph",
         program=_HERE.with_name("langgraph_server.py"),
@@ -43,7 +54,7 @@ _SIDES: Final = (
 )
 
 
-class _Turns(msgspec.Struct, frozen=True, kw_only=True):
+class _TurnMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """The measurements of a server with a model that does not pause."""
 
     started_mb: float
@@ -54,57 +65,57 @@ class _Turns(msgspec.Struct, frozen=True, kw_only=True):
     at_once_s: float
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _ServerResult(msgspec.Struct, frozen=True):
     """A row of the comparison."""
 
     title: str
-    turns: _Turns
-    trials: list[Trial]
+    turns: _TurnMeasurement
+    trials: list[StreamTrial]
 
 
-def measure_beside(folder: Path, python: Path, sizes: Sizes, trials: list[Trial]) -> Section:
+def measure_beside(folder: Path, python: Path, sizes: ServingSizes, trials: list[StreamTrial]) -> BenchSection:
     """Measure all servers one after the other, ours first; `trials` are the stream measurements of ours."""
-    ours = _Found("timeloom serve", _turns(folder, serving, sizes, 1.0), trials)
-    others: list[_Found] = []
+    ours = _ServerResult("timeloom serve", _turns(folder, serve_timeloom, sizes, 1.0), trials)
+    others: list[_ServerResult] = []
     missing: list[str] = []
     for side in _SIDES:
-        serve = _served_by(python, side)
+        serve = _make_serve(python, side)
         try:
             turns = _turns(folder, serve, sizes, side.share)
-            others.append(_Found(side.title, turns, search(folder, serve, sizes.others_held)))
+            others.append(_ServerResult(side.title, turns, search_limit(folder, serve, sizes.others_held)))
         except ServingError as error:
             missing.append(f"left out, because it failed: {side.title} ({error})")
-    compared = _compared([ours, *others], sizes.clients, missing)
-    return Section(tables=(compared, *([_streams(others)] if others else [])))
+    compared = _comparison_table([ours, *others], sizes.clients, missing)
+    return BenchSection(tables=(compared, *([_streams_table(others)] if others else [])))
 
 
-def _served_by(python: Path, side: _Side) -> Serve:
+def _make_serve(python: Path, side: _OtherServer) -> Serve:
     @contextmanager
-    def serve(folder: Path, model_url: str) -> Generator[tuple[Process, Where]]:
+    def serve(folder: Path, model_url: str) -> Generator[tuple[ServingProcess, ServerAddress]]:
         folder.mkdir()
         command = [str(python), "-I", "-W", "ignore", str(side.program), str(folder.resolve()), model_url]
-        with started(command, log=folder.with_suffix(".log")) as process:
-            yield process, Where(process.port, server=side.server)
+        with start_process(command, log=folder.with_suffix(".log")) as process:
+            yield process, ServerAddress(process.port, server=side.server)
 
     return serve
 
 
-def _turns(folder: Path, serve: Serve, sizes: Sizes, share: float) -> _Turns:
+def _turns(folder: Path, serve: Serve, sizes: ServingSizes, share: float) -> _TurnMeasurement:
     many = min(CONVERSATIONS, sizes.idle)
     times, turns_each = max(2, int(sizes.firsts * share)), max(2, int(sizes.turns_each * share))
-    with answering(folder, serve) as (server, where, _):
-        firsts(where, 2)
+    with serve_answers(folder, serve) as (server, where, _):
+        time_first_deltas(where, 2)
         started_bytes = server.memory_bytes()
-        taken(where, many, 1)
+        run_turns(where, many, 1)
         before_bytes = server.memory_bytes()
         for _ in range(CROWDS):
-            taken(where, many, 1)
+            run_turns(where, many, 1)
         after_bytes = server.memory_bytes()
         # Twice, because the speed of the machine changes from minute to minute.
-        first_s = min(median_s(firsts(where, times)) for _ in range(2))
-        alone = taken(where, 1, turns_each)
-        at_once = taken(where, sizes.clients, turns_each)
-    return _Turns(
+        first_s = min(median_s(time_first_deltas(where, times)) for _ in range(2))
+        alone = run_turns(where, 1, turns_each)
+        at_once = run_turns(where, sizes.clients, turns_each)
+    return _TurnMeasurement(
         started_mb=started_bytes / 1024 / 1024,
         conversation_kb=(after_bytes - before_bytes) / (many * CROWDS) / 1024,
         first_s=first_s,
@@ -114,7 +125,7 @@ def _turns(folder: Path, serve: Serve, sizes: Sizes, share: float) -> _Turns:
     )
 
 
-def _compared(found: list[_Found], clients: int, missing: list[str]) -> Table:
+def _comparison_table(found: list[_ServerResult], clients: int, missing: list[str]) -> BenchTable:
     columns = (
         "server",
         "first delta ms",
@@ -133,11 +144,11 @@ def _compared(found: list[_Found], clients: int, missing: list[str]) -> Table:
         "LangGraph's server for development looks for new runs every half second, for which deltas and turns wait",
         *missing,
     )
-    rows = tuple(_row(one.title, one.turns, best(one.trials)) for one in found)
-    return Table(title="Beside other agent servers", columns=columns, rows=rows, notes=notes)
+    rows = tuple(_row(one.title, one.turns, best_trial(one.trials)) for one in found)
+    return BenchTable(title="Beside other agent servers", columns=columns, rows=rows, notes=notes)
 
 
-def _row(title: str, turns: _Turns, held: Trial | None) -> tuple[Cell, ...]:
+def _row(title: str, turns: _TurnMeasurement, held: StreamTrial | None) -> tuple[Cell, ...]:
     return (
         title,
         turns.first_s * 1000,
@@ -151,8 +162,8 @@ def _row(title: str, turns: _Turns, held: Trial | None) -> tuple[Cell, ...]:
     )
 
 
-def _streams(others: list[_Found]) -> Table:
+def _streams_table(others: list[_ServerResult]) -> BenchTable:
     rows = tuple((one.title, *trial.row()) for one in others for trial in one.trials)
     notes = ("KB each: over a server that has answered nobody yet, so that few carry what it sets up once",)
     title = "Conversations that stream at once on other agent servers"
-    return Table(title=title, columns=("server", *COLUMNS), rows=rows, notes=notes)
+    return BenchTable(title=title, columns=("server", *COLUMNS), rows=rows, notes=notes)

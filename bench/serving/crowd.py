@@ -14,8 +14,21 @@ from typing import Final, cast
 import msgspec
 import uvloop
 
-from bench.serving.dialects import CHAT, DIALECTS, Asking, as_json
-from bench.serving.plans import First, Firsts, Held, Hold, Idle, Plan, Ready, Report, Stayed, Take, Taken, Where
+from bench.serving.dialects import CHAT, DIALECTS, MessageRequest, json_request
+from bench.serving.plans import (
+    FirstDeltaPlan,
+    FirstDeltaReport,
+    HoldPlan,
+    HoldReport,
+    IdlePlan,
+    IdleReport,
+    LoadReady,
+    Plan,
+    Report,
+    ServerAddress,
+    TurnsPlan,
+    TurnsReport,
+)
 from bench.serving.stamping import message
 
 OPEN_AT_ONCE: Final = 64
@@ -33,12 +46,12 @@ _EVENT: Final = re.compile(rb"(?:id: \d+\n)?event: (\S+)\r?\n(data: [^\n]*\n)\r?
 _STAMP: Final = re.compile(rb"\d{6,}")
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One request and the events of its answer, until the connection is closed."""
 
-    def __init__(self, request: bytes, hear: Callable[["Connection", bytes, bytes], None]) -> None:
+    def __init__(self, request: bytes, on_event: Callable[["ClientConnection", bytes, bytes], None]) -> None:
         self._request = request
-        self._hear = hear
+        self._on_event = on_event
         self._rest = b""
         self._transport: asyncio.WriteTransport | None = None
         self.ended = asyncio.Event()
@@ -59,7 +72,7 @@ class Connection(asyncio.Protocol):
             end = found.end()
             if self.keeps_events:
                 self.events.append(found[0].decode())
-            self._hear(self, found[1], found[2])
+            self._on_event(self, found[1], found[2])
         self._rest = data[end:][-65536:]
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -71,24 +84,26 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def message_to(where: Where, text: str, conversation: str = "") -> bytes:
+def message_to(where: ServerAddress, text: str, conversation: str = "") -> bytes:
     """Return the request that sends a message in the server's dialect, by default to a new conversation."""
     return _post(where, DIALECTS[where.server].ask(text, conversation))
 
 
-def _post(where: Where, asking: Asking) -> bytes:
+def _post(where: ServerAddress, asking: MessageRequest) -> bytes:
     more = f"content-type: {asking.kind}\r\ncontent-length: {len(asking.body)}\r\n"
     return _head("POST", asking.path, where, more) + asking.body
 
 
-async def connect(where: Where, request: bytes, hear: Callable[[Connection, bytes, bytes], None]) -> Connection:
+async def connect(
+    where: ServerAddress, request: bytes, on_event: Callable[[ClientConnection, bytes, bytes], None]
+) -> ClientConnection:
     """Open a connection and send the request."""
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(lambda: Connection(request, hear), "127.0.0.1", where.port)
+    _, connection = await loop.create_connection(lambda: ClientConnection(request, on_event), "127.0.0.1", where.port)
     return connection
 
 
-async def hold(plan: Hold) -> Held:
+async def hold_streams(plan: HoldPlan) -> HoldReport:
     """Open the streams gradually, then measure while all of them are open."""
     began_s = time.monotonic()
     from_ns = int((began_s + plan.ramp_s) * 1e9)
@@ -98,35 +113,35 @@ async def hold(plan: Hold) -> Held:
     dialect = DIALECTS[plan.where.server]
     late_ms, own_ms = array("d"), array("d")
 
-    def hear(_: Connection, name: bytes, data: bytes) -> None:
+    def on_event(_: ClientConnection, name: bytes, data: bytes) -> None:
         if name == dialect.delta:
             now = time.monotonic_ns()
             for stamp in _STAMP.findall(data, data.find(dialect.text)):
                 if from_ns <= (at := int(stamp)) < until_ns:
                     late_ms.append((now - at) / 1e6)
 
-    connections: list[Connection] = []
+    connections: list[ClientConnection] = []
     for n in range(plan.streams):
         await asyncio.sleep(began_s + plan.ramp_s * 0.8 * n / plan.streams - time.monotonic())
-        connections.append(await connect(plan.where, message_to(plan.where, said), hear))
+        connections.append(await connect(plan.where, message_to(plan.where, said), on_event))
     await asyncio.sleep(from_ns / 1e9 + plan.hold_s / 2 - time.monotonic())
-    _say(Ready(sum(not one.ended.is_set() for one in connections)))
+    _send(LoadReady(sum(not one.ended.is_set() for one in connections)))
     while (before := time.monotonic()) < until_ns / 1e9:
         await asyncio.sleep(TICK_S)
         own_ms.append((time.monotonic() - before - TICK_S) * 1000)
     await asyncio.wait([asyncio.create_task(one.ended.wait()) for one in connections], timeout=PATIENCE_S)
     late, own = sorted(late_ms), sorted(own_ms)
-    return Held(
+    return HoldReport(
         deltas=len(late),
         expected=int(plan.streams * plan.hold_s * 1000 / plan.every_ms),
-        p50_ms=_at(late, 0.5),
-        p99_ms=_at(late, 0.99),
-        worst_ms=_at(late, 1.0),
-        own_p99_ms=_at(own, 0.99),
+        p50_ms=_percentile(late, 0.5),
+        p99_ms=_percentile(late, 0.99),
+        worst_ms=_percentile(late, 1.0),
+        own_p99_ms=_percentile(own, 0.99),
     )
 
 
-async def take(plan: Take) -> Taken:
+async def run_turns(plan: TurnsPlan) -> TurnsReport:
     """Run turn after turn with each client."""
     each_s: list[float] = []
     names: list[str] = []
@@ -143,22 +158,22 @@ async def take(plan: Take) -> Taken:
     async with asyncio.TaskGroup() as group:
         for _ in range(plan.clients):
             group.create_task(client())
-    return Taken(took_s=time.monotonic() - began_s, each_s=each_s, conversations=names)
+    return TurnsReport(took_s=time.monotonic() - began_s, each_s=each_s, conversations=names)
 
 
-async def _turn(where: Where, conversation: str) -> str:
+async def _turn(where: ServerAddress, conversation: str) -> str:
     """Run a turn and return its conversation."""
     dialect = DIALECTS[where.server]
     found: list[str] = []
     failed: list[bytes] = []
 
-    def hear(_: Connection, name: bytes, data: bytes) -> None:
+    def on_event(_: ClientConnection, name: bytes, data: bytes) -> None:
         if name == dialect.failure:
             failed.append(data)
         if not found and (seen := dialect.conversation.search(data)):
             found.append(seen[1].decode())
 
-    connection = await connect(where, message_to(where, "Hello?", conversation), hear)
+    connection = await connect(where, message_to(where, "Hello?", conversation), on_event)
     async with asyncio.timeout(TURN_S):
         await connection.ended.wait()
     if failed or not found:
@@ -166,19 +181,19 @@ async def _turn(where: Where, conversation: str) -> str:
     return found[0]
 
 
-async def first(plan: First) -> Firsts:
+async def time_first_deltas(plan: FirstDeltaPlan) -> FirstDeltaReport:
     """Send one request after the other."""
     each_s: list[float] = []
     events: list[str] = []
     for _ in range(plan.times):
         seen: list[float] = []
 
-        def hear(_: Connection, _name: bytes, data: bytes, seen: list[float] = seen) -> None:
+        def hear(_: ClientConnection, _name: bytes, data: bytes, seen: list[float] = seen) -> None:
             # Usually in a delta; a reader who connected late gets the text from a block.
             if plan.text.encode() in data:
                 seen.append(time.monotonic())
 
-        asked = as_json(plan.path, {"message": "Hello?"}) if plan.path else None
+        asked = json_request(plan.path, {"message": "Hello?"}) if plan.path else None
         request = _post(plan.where, asked) if asked else message_to(plan.where, "Hello?")
         began_s = time.monotonic()
         connection = await connect(plan.where, request, hear)
@@ -187,20 +202,20 @@ async def first(plan: First) -> Firsts:
             await connection.ended.wait()
         each_s.append(seen[0] - began_s)
         events = connection.events
-    return Firsts(each_s, events)
+    return FirstDeltaReport(each_s, events)
 
 
-async def idle(plan: Idle) -> Stayed:
+async def hold_idle_streams(plan: IdlePlan) -> IdleReport:
     """Open connections that wait."""
     names = plan.conversations
-    connections: list[Connection] = []
+    connections: list[ClientConnection] = []
     turns = asyncio.Semaphore(OPEN_AT_ONCE)
 
     async def open_one(n: int) -> None:
         heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         seen: list[bytes] = []
 
-        def hear(_: Connection, name: bytes, _data: bytes) -> None:
+        def on_event(_: ClientConnection, name: bytes, _data: bytes) -> None:
             # The second status follows the stored blocks: from then on the stream is live.
             seen.append(name)
             if seen.count(b"conv.status") == 2 and not heard.done():
@@ -208,7 +223,7 @@ async def idle(plan: Idle) -> Stayed:
 
         async with turns:
             path = f"{CHAT}/{names[n % len(names)]}/stream?after=1"
-            connections.append(await connect(plan.where, _head("GET", path, plan.where, ""), hear))
+            connections.append(await connect(plan.where, _head("GET", path, plan.where, ""), on_event))
             await heard
 
     async with asyncio.TaskGroup() as group:
@@ -216,31 +231,31 @@ async def idle(plan: Idle) -> Stayed:
             group.create_task(open_one(n))
     for one in connections:
         one.beats = 0
-    _say(Ready(len(connections)))
+    _send(LoadReady(len(connections)))
     await asyncio.sleep(plan.stay_s)
     left = [one for one in connections if not one.ended.is_set()]
     alive = sum(one.beats > 0 or not plan.stay_s for one in left)
     for one in connections:
         one.close()
-    return Stayed(len(left), alive)
+    return IdleReport(len(left), alive)
 
 
 def main() -> None:
     """Execute one plan."""
     plan: Plan = msgspec.json.decode(sys.stdin.readline(), type=Plan)
     match plan:
-        case Hold():
-            report: Report = uvloop.run(hold(plan))
-        case Take():
-            report = uvloop.run(take(plan))
-        case First():
-            report = uvloop.run(first(plan))
-        case Idle():
-            report = uvloop.run(idle(plan))
-    _say(report)
+        case HoldPlan():
+            report: Report = uvloop.run(hold_streams(plan))
+        case TurnsPlan():
+            report = uvloop.run(run_turns(plan))
+        case FirstDeltaPlan():
+            report = uvloop.run(time_first_deltas(plan))
+        case IdlePlan():
+            report = uvloop.run(hold_idle_streams(plan))
+    _send(report)
 
 
-def _head(method: str, path: str, where: Where, more: str) -> bytes:
+def _head(method: str, path: str, where: ServerAddress, more: str) -> bytes:
     token = f"authorization: Bearer {where.token}\r\n" if where.token else ""
     return (
         f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{where.port}\r\naccept: text/event-stream\r\n"
@@ -248,11 +263,11 @@ def _head(method: str, path: str, where: Where, more: str) -> bytes:
     ).encode()
 
 
-def _at(values: list[float], share: float) -> float:
+def _percentile(values: list[float], share: float) -> float:
     return values[min(len(values) - 1, int(len(values) * share))] if values else float("inf")
 
 
-def _say(report: Report) -> None:
+def _send(report: Report) -> None:
     print(msgspec.json.encode(report).decode(), flush=True)
 
 

@@ -16,7 +16,7 @@ AGENT: Final = "bench"
 """The name of the agent on other servers."""
 
 
-class Asking(msgspec.Struct, frozen=True):
+class MessageRequest(msgspec.Struct, frozen=True):
     """A request that sends a message; its answer is an event stream."""
 
     path: str
@@ -24,10 +24,10 @@ class Asking(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+class ServerDialect(msgspec.Struct, frozen=True, kw_only=True):
     """The request format and the event names of one server."""
 
-    ask: Callable[[str, str], Asking]
+    ask: Callable[[str, str], MessageRequest]
     """Returns the request for a message to that conversation; an empty name starts a new one."""
 
     delta: bytes
@@ -43,16 +43,16 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Matches the conversation's id in the first event that has it."""
 
 
-def _ask_timeloom(text: str, conversation: str) -> Asking:
-    return as_json(CHAT, {"message": text, **({"conversation_id": conversation} if conversation else {})})
+def _ask_timeloom(text: str, conversation: str) -> MessageRequest:
+    return json_request(CHAT, {"message": text, **({"conversation_id": conversation} if conversation else {})})
 
 
-def _ask_agno(text: str, conversation: str) -> Asking:
+def _ask_agno(text: str, conversation: str) -> MessageRequest:
     form = {"message": text, "stream": "true", **({"session_id": conversation} if conversation else {})}
-    return Asking(f"/agents/{AGENT}/runs", "application/x-www-form-urlencoded", urlencode(form).encode())
+    return MessageRequest(f"/agents/{AGENT}/runs", "application/x-www-form-urlencoded", urlencode(form).encode())
 
 
-def _ask_langgraph(text: str, conversation: str) -> Asking:
+def _ask_langgraph(text: str, conversation: str) -> MessageRequest:
     body = {
         "assistant_id": AGENT,
         "input": {"messages": [{"role": "user", "content": text}]},
@@ -60,30 +60,30 @@ def _ask_langgraph(text: str, conversation: str) -> Asking:
         "if_not_exists": "create",
         "durability": "sync",
     }
-    return as_json(f"/threads/{conversation or uuid.uuid4()}/runs/stream", body)
+    return json_request(f"/threads/{conversation or uuid.uuid4()}/runs/stream", body)
 
 
-def as_json(path: str, body: object) -> Asking:
+def json_request(path: str, body: object) -> MessageRequest:
     """Return a request with a JSON body."""
-    return Asking(path, "application/json", msgspec.json.encode(body))
+    return MessageRequest(path, "application/json", msgspec.json.encode(body))
 
 
-DIALECTS: Final[Mapping[Server, Dialect]] = {
-    "timeloom": Dialect(
+DIALECTS: Final[Mapping[Server, ServerDialect]] = {
+    "timeloom": ServerDialect(
         ask=_ask_timeloom,
         delta=b"chat.delta",
         text=b'"text":',
         failure=b"chat.error",
         conversation=re.compile(rb'"conversation_id":"([^"]+)"'),
     ),
-    "agno": Dialect(
+    "agno": ServerDialect(
         ask=_ask_agno,
         delta=b"RunContent",
         text=b'"content":',
         failure=b"RunError",
         conversation=re.compile(rb'"session_id":"([^"]+)"'),
     ),
-    "langgraph": Dialect(
+    "langgraph": ServerDialect(
         ask=_ask_langgraph,
         delta=b"messages",
         text=b'"content":',

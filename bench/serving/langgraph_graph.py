@@ -16,13 +16,13 @@ _sqlite: Foreign = importlib.import_module("aiosqlite")
 _savers: Foreign = importlib.import_module("langgraph.checkpoint.sqlite.aio")
 
 
-class State(TypedDict):
+class LangGraphState(TypedDict):
     """The state of a conversation."""
 
     messages: Annotated[list[Foreign], _graphs.add_messages]
 
 
-async def ask(state: State) -> dict[str, list[Foreign]]:
+async def ask(state: LangGraphState) -> dict[str, list[Foreign]]:
     """Call the model; the server streams its reply."""
     return {"messages": [await _model.ainvoke(state["messages"])]}
 
@@ -37,7 +37,7 @@ async def make_saver() -> AsyncGenerator[Foreign]:
 
 
 _model: Foreign = _chat.ChatOpenAI(model="bench", base_url=os.environ["BENCH_MODEL_URL"], api_key="none")
-_builder: Foreign = _graphs.StateGraph(State)
+_builder: Foreign = _graphs.StateGraph(LangGraphState)
 _builder.add_node("model", ask)
 _builder.add_edge(_graphs.START, "model")
 _builder.add_edge("model", _graphs.END)

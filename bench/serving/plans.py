@@ -7,7 +7,7 @@ import msgspec
 Server = Literal["timeloom", "agno", "langgraph"]
 
 
-class Where(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """The address of the server under load."""
 
     port: int
@@ -15,53 +15,53 @@ class Where(msgspec.Struct, frozen=True):
     server: Server = "timeloom"
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class HoldPlan(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Concurrent streaming conversations; deltas count while all of them stream."""
 
-    where: Where
+    where: ServerAddress
     streams: int
     ramp_s: float
     hold_s: float
     every_ms: int
 
 
-class Take(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class TurnsPlan(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Turns of concurrent clients, each with several turns in one conversation."""
 
-    where: Where
+    where: ServerAddress
     clients: int
     turns_each: int
 
 
-class First(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class FirstDeltaPlan(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Sequential requests, each measured until that text arrives."""
 
-    where: Where
+    where: ServerAddress
     times: int
     text: str
     path: str = ""
     """Replaces the path for messages."""
 
 
-class Idle(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class IdlePlan(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Idle connections that subscribe to the conversations."""
 
-    where: Where
+    where: ServerAddress
     streams: int
     conversations: tuple[str, ...]
     stay_s: float
 
 
-Plan = Hold | Take | First | Idle
+Plan = HoldPlan | TurnsPlan | FirstDeltaPlan | IdlePlan
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
+class LoadReady(msgspec.Struct, frozen=True, tag=True):
     """All clients are connected: resources of the server can be measured now."""
 
     streams: int
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class HoldReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Delays of the deltas, and the delay of the load generator itself."""
 
     deltas: int
@@ -72,7 +72,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     own_p99_ms: float
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class TurnsReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Duration of each turn, from its message to its end, and in total."""
 
     took_s: float
@@ -80,18 +80,18 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     conversations: list[str]
 
 
-class Firsts(msgspec.Struct, frozen=True, tag=True):
+class FirstDeltaReport(msgspec.Struct, frozen=True, tag=True):
     """Time to the first delta of each request, and the events of the last answer."""
 
     each_s: list[float]
     events: list[str]
 
 
-class Stayed(msgspec.Struct, frozen=True, tag=True):
+class IdleReport(msgspec.Struct, frozen=True, tag=True):
     """Open connections at the end, and how many of them received a heartbeat."""
 
     streams: int
     alive: int
 
 
-Report = Ready | Held | Taken | Firsts | Stayed
+Report = LoadReady | HoldReport | TurnsReport | FirstDeltaReport | IdleReport

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bench.serving.plans import Plan, Report, Where
+from bench.serving.plans import Plan, Report, ServerAddress
 
 TOKEN: Final = "bench-bench-bench-bench"
 
@@ -34,7 +34,7 @@ class ServingError(Exception):
     """A server did not start, or did not answer the load generator correctly."""
 
 
-class Process:
+class ServingProcess:
     """A process that printed its address."""
 
     def __init__(self, popen: subprocess.Popen[str]) -> None:
@@ -69,23 +69,23 @@ class Process:
 
 
 @contextmanager
-def serving(folder: Path, model_url: str) -> Generator[tuple[Process, Where]]:
+def serve_timeloom(folder: Path, model_url: str) -> Generator[tuple[ServingProcess, ServerAddress]]:
     """Run `timeloom serve` with a new data folder; yield the process and its address."""
     command = ["serve", "--data-dir", str(folder), "--port", "0", "--model", "openai:bench", "--title-model", "none"]
     environment = {**_SERVER, "OPENAI_BASE_URL": f"{model_url}/v1"}
-    with started(module("timeloom", *command), environment, log=folder.with_suffix(".log")) as process:
-        yield process, Where(process.port, TOKEN)
+    with start_process(module_command("timeloom", *command), environment, log=folder.with_suffix(".log")) as process:
+        yield process, ServerAddress(process.port, TOKEN)
 
 
-def module(name: str, *arguments: str) -> list[str]:
+def module_command(name: str, *arguments: str) -> list[str]:
     """Return the command that runs a module of this repository."""
     return [sys.executable, "-m", name, *arguments]
 
 
 @contextmanager
-def started(
-    command: Sequence[str], environment: dict[str, str] | None = None, said: str = "", log: Path | None = None
-) -> Generator[Process]:
+def start_process(
+    command: Sequence[str], environment: dict[str, str] | None = None, stdin_text: str = "", log: Path | None = None
+) -> Generator[ServingProcess]:
     """Run the command as a serving process until the context ends."""
     with (log or Path(os.devnull)).open("wb") as errors:
         popen = subprocess.Popen(
@@ -100,10 +100,10 @@ def started(
     with popen:
         assert popen.stdin
         try:
-            if said:
-                popen.stdin.write(said + "\n")
+            if stdin_text:
+                popen.stdin.write(stdin_text + "\n")
                 popen.stdin.flush()
-            yield Process(popen)
+            yield ServingProcess(popen)
         finally:
             _stop(popen)
 
@@ -116,7 +116,7 @@ def _stop(popen: subprocess.Popen[str]) -> None:
         popen.kill()
 
 
-class Crowd:
+class LoadGenerator:
     """The process of a load generator that executes a plan."""
 
     def __init__(self, popen: subprocess.Popen[str]) -> None:
@@ -125,12 +125,12 @@ class Crowd:
         self._input = popen.stdin
         self._output = popen.stdout
 
-    def say(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Send it a line."""
         self._input.write(line + "\n")
         self._input.flush()
 
-    def hear(self) -> Report:
+    def receive(self) -> Report:
         """Return its next report."""
         line = self._output.readline()
         if not line:
@@ -139,24 +139,24 @@ class Crowd:
 
 
 @contextmanager
-def gathered(plan: Plan) -> Generator[Crowd]:
+def start_load(plan: Plan) -> Generator[LoadGenerator]:
     """Start a load generator with its plan."""
     with subprocess.Popen(
-        module("bench.serving.crowd"),
+        module_command("bench.serving.crowd"),
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as popen:
-        crowd = Crowd(popen)
-        crowd.say(msgspec.json.encode(plan).decode())
+        crowd = LoadGenerator(popen)
+        crowd.send(msgspec.json.encode(plan).decode())
         try:
             yield crowd
         finally:
             popen.terminate()
 
 
-def most_descriptors(wanted: int) -> int:
+def raise_descriptor_limit(wanted: int) -> int:
     """Raise the descriptor limit of this process and its children up to that number; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:

@@ -4,12 +4,12 @@ from typing import Final
 
 import msgspec
 
-from bench.settings import FULL, QUICK, Run
+from bench.settings import FULL, QUICK, BenchRun
 
 CONNECTIONS: Final = 10_000
 
 
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
+class StreamSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of concurrent streams to try, and the duration of the measurement."""
 
     streams: tuple[int, ...]
@@ -18,11 +18,11 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     """Shortest time in which the streams are opened."""
 
 
-class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+class ServingSizes(msgspec.Struct, frozen=True, kw_only=True):
     """The sizes of one run."""
 
-    held: Holding
-    others_held: Holding
+    held: StreamSizes
+    others_held: StreamSizes
     """The same for other servers: fewer streams, and more time to open them."""
 
     clients: int
@@ -33,25 +33,25 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """Whether idle connections are held until they have received a heartbeat."""
 
 
-_FULL: Final = Sizes(
-    held=Holding(streams=(50, 100, 200, 300, 400, 500, 600), hold_s=10, ramp_s=3),
-    others_held=Holding(streams=(25, 50, 75, 100, 150, 200, 300), hold_s=5, ramp_s=5),
+_FULL: Final = ServingSizes(
+    held=StreamSizes(streams=(50, 100, 200, 300, 400, 500, 600), hold_s=10, ramp_s=3),
+    others_held=StreamSizes(streams=(25, 50, 75, 100, 150, 200, 300), hold_s=5, ramp_s=5),
     clients=16,
     turns_each=40,
     firsts=100,
     idle=CONNECTIONS,
 )
-_QUICK: Final = Sizes(
-    held=Holding(streams=(50, 100, 300), hold_s=4, ramp_s=3),
-    others_held=Holding(streams=(25, 50, 100), hold_s=4, ramp_s=5),
+_QUICK: Final = ServingSizes(
+    held=StreamSizes(streams=(50, 100, 300), hold_s=4, ramp_s=3),
+    others_held=StreamSizes(streams=(25, 50, 100), hold_s=4, ramp_s=5),
     clients=8,
     turns_each=10,
     firsts=30,
     idle=1_000,
 )
-_TINY: Final = Sizes(
-    held=Holding(streams=(2,), hold_s=0.5, ramp_s=1),
-    others_held=Holding(streams=(2,), hold_s=0.5, ramp_s=4),
+_TINY: Final = ServingSizes(
+    held=StreamSizes(streams=(2,), hold_s=0.5, ramp_s=1),
+    others_held=StreamSizes(streams=(2,), hold_s=0.5, ramp_s=4),
     clients=2,
     turns_each=2,
     firsts=2,
@@ -60,6 +60,6 @@ _TINY: Final = Sizes(
 )
 
 
-def sizes_of(run: Run) -> Sizes:
+def sizes_for(run: BenchRun) -> ServingSizes:
     """Return the sizes for a run."""
     return _FULL if run.sizes is FULL else _QUICK if run.sizes is QUICK else _TINY

@@ -16,7 +16,7 @@ import uvicorn
 
 from timeloom.core.blocks import Usage
 from timeloom.core.stream.channels import DECISION
-from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextPiece
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece
 from timeloom.testing.model_endpoint.app import model_app
 
 BACKLOG: Final = 2048
@@ -46,7 +46,7 @@ class StampingModel:
             await asyncio.sleep(at_s - time.monotonic())
             yield TextPiece(f"{time.monotonic_ns()} ")
         yield TextPiece(f'"}}</channel:{DECISION}>')
-        yield Finished("end", Usage(input_tokens=9, output_tokens=9), "stamping")
+        yield FinishEvent("end", Usage(input_tokens=9, output_tokens=9), "stamping")
 
     async def close(self) -> None:
         pass

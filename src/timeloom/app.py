@@ -18,41 +18,41 @@ from timeloom.core.payload import Text
 from timeloom.core.policy.budget import Budgets
 from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
-from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.render.entries.cards import CardLimits
-from timeloom.core.render.entries.previews import shown_text
+from timeloom.core.render.entries.previews import preview_text
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
 from timeloom.runtime.context.compact import Compactor
-from timeloom.runtime.context.fit_window import Room
+from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.prompt.builder import ConversationPrompter, PromptSettings, SystemText, system_text
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, SystemText, build_system_text
 from timeloom.runtime.prompt.cache_rates import cache_rates
-from timeloom.runtime.session.resume import resume
+from timeloom.runtime.session.resume import resume_session
 from timeloom.runtime.session.session import HOLDER, Session
-from timeloom.runtime.turn.ask_model import Asking
-from timeloom.runtime.turn.execute_action import Workshop
+from timeloom.runtime.turn.ask_model import ModelCaller
+from timeloom.runtime.turn.execute_action import ActionContext
 from timeloom.runtime.turn.inbox import Inbox
-from timeloom.runtime.turn.loop import Turns
-from timeloom.runtime.turn.title import Titling
+from timeloom.runtime.turn.loop import TurnRunner
+from timeloom.runtime.turn.title import TitleGenerator
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.exec.tool import ExecTool
-from timeloom.tools.react.hide import Hiding
-from timeloom.tools.react.read import Reading, ReadLimits
+from timeloom.tools.react.hide import HideTool
+from timeloom.tools.react.read import ReadLimits, ReadTool
 from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.registry import ToolRegistry
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The data directory, limits and policies that conversations run with."""
 
     data_dir: Path
-    limits: Limits = Limits()
+    limits: TurnLimits = TurnLimits()
     instructions: str = ""
     max_output_tokens: int = PromptSettings().max_output_tokens
     thinking_tokens: int = 0
@@ -70,11 +70,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return self.data_dir / "workspaces"
 
     @classmethod
-    def of(cls, settings: Settings) -> "Setting":
+    def from_settings(cls, settings: Settings) -> "AgentSettings":
         """Return the part of the settings that a conversation needs."""
         return cls(
             data_dir=settings.data_dir,
-            limits=Limits(max_iterations=settings.react.max_iterations, fanout=settings.react.multi_action),
+            limits=TurnLimits(max_iterations=settings.react.max_iterations, fanout=settings.react.multi_action),
             instructions=settings.instructions,
             max_output_tokens=settings.models.max_output_tokens,
             thinking_tokens=settings.models.thinking_tokens,
@@ -86,17 +86,17 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
                 pdf_bytes=settings.modality.max_doc_bytes,
                 call_tokens=settings.read.call_tokens,
             ),
-            policies=settings.policy.policies(),
-            budgets=settings.budget.budgets(),
+            policies=settings.policy.to_policies(),
+            budgets=settings.budget.to_budgets(),
             cache=CacheSettings(
                 min_rounds=settings.cache.min_rounds,
                 offset_rounds=settings.cache.offset_rounds,
                 editable_tail_tokens=settings.cache.editable_tail_tokens,
                 lifetime=settings.cache.lifetime,
             ),
-            prune=settings.context.prune(),
-            cards=settings.context.cards(),
-            compact=settings.context.compact(),
+            prune=settings.context.to_prune_settings(),
+            cards=settings.context.to_card_limits(),
+            compact=settings.context.to_compact_settings(),
         )
 
 
@@ -107,7 +107,7 @@ class SideModels(msgspec.Struct, frozen=True, kw_only=True):
     summary: Model | None = None
 
 
-NO_MODELS: Final = SideModels()
+NO_SIDE_MODELS: Final = SideModels()
 
 
 async def open_session(
@@ -125,7 +125,7 @@ async def open_session(
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if conversation is not None:
-        return await resume(store, conversation, clock, ids, holder=holder)
+        return await resume_session(store, conversation, clock, ids, holder=holder)
     fresh = make_conversation_id(clock.epoch_us() // 1000, ids.bits())
     return await Session.start(store, fresh, header, clock, ids, holder=holder)
 
@@ -133,112 +133,112 @@ async def open_session(
 @asynccontextmanager
 async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
     """Yield the tools that these settings enable; the sandbox is closed when the context exits."""
-    setting = Setting.of(settings)
-    registry = _react_tools(setting)
+    agent_settings = AgentSettings.from_settings(settings)
+    registry = _react_tools(agent_settings)
     if not settings.execution.runtime.enabled:
         yield registry
         return
     sandbox = open_sandbox(settings.execution)
     limits = settings.execution.limits
-    execute = ExecTool(sandbox, ExecSettings(limits=limits.limits(), max_timeout_s=limits.max_timeout_s))
+    execute = ExecTool(sandbox, ExecSettings(limits=limits.to_limits(), max_timeout_s=limits.max_timeout_s))
     try:
-        yield registry.and_also([execute])
+        yield registry.with_tools([execute])
     finally:
         await sandbox.close()
 
 
-def _react_tools(setting: Setting) -> ToolRegistry:
-    return ToolRegistry(react_tools(Reading(limits=setting.read), Hiding(setting.cache)))
+def _react_tools(settings: AgentSettings) -> ToolRegistry:
+    return ToolRegistry(react_tools(ReadTool(limits=settings.read), HideTool(settings.cache)))
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedParts:
     """The parts that conversations with the same model, settings and tools share, built once for all of them."""
 
     registry: ToolRegistry
     prompts: PromptSettings
     system: SystemText
     rates: Callable[[], CacheRates]
-    systems: dict[str, tuple[str, Text]]
+    stored_systems: dict[str, tuple[str, Text]]
     """By tenant, the last system text and its stored form."""
 
 
-def make_shared(model: Model, setting: Setting, registry: ToolRegistry | None = None) -> Shared:
+def build_shared_parts(model: Model, settings: AgentSettings, registry: ToolRegistry | None = None) -> SharedParts:
     """Return the parts that `build_turn_runner` can share; without a registry, only the react tools are available."""
-    registry = registry or _react_tools(setting)
-    prompts = _prompt_settings(model, setting)
-    system = system_text(registry.specs(), prompts)
-    return Shared(registry, prompts, system, cache(partial(cache_rates, model)), {})
+    registry = registry or _react_tools(settings)
+    prompts = _prompt_settings(model, settings)
+    system = build_system_text(registry.specs(), prompts)
+    return SharedParts(registry, prompts, system, cache(partial(cache_rates, model)), {})
 
 
-def make_turns(
+def build_turn_runner(
     session: Session,
     model: Model,
-    setting: Setting,
+    settings: AgentSettings,
     on_delta: Callable[[LiveDelta], None],
-    registry: ToolRegistry | Shared | None = None,
-    side: SideModels = NO_MODELS,
-) -> Turns:
+    registry: ToolRegistry | SharedParts | None = None,
+    side_models: SideModels = NO_SIDE_MODELS,
+) -> TurnRunner:
     """Return the runner of the session's turns; without a registry, only the react tools are available.
 
     Without a title model, the first words of a conversation become its title. Without a summary model, summaries are
     extracts of the messages.
     """
-    shared = registry if isinstance(registry, Shared) else make_shared(model, setting, registry)
+    shared = registry if isinstance(registry, SharedParts) else build_shared_parts(model, settings, registry)
     registry, prompts = shared.registry, shared.prompts
     inbox = Inbox(session)
-    governor = Governor(session=session, policies=setting.policies, budgets=setting.budgets)
-    workshop = Workshop(
+    governor = Governor(session=session, policies=settings.policies, budgets=settings.budgets)
+    action_context = ActionContext(
         session=session,
         registry=registry,
-        show=shown_text,
-        out_dir=setting.workspaces / session.conversation,
+        show=preview_text,
+        out_dir=settings.workspaces / session.conversation,
         emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
         interrupt=inbox.interrupt,
         governor=governor,
     )
-    prompter = ConversationPrompter(session, shared.system, prompts, governor, shared.rates)
-    asking = Asking(
+    prompt_builder = PromptBuilder(session, shared.system, prompts, governor, shared.rates)
+    model_caller = ModelCaller(
         session=session,
         model=model,
-        prompter=prompter,
+        prompt_source=prompt_builder,
         on_delta=on_delta,
         governor=governor,
-        systems=shared.systems,
+        stored_systems=shared.stored_systems,
     )
     compactor = Compactor(
         session=session,
         governor=governor,
-        model=side.summary,
-        settings=setting.compact,
-        text_chars=setting.cards.text_chars,
+        model=side_models.summary,
+        settings=settings.compact,
+        text_chars=settings.cards.text_chars,
     )
-    return Turns(
+    return TurnRunner(
         session=session,
-        asking=asking,
-        room=Room(
+        model_caller=model_caller,
+        context_fitter=ContextFitter(
             session=session,
             model=model,
-            prompter=prompter,
-            pruner=Pruner(session=session, model=model.name, settings=setting.prune, limits=setting.cards),
+            prompt_builder=prompt_builder,
+            pruner=Pruner(session=session, model=model.name, settings=settings.prune, limits=settings.cards),
             compactor=compactor,
             reply_tokens=prompts.max_output_tokens,
         ),
-        workshop=workshop,
+        action_context=action_context,
         inbox=inbox,
-        titles=Titling(session, side.title, governor=governor),
-        limits=setting.limits,
+        titles=TitleGenerator(session, side_models.title, governor=governor),
+        limits=settings.limits,
     )
 
 
-def _prompt_settings(model: Model, setting: Setting) -> PromptSettings:
+def _prompt_settings(model: Model, settings: AgentSettings) -> PromptSettings:
     return PromptSettings(
         model=model.name,
-        limits=setting.limits,
+        limits=settings.limits,
         window_tokens=model.window_tokens,
         # The reply must not fill a small context window alone.
-        max_output_tokens=min(setting.max_output_tokens, max(1, model.window_tokens // 4)),
-        thinking_tokens=setting.thinking_tokens,
-        instructions=setting.instructions,
-        cache=setting.cache,
+        max_output_tokens=min(settings.max_output_tokens, max(1, model.window_tokens // 4)),
+        thinking_tokens=settings.thinking_tokens,
+        instructions=settings.instructions,
+        cache=settings.cache,
     )

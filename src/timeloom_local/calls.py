@@ -8,18 +8,18 @@ import msgspec
 
 from timeloom.core.policy.read_reply import EXEC_PREFIX
 from timeloom_local import grammar, prompts
-from timeloom_local.engine import Writing
-from timeloom_local.read_catalogue import Offer
-from timeloom_local.read_prompt import File, Situation
-from timeloom_local.reply import Mixed, Slot, Value
+from timeloom_local.engine import GenerationRequest
+from timeloom_local.read_catalogue import OfferedTool
+from timeloom_local.read_prompt import PromptContent, PromptFile
+from timeloom_local.reply import Slot, TextTemplate, Value
 from timeloom_local.text_rules import (
-    file_names,
-    file_stem,
+    find_file_names,
+    find_list_items,
+    find_literal_content,
+    find_quotations,
+    find_subject,
     is_question,
-    listed,
-    quotations,
-    said_content,
-    subject,
+    make_file_stem,
 )
 
 PROGRAMS: Final = {
@@ -29,159 +29,164 @@ PROGRAMS: Final = {
 """File extensions of programs, with the language."""
 
 
-def write_params(message: str) -> dict[str, Value]:
+def build_write_params(message: str) -> dict[str, Value]:
     """Parameters of `react.write`: name and text from the message, or a text that the model writes."""
-    names = file_names(message)
-    name = names[0] if names else f"{file_stem(message)}.md"
+    names = find_file_names(message)
+    name = names[0] if names else f"{make_file_stem(message)}.md"
     language = PROGRAMS.get(name.rpartition(".")[2].lower())
-    if content := said_content(message):
-        return {"path": _in_files(name), "content": content if language is None or "\n" in content else content + "\n"}
+    if content := find_literal_content(message):
+        return {
+            "path": _workspace_path(name),
+            "content": content if language is None or "\n" in content else content + "\n",
+        }
     if language:
-        writing = Writing(
-            prompt=prompts.for_program(subject(message), language), grammar=grammar.program(700), max_tokens=160
+        generation = GenerationRequest(
+            prompt=prompts.for_program(find_subject(message), language), grammar=grammar.program(700), max_tokens=160
         )
     else:
-        writing = Writing(prompt=prompts.for_text(subject(message)), grammar=grammar.prose(900), max_tokens=180)
-    return {"path": _in_files(name), "content": Mixed((Slot(writing=writing), "\n"))}
+        generation = GenerationRequest(
+            prompt=prompts.for_text(find_subject(message)), grammar=grammar.prose(900), max_tokens=180
+        )
+    return {"path": _workspace_path(name), "content": TextTemplate((Slot(generation=generation), "\n"))}
 
 
-def read_params(files: list[File], names: list[str], situation: Situation) -> dict[str, Value]:
+def build_read_params(files: list[PromptFile], names: list[str], prompt: PromptContent) -> dict[str, Value]:
     """Parameters of `react.read`: the given files; an unknown name is read at its expected path."""
     known = {file.name for file in files}
     unknown = [name for name in names if name.rpartition("/")[2] not in known]
-    asked = [f"fi:{situation.turn}.{_in_files(name)}" for name in unknown] if not files else []
+    asked = [f"fi:{prompt.turn}.{_workspace_path(name)}" for name in unknown] if not files else []
     return {"paths": [*(file.path for file in files), *asked]}
 
 
-def patch_params(file: File, before: str, after: str, situation: Situation) -> dict[str, Value]:
+def build_patch_params(file: PromptFile, before: str, after: str, prompt: PromptContent) -> dict[str, Value]:
     """Parameters of `react.patch`: the diff between two texts of a file."""
     lines = difflib.unified_diff(_lines(before), _lines(after), "before", "after", n=2)
-    here = f"fi:{situation.turn}."
+    here = f"fi:{prompt.turn}."
     path = file.relative if file.path.startswith(here) else file.path
     return {"path": path, "patch": "".join(lines)}
 
 
-def plan_params(message: str, steps: list[str] | None = None) -> dict[str, Value]:
+def build_plan_params(message: str, steps: list[str] | None = None) -> dict[str, Value]:
     """Parameters of `react.plan`: the steps that the message lists, or steps that the model writes."""
-    steps = steps or listed(message)
+    steps = steps or find_list_items(message)
     if steps:
         return {"mode": "new", "steps": [step[:200] for step in steps[:20]]}
-    writing = Writing(
-        prompt=prompts.for_steps(_GOAL.sub("", subject(message))),
+    generation = GenerationRequest(
+        prompt=prompts.for_steps(_GOAL.sub("", find_subject(message))),
         grammar=grammar.numbered_lines(3, 5, 60),
         max_tokens=120,
     )
-    return {"mode": "new", "steps": Slot(writing=writing, form="lines")}
+    return {"mode": "new", "steps": Slot(generation=generation, form="lines")}
 
 
-def close_params(message: str) -> dict[str, Value] | None:
+def build_close_params(message: str) -> dict[str, Value] | None:
     """Parameters of `react.plan` if the message closes the open plan; otherwise None."""
     return {"mode": "close"} if _CLOSES.search(message) else None
 
 
-def search_params(message: str) -> dict[str, Value]:
+def build_search_params(message: str) -> dict[str, Value]:
     """Parameters of `react.rg`: the quoted text, or the object of the search."""
     if ending := _ENDING.search(message):
         word = str(ending[ending.lastindex or 0]).lower()
         return {"name": rf"\.{_ENDINGS.get(word, word)}$"}
     if _BY_NAME.search(message):
-        return {"name": "|".join(map(re.escape, file_names(message))) or "."}
-    if held := quotations(message):
+        return {"name": "|".join(map(re.escape, find_file_names(message))) or "."}
+    if held := find_quotations(message):
         return {"pattern": re.escape(held[0]).replace("\\ ", " "), "ignore_case": True}
-    for pattern in _WANTED:
+    for pattern in _SEARCH_OBJECTS:
         if found := pattern.search(message):
             return {"pattern": re.escape(found[1].strip(" ?.!,")).replace("\\ ", " "), "ignore_case": True}
     return {"name": "."}
 
 
-def other_params(offer: Offer, message: str) -> dict[str, Value] | Slot:
+def build_other_params(tool: OfferedTool, message: str) -> dict[str, Value] | Slot:
     """Parameters of any other tool: a single text comes from the message, all else from the model by the schema."""
-    schema = _Schema.read(offer.schema)
+    schema = _ParameterSchema.read(tool.schema)
     required = [name for name in schema.required if name in schema.properties]
     if not required:
         return {}
     if len(required) == 1:
         kind = schema.properties[required[0]]
-        text = (quotations(message) or [subject(message)])[0][:400]
+        text = (find_quotations(message) or [find_subject(message)])[0][:400]
         if kind.get("type") == "string" and "enum" not in kind:
             return {required[0]: text}
         if kind.get("type") == "array" and cast("dict[str, object]", kind.get("items") or {}).get("type") == "string":
             return {required[0]: [text]}
-    writing = Writing(
-        prompt=prompts.for_parameters(message, offer.purpose, offer.examples),
-        grammar=grammar.parameters(offer.schema),
+    generation = GenerationRequest(
+        prompt=prompts.for_parameters(message, tool.purpose, tool.examples),
+        grammar=grammar.parameters(tool.schema),
         max_tokens=400,
     )
-    return Slot(writing=writing, form="raw")
+    return Slot(generation=generation, form="raw")
 
 
-def code_of(tool_id: str, message: str) -> Slot | None:
+def build_program_slot(tool_id: str, message: str) -> Slot | None:
     """Return the slot for the program of an exec tool; None for other tools."""
     if not tool_id.startswith(EXEC_PREFIX):
         return None
-    writing = Writing(
-        prompt=prompts.for_program(subject(message), "Python"), grammar=grammar.program(700), max_tokens=160
+    generation = GenerationRequest(
+        prompt=prompts.for_program(find_subject(message), "Python"), grammar=grammar.program(700), max_tokens=160
     )
-    return Slot(writing=writing, form="raw")
+    return Slot(generation=generation, form="raw")
 
 
-def meant_files(message: str, situation: Situation) -> list[File]:
+def find_meant_files(message: str, prompt: PromptContent) -> list[PromptFile]:
     """Return the files that a message names (the newest of equal names), or without names the attached files."""
-    found: dict[str, File] = {}
-    for name in file_names(message):
-        for file in reversed(situation.files.values()):
+    found: dict[str, PromptFile] = {}
+    for name in find_file_names(message):
+        for file in reversed(prompt.files.values()):
             if (file.relative.endswith(f"/{name}") or file.name == name) and name not in found:
                 found[name] = file
-    if found or file_names(message):
+    if found or find_file_names(message):
         return list(found.values())
-    attached = [file for file in situation.files.values() if file.attached]
+    attached = [file for file in prompt.files.values() if file.attached]
     return attached[-3:] if attached and (is_question(message) or _ATTACHED.search(message)) else []
 
 
-def says_it(message: str) -> bool:
+def mentions_it(message: str) -> bool:
     """Return whether the message may refer to a file without its name, for example by `it`."""
     return bool(_IT.search(message))
 
 
-def says_new(message: str) -> bool:
+def mentions_new_file(message: str) -> bool:
     """Return whether the message mentions a new file."""
     return bool(_SAYS_NEW.search(message))
 
 
-def says_plan(message: str) -> bool:
+def mentions_plan(message: str) -> bool:
     """Return whether the message mentions a plan."""
     return bool(_SAYS_PLAN.search(message))
 
 
-def says_file(message: str) -> bool:
+def mentions_file(message: str) -> bool:
     """Return whether the message mentions files at all."""
     return bool(_SAYS_FILE.search(message))
 
 
-def hide_params(situation: Situation) -> dict[str, Value]:
+def build_hide_params(prompt: PromptContent) -> dict[str, Value]:
     """Parameters of `react.hide`: the newest result of a call."""
-    paths = [path for made in situation.calls for path in made.paths] or [*situation.files]
+    paths = [path for made in prompt.calls for path in made.paths] or [*prompt.files]
     return {"path": paths[-1] if paths else "", "replacement": "put out of sight because the user asked for it"}
 
 
-def last_file(situation: Situation) -> File | None:
+def find_last_file(prompt: PromptContent) -> PromptFile | None:
     """Return the file that was last written or read, which `it` refers to."""
-    return next((file for file in reversed(situation.files.values()) if not file.attached), None)
+    return next((file for file in reversed(prompt.files.values()) if not file.attached), None)
 
 
-class _Schema(msgspec.Struct):
+class _ParameterSchema(msgspec.Struct):
     properties: dict[str, dict[str, object]] = {}
     required: list[str] = []
 
     @classmethod
-    def read(cls, text: str) -> "_Schema":
+    def read(cls, text: str) -> "_ParameterSchema":
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError:
             return cls()
 
 
-def _in_files(name: str) -> str:
+def _workspace_path(name: str) -> str:
     return name if name.startswith(("files/", "outputs/")) else f"files/{name}"
 
 
@@ -190,7 +195,7 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in text.split("\n")[: -1 if text.endswith("\n") else None]]
 
 
-NO_EDIT: Final = (
+UNKNOWN_EDIT: Final = (
     'the change is not said in a form that this demo model knows; try: replace "old" with "new" in NAME, '
     'add the line "text" to NAME, or delete the line about X from NAME'
 )
@@ -227,7 +232,7 @@ _OBJECT: Final = r"(\w[\w' -]{0,60}?)"
 _END: Final = r"[?.!]{0,3}$"
 _INSIDE: Final = rf"(?:\s(?:in|inside|within|through|across|among)\s.{{0,200}})?{_END}"
 _SAID: Final = rf"(?:\s(?:mentioned|named|in|said|written|appear|occur|come|is|are|stand)\b.{{0,200}})?{_END}"
-_WANTED: Final = tuple(
+_SEARCH_OBJECTS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"\b(?:word|words|text|name|phrase|term|string)\s{_OBJECT}{_SAID}",

@@ -29,7 +29,7 @@ MAX_SOCKET_CHARS: Final = 100
 """Longest path of a Unix socket that all systems support."""
 
 
-class Writing(msgspec.Struct, frozen=True, kw_only=True):
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One text to write: the prompt, the grammar that the text must follow, and its maximum length."""
 
     prompt: str
@@ -37,7 +37,7 @@ class Writing(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int
 
 
-class Written(msgspec.Struct, frozen=True):
+class GenerationEnd(msgspec.Struct, frozen=True):
     """The end of a text: the tokens used, and whether it is complete or was cut at its limit."""
 
     prompt_tokens: int
@@ -45,38 +45,38 @@ class Written(msgspec.Struct, frozen=True):
     whole: bool
 
 
-class Engine:
+class LlamaEngine:
     """Writes texts one after another; concurrent requests wait in order."""
 
     def __init__(self) -> None:
         # One thread: two texts in parallel would each take twice as long, and one by one the first is ready sooner.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="timeloom-local")
-        self._server: _Server | None = None
+        self._server: _LlamaServer | None = None
         self._stopped = threading.Event()
 
-    async def write(self, writing: Writing) -> AsyncGenerator[str | Written]:
+    async def write(self, request: GenerationRequest) -> AsyncGenerator[str | GenerationEnd]:
         """Yield the text in pieces, then its `GenerationEnd`; closing the generator stops the model."""
-        loop, given_up = asyncio.get_running_loop(), threading.Event()
-        pieces: asyncio.Queue[str | Written | Exception] = asyncio.Queue()
+        loop, cancelled = asyncio.get_running_loop(), threading.Event()
+        pieces: asyncio.Queue[str | GenerationEnd | Exception] = asyncio.Queue()
 
-        def give(piece: str | Written | Exception) -> None:
+        def emit(piece: str | GenerationEnd | Exception) -> None:
             with contextlib.suppress(RuntimeError):  # the event loop is closed: no reader is left
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
         def stopped() -> bool:
-            return given_up.is_set() or self._stopped.is_set()
+            return cancelled.is_set() or self._stopped.is_set()
 
-        task = self._submit(lambda: self._run(writing, give, stopped))
+        task = self._submit(lambda: self._run(request, emit, stopped))
         try:
             while True:
                 piece = await pieces.get()
                 if isinstance(piece, Exception):
                     raise piece
                 yield piece
-                if isinstance(piece, Written):
+                if isinstance(piece, GenerationEnd):
                     return
         finally:
-            given_up.set()
+            cancelled.set()
             task.cancel()
 
     def close(self) -> None:
@@ -91,39 +91,44 @@ class Engine:
         return self._thread.submit(work)
 
     def _run(
-        self, writing: Writing, give: Callable[[str | Written | Exception], None], stopped: Callable[[], bool]
+        self,
+        request: GenerationRequest,
+        emit: Callable[[str | GenerationEnd | Exception], None],
+        stopped: Callable[[], bool],
     ) -> None:
         if stopped():
             return
         try:
-            self._server = self._server or _opened()
-            give(_written(self._server, writing, give, stopped))
+            self._server = self._server or _start_server()
+            emit(_generate(self._server, request, emit, stopped))
         except Exception as error:  # noqa: BLE001 - raised again in `write`
-            give(error)
+            emit(error)
 
 
-class _Server(Protocol):
+class _LlamaServer(Protocol):
     def handle_completions(
         self, request: Mapping[str, object], callback: Callable[[Mapping[str, Any]], bool], /
     ) -> None: ...
 
 
-def _written(server: _Server, writing: Writing, give: Callable[[str], None], stopped: Callable[[], bool]) -> Written:
+def _generate(
+    server: _LlamaServer, generation: GenerationRequest, emit: Callable[[str], None], stopped: Callable[[], bool]
+) -> GenerationEnd:
     last: Mapping[str, Any] = {}
 
-    def heard(event: Mapping[str, Any]) -> bool:
+    def on_event(event: Mapping[str, Any]) -> bool:
         nonlocal last
         last = event
         text = event["choices"][0]["text"] if "choices" in event else ""
         if text:
-            give(text)
+            emit(text)
         return stopped()
 
     # No prompt cache: the same request must give the same text, independent of earlier requests.
     request = {
-        "prompt": writing.prompt,
-        "grammar": writing.grammar,
-        "n_predict": writing.max_tokens,
+        "prompt": generation.prompt,
+        "grammar": generation.grammar,
+        "n_predict": generation.max_tokens,
         "temperature": 0,
         "seed": 1,
         "repeat_penalty": 1.12,
@@ -131,15 +136,15 @@ def _written(server: _Server, writing: Writing, give: Callable[[str], None], sto
         "cache_prompt": False,
         "stream": True,
     }
-    server.handle_completions(request, heard)
+    server.handle_completions(request, on_event)
     if "error" in last:
         raise ModelError("invalid", f"the local model refused its prompt: {last['error']['message']}")
     usage = last.get("usage", {})
     whole = bool(last.get("choices")) and last["choices"][0]["finish_reason"] == "stop"
-    return Written(usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), whole)
+    return GenerationEnd(usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), whole)
 
 
-def _opened() -> _Server:
+def _start_server() -> _LlamaServer:
     """Start the library's server, its only interface; it is called by function, and its socket is unreachable."""
     library = cast(Any, importlib.import_module("xllamacpp"))
     params = library.CommonParams()
@@ -154,7 +159,7 @@ def _opened() -> _Server:
     try:
         if os.name == "posix" and len(str(socket)) <= MAX_SOCKET_CHARS:
             params.hostnames = [str(socket)]
-        return cast(_Server, library.Server(params))
+        return cast(_LlamaServer, library.Server(params))
     except RuntimeError as error:
         raise ModelError("invalid", f"the local model could not be loaded: {error}") from error
     finally:

@@ -32,7 +32,7 @@ def sentence(max_chars: int) -> str:
     return f"root ::= [A-Za-z0-9] {PROSE}{{1,{max_chars}}}"
 
 
-def words_of(texts: Sequence[str], max_words: int) -> str:
+def words_from(texts: Sequence[str], max_words: int) -> str:
     """Return a grammar for a sentence of words of these texts and common small words, so that none is invented."""
     found = dict.fromkeys(word for text in texts for word in _WORD.findall(text[:_MAX_TEXT_CHARS]))
     words = [*dict.fromkeys([*_SMALL_WORDS, *found])][:_MOST_WORDS]
@@ -59,12 +59,12 @@ def numbered_lines(least: int, most: int, max_chars: int) -> str:
 def parameters(schema: str) -> str:
     """Return a grammar for the JSON object of a tool's required parameters."""
     tree = msgspec.json.decode(schema, type=dict[str, object])
-    rules = _Rules(cast("Mapping[str, object]", tree.get("$defs") or {}))
+    rules = _GrammarRules(cast("Mapping[str, object]", tree.get("$defs") or {}))
     rules.add(rules.value({"type": "object", **tree}, 0), "root")
     return rules.text()
 
 
-class _Rules:
+class _GrammarRules:
     """Collects the rules of one grammar from a JSON schema."""
 
     def __init__(self, definitions: Mapping[str, object]) -> None:
@@ -88,7 +88,7 @@ class _Rules:
 
     def value(self, schema: Mapping[str, object], depth: int) -> str:
         """Return the body of the rule for a value of that schema."""
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         if choices := schema.get("enum"):
             return " | ".join(_literal(choice) for choice in cast("list[object]", choices))
         match schema.get("type"):
@@ -114,13 +114,13 @@ class _Rules:
             parts.append(f"{_literal_text(msgspec.json.encode(name).decode() + ':')} {body}")
         return f'"{{" {_literal_text(",").join(f" {part} " for part in parts)} "}}"'
 
-    def _resolved(self, schema: Mapping[str, object]) -> Mapping[str, object]:
+    def _resolve(self, schema: Mapping[str, object]) -> Mapping[str, object]:
         reference = schema.get("$ref")
         if isinstance(reference, str):
             return cast("Mapping[str, object]", self._definitions.get(reference.rpartition("/")[2]) or {})
         options = [cast("Mapping[str, object]", one) for one in cast("list[object]", schema.get("anyOf") or [])]
         named = [one for one in options if one.get("type") != "null"]
-        return self._resolved(named[0]) if named else schema
+        return self._resolve(named[0]) if named else schema
 
 
 _MAX_DEPTH: Final = 6

@@ -8,16 +8,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from timeloom.core.blocks import Usage
-from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextPiece
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece
 from timeloom_local import grammar, prompts
-from timeloom_local.engine import Engine, Writing, Written
-from timeloom_local.planner import next_reply
-from timeloom_local.read_catalogue import read_offers
-from timeloom_local.read_prompt import read_situation
+from timeloom_local.engine import GenerationEnd, GenerationRequest, LlamaEngine
+from timeloom_local.planner import plan_reply
+from timeloom_local.read_catalogue import read_catalogue
+from timeloom_local.read_prompt import read_prompt
 from timeloom_local.reply import Parts, Slot
 from timeloom_local.routing.embeddings import SentenceModel
 from timeloom_local.routing.router import Router
-from timeloom_local.slots import Filling
+from timeloom_local.slots import SlotText
 from timeloom_local.weights import router_weights, writer_weights
 
 WINDOW_TOKENS: Final = 128_000
@@ -27,12 +27,12 @@ WINDOW_TOKENS: Final = 128_000
 class LocalModel:
     """A demo model: every reply is well-formed, and the same request gets the same reply."""
 
-    def __init__(self, engine: Engine | None = None) -> None:
+    def __init__(self, engine: LlamaEngine | None = None) -> None:
         writer_weights()
         router_weights()
-        self._engine = engine or Engine()
+        self._engine = engine or LlamaEngine()
         self._router: Router | None = None
-        self._opening = asyncio.Lock()
+        self._router_lock = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -48,21 +48,21 @@ class LocalModel:
             if isinstance(part, str):
                 yield TextPiece(part)
                 continue
-            filling = Filling(part)
-            tokens = min(part.writing.max_tokens, request.max_output_tokens)
-            async with aclosing(self._engine.write(replace(part.writing, max_tokens=tokens))) as pieces:
+            slot_text = SlotText(part)
+            tokens = min(part.generation.max_tokens, request.max_output_tokens)
+            async with aclosing(self._engine.write(replace(part.generation, max_tokens=tokens))) as pieces:
                 async for piece in pieces:
-                    if isinstance(piece, Written):
-                        text = filling.close(whole=piece.whole)
+                    if isinstance(piece, GenerationEnd):
+                        text = slot_text.close(is_complete=piece.whole)
                         usage = Usage(
                             input_tokens=usage.input_tokens + piece.prompt_tokens,
                             output_tokens=usage.output_tokens + piece.output_tokens,
                         )
                     else:
-                        text = filling.feed(piece)
+                        text = slot_text.feed(piece)
                     if text:
                         yield TextPiece(text)
-        yield Finished("end", usage, "SmolLM2-135M-Instruct")
+        yield FinishEvent("end", usage, "SmolLM2-135M-Instruct")
 
     def price_nano_usd(self, usage: Usage) -> int:
         """Return 0, because the model runs on this machine."""
@@ -74,22 +74,24 @@ class LocalModel:
     async def _parts(self, request: ModelRequest) -> Parts:
         match request.purpose:
             case "decision":
-                return await asyncio.to_thread(self._decided, request, await self._opened())
+                return await asyncio.to_thread(self._plan_reply, request, await self._load_router())
             case "title":
-                writing = Writing(
+                generation = GenerationRequest(
                     prompt=prompts.for_title(request.opening), grammar=grammar.sentence(60), max_tokens=16
                 )
             case "compaction":
-                text = read_situation(request).message or request.opening
-                writing = Writing(prompt=prompts.for_summary(text), grammar=grammar.sentence(400), max_tokens=90)
-        return (Slot(writing=writing, form="raw"),)
+                text = read_prompt(request).message or request.opening
+                generation = GenerationRequest(
+                    prompt=prompts.for_summary(text), grammar=grammar.sentence(400), max_tokens=90
+                )
+        return (Slot(generation=generation, form="raw"),)
 
-    async def _opened(self) -> Router:
-        async with self._opening:
+    async def _load_router(self) -> Router:
+        async with self._router_lock:
             if self._router is None:
                 sentences = await asyncio.to_thread(SentenceModel, router_weights())
                 self._router = Router(sentences)
         return self._router
 
-    def _decided(self, request: ModelRequest, router: Router) -> Parts:
-        return next_reply(read_situation(request), read_offers(request.system), router)
+    def _plan_reply(self, request: ModelRequest, router: Router) -> Parts:
+        return plan_reply(read_prompt(request), read_catalogue(request.system), router)

@@ -9,7 +9,7 @@ import msgspec
 from timeloom.core.render.foreign_text.fence import unescape
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool of the catalogue; `schema` is the text of the JSON Schema of its parameters."""
 
     tool_id: str
@@ -19,12 +19,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=8)
-def read_offers(system: str) -> tuple[Offer, ...]:
+def read_catalogue(system: str) -> tuple[OfferedTool, ...]:
     """Return the tools in the order of the catalogue."""
     catalogue = system.partition("\n# Tools\n")[2]
     end = _SECTION.search(catalogue)
     sections = _HEADING.split(catalogue[: end.start()] if end else catalogue)[1:]
-    return tuple(_offer(section.split("\n")) for section in sections)
+    return tuple(_parse_tool(section.split("\n")) for section in sections)
 
 
 _HEADING: Final = re.compile(r"^### ", re.MULTILINE)
@@ -32,9 +32,9 @@ _SECTION: Final = re.compile(r"^# ", re.MULTILINE)
 _EFFECT: Final = re.compile(r" \((?:changes nothing|may be repeated|cannot be undone)\)$")
 
 
-def _offer(lines: list[str]) -> Offer:
+def _parse_tool(lines: list[str]) -> OfferedTool:
     schema = next((line[8:] for line in lines if line.startswith("params: ")), '{"type":"object"}')
-    return Offer(
+    return OfferedTool(
         tool_id=lines[0].strip(),
         purpose=_EFFECT.sub("", lines[1]) if len(lines) > 1 else "",
         schema=unescape(schema),

@@ -13,7 +13,7 @@ MAX_PROMPT_CHARS: Final = 400_000
 """Maximum length of the prompt's end that is read; the current turn is there."""
 
 
-class Call(msgspec.Struct, kw_only=True):
+class PromptCall(msgspec.Struct, kw_only=True):
     """A call of the current turn and its outcome; `failure` is the message of an error or a refusal.
 
     `status` is the returned value, `text` the content of its artifacts.
@@ -28,7 +28,7 @@ class Call(msgspec.Struct, kw_only=True):
     text: str = ""
 
 
-class File(msgspec.Struct, kw_only=True):
+class PromptFile(msgspec.Struct, kw_only=True):
     """A file or attachment in the prompt; `text` is its content if the newest mention shows it."""
 
     path: str
@@ -46,7 +46,7 @@ class File(msgspec.Struct, kw_only=True):
         return self.path.partition(".")[2]
 
 
-class Source(msgspec.Struct, frozen=True):
+class ListedSource(msgspec.Struct, frozen=True):
     """A row of the sources pool; `where` is its path or URL."""
 
     sid: int
@@ -54,32 +54,32 @@ class Source(msgspec.Struct, frozen=True):
     where: str
 
 
-class Situation(msgspec.Struct, kw_only=True):
+class PromptContent(msgspec.Struct, kw_only=True):
     """The content of a prompt: the newest message, the calls of the turn, files, sources and the plan."""
 
     message: str = ""
     stop: bool = False
     turn: str = ""
-    calls: list[Call] = []
-    files: dict[str, File] = {}
+    calls: list[PromptCall] = []
+    files: dict[str, PromptFile] = {}
     exchanges: list[tuple[str, str]] = []
     """Earlier messages with their answers."""
-    sources: list[Source] = []
+    sources: list[ListedSource] = []
     plan: list[tuple[str, str]] = []
     """The steps of the current plan with their marks."""
     last_round: bool = False
 
 
-def read_situation(request: ModelRequest) -> Situation:
+def read_prompt(request: ModelRequest) -> PromptContent:
     """Parse the prompt of a request; unknown lines are skipped."""
     texts = [segment.text for segment in request.segments if isinstance(segment, TextSegment)]
     body, tail = "".join(texts[:-1])[-MAX_PROMPT_CHARS:], texts[-1] if texts else ""
-    found = Situation()
-    for head, lines in _blocks(body):
-        _take_in(found, head, lines)
-    _read_tail(found, tail)
-    found.message = found.message.strip()
-    return found
+    content = PromptContent()
+    for head, lines in _split_blocks(body):
+        _read_block(content, head, lines)
+    _read_tail(content, tail)
+    content.message = content.message.strip()
+    return content
 
 
 _HEAD: Final = re.compile(
@@ -93,7 +93,7 @@ _PATH: Final = re.compile(r"\[path: (.*)\]")
 _TOOL: Final = re.compile(r"\s*(\S+)\]\.(summary|result|artifact)")
 
 
-def _blocks(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
+def _split_blocks(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
     """Yield each header with its lines. Untrusted lines are prefixed with a bar, so none can imitate a header."""
     head: re.Match[str] | None = None
     lines: list[str] = []
@@ -108,76 +108,76 @@ def _blocks(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
         yield head, lines
 
 
-def _take_in(found: Situation, head: re.Match[str], lines: list[str]) -> None:
+def _read_block(content: PromptContent, head: re.Match[str], lines: list[str]) -> None:
     kind, rest = head["kind"], head["rest"]
     match kind:
         case "USER MESSAGE" | "USER FOLLOWUP" | "USER STEER":
-            _take_words(found, kind, _words(lines))
+            _read_message(content, kind, _message_text(lines))
         case "ASSISTANT MESSAGE":
-            found.exchanges.append((found.message, _words(lines)))
+            content.exchanges.append((content.message, _message_text(lines)))
         case "USER ATTACHMENT":
             for path in _paths(lines):
-                found.files[path] = File(path=path, attached=True)
+                content.files[path] = PromptFile(path=path, attached=True)
         case "react.tool.call":
-            _take_call(found, lines)
+            _read_call(content, lines)
         case "TOOL RESULT":
-            _take_result(found, rest, lines)
+            _read_result(content, rest, lines)
         case _:
-            _take_course(found, kind, rest)
+            _read_progress(content, kind, rest)
 
 
-def _take_words(found: Situation, kind: str, said: str) -> None:
-    found.stop = kind == "USER STEER" and said in ("", "(stop)")
+def _read_message(content: PromptContent, kind: str, text: str) -> None:
+    content.stop = kind == "USER STEER" and text in ("", "(stop)")
     # A follow-up before the first call extends the message; later it replaces the message.
-    adds = kind == "USER FOLLOWUP" and found.message and not found.calls
-    found.message = f"{found.message}\n{said}" if adds else said
+    adds = kind == "USER FOLLOWUP" and content.message and not content.calls
+    content.message = f"{content.message}\n{text}" if adds else text
 
 
-def _take_course(found: Situation, kind: str, rest: str) -> None:
+def _read_progress(content: PromptContent, kind: str, rest: str) -> None:
     """Read the lines about the progress of the turn: its start, notices and refused approvals."""
     if kind == "TURN":
-        found.turn = rest.strip().partition("]")[0]
-        found.calls, found.message, found.stop = [], "", False
+        content.turn = rest.strip().partition("]")[0]
+        content.calls, content.message, content.stop = [], "", False
     elif kind == "NOTICE":
-        _take_notice(found, rest)
-    elif kind == "APPROVAL" and found.calls and "refused" in rest:
-        found.calls[-1].failure = "a person refused it"
+        _read_notice(content, rest)
+    elif kind == "APPROVAL" and content.calls and "refused" in rest:
+        content.calls[-1].failure = "a person refused it"
 
 
-class _Called(msgspec.Struct):
+class _CallBlock(msgspec.Struct):
     tool_id: str
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-def _take_call(found: Situation, lines: list[str]) -> None:
+def _read_call(content: PromptContent, lines: list[str]) -> None:
     try:
-        called = msgspec.json.decode("\n".join(lines).strip(), type=_Called)
+        parsed = msgspec.json.decode("\n".join(lines).strip(), type=_CallBlock)
     except msgspec.MsgspecError:  # very long parameters are cut in the prompt
-        called = _Called("", msgspec.Raw(b"{}"))
-    found.calls.append(Call(tool_id=called.tool_id, params=bytes(called.params).decode("utf-8", "replace")))
+        parsed = _CallBlock("", msgspec.Raw(b"{}"))
+    content.calls.append(PromptCall(tool_id=parsed.tool_id, params=bytes(parsed.params).decode("utf-8", "replace")))
 
 
-def _take_result(found: Situation, rest: str, lines: list[str]) -> None:
+def _read_result(content: PromptContent, rest: str, lines: list[str]) -> None:
     named = _TOOL.match(rest)
     if not named:
         return
     paths, quoted = _paths(lines), [line for line in lines if _QUOTED.match(line)]
     text = unfence("\n".join(quoted))
-    if found.calls:
-        call = found.calls[-1]
+    if content.calls:
+        call = content.calls[-1]
         call.done = True
         call.paths += paths
         call.failure = call.failure or _failure(lines)
         if named[2] == "result":
             call.status = text
-            call.failure = call.failure or _missing(text)
+            call.failure = call.failure or _missing_files(text)
         elif named[2] == "artifact":
             call.text = f"{call.text}\n{text}".strip("\n")
     for path in paths:
         if path.startswith("fi:"):
             attached = ".attachments/" in path
-            found.files.pop(path, None)
-            found.files[path] = File(path=path, text=text if quoted else None, attached=attached)
+            content.files.pop(path, None)
+            content.files[path] = PromptFile(path=path, text=text if quoted else None, attached=attached)
 
 
 _QUOTED: Final = re.compile(r"[0-9]*\|")
@@ -193,29 +193,29 @@ def _failure(lines: list[str]) -> str:
     return ""
 
 
-class _Status(msgspec.Struct):
+class _ReadStatus(msgspec.Struct):
     paths: list[str] = []
     missing: list[str] = []
 
 
-def _missing(status: str) -> str:
+def _missing_files(status: str) -> str:
     """Return the failure of a read that found none of its paths; empty otherwise."""
     try:
-        found = msgspec.json.decode(status, type=_Status)
+        found = msgspec.json.decode(status, type=_ReadStatus)
     except msgspec.MsgspecError:
         return ""
     names = ", ".join(path.rpartition("/")[2] for path in found.missing)
     return f"there is no file {names}" if found.missing and not found.paths else ""
 
 
-def _take_notice(found: Situation, rest: str) -> None:
-    code, _, said = rest.partition("] ")[2].partition(": ")
-    if found.calls and code and not code.startswith("protocol_violation.") and not found.calls[-1].failure:
-        found.calls[-1].failure = said
-        found.calls[-1].done = True
+def _read_notice(content: PromptContent, rest: str) -> None:
+    code, _, message = rest.partition("] ")[2].partition(": ")
+    if content.calls and code and not code.startswith("protocol_violation.") and not content.calls[-1].failure:
+        content.calls[-1].failure = message
+        content.calls[-1].done = True
 
 
-def _words(lines: list[str]) -> str:
+def _message_text(lines: list[str]) -> str:
     kept = [line for line in lines if not _PATH.fullmatch(line) and not line.startswith("suggested followups: ")]
     return _GUARD.sub(r"\1", "\n".join(kept)).strip()
 
@@ -228,14 +228,14 @@ _ROW: Final = re.compile(r"\[S (\d+)\] (.*?) \| (?:.*? \| )?(\S.*)")
 _STEP: Final = re.compile(r"    (\S) \[\d+\] (.+)")
 
 
-def _read_tail(found: Situation, tail: str) -> None:
+def _read_tail(content: PromptContent, tail: str) -> None:
     current = False
     for line in tail.split("\n"):
         if row := _ROW.match(line):
-            found.sources.append(Source(int(row[1]), row[2], row[3]))
+            content.sources.append(ListedSource(int(row[1]), row[2], row[3]))
         elif line.startswith("  plan_id="):
             current = line.endswith("(current)")
         elif current and (step := _STEP.match(line)):
-            found.plan.append((step[2], step[1]))
+            content.plan.append((step[2], step[1]))
         elif line.startswith("[LAST ROUND]"):
-            found.last_round = True
+            content.last_round = True

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.stream.channels import DECISION
-from timeloom_local.engine import Writing
+from timeloom_local.engine import GenerationRequest
 
 MAX_THINKING_CHARS: Final = 600
 
@@ -18,33 +18,33 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     unchanged text.
     """
 
-    writing: Writing
+    generation: GenerationRequest
     form: Literal["string", "lines", "raw"] = "string"
 
 
-class Mixed(msgspec.Struct, frozen=True):
+class TextTemplate(msgspec.Struct, frozen=True):
     """A JSON string made of known text and slots."""
 
     parts: tuple[str | Slot, ...]
 
 
-Value = str | int | float | bool | Sequence[str] | Slot | Mixed | msgspec.Raw
+Value = str | int | float | bool | Sequence[str] | Slot | TextTemplate | msgspec.Raw
 """A parameter: a known value, or a slot that the model fills."""
 
 Parts = tuple[str | Slot, ...]
 
 
-def call(
+def build_call_reply(
     tool_id: str, params: Mapping[str, Value] | Slot, *, thinking: str, notes: str = "", code: Slot | None = None
 ) -> Parts:
     """Return a reply that calls a tool; `params` may be one slot for the whole object."""
     head = f'{{"action": "call_tool", "notes": {_json(notes)}, "tool_call": {{"tool_id": {_json(tool_id)}, "params": '
     inside: Parts = (params,) if isinstance(params, Slot) else _object(params)
     program: Parts = ("\n<channel:code>\n", code, "\n</channel:code>") if code else ()
-    return _reply(thinking, (head, *inside, "}}"), program)
+    return _build_envelope(thinking, (head, *inside, "}}"), program)
 
 
-def complete(
+def build_complete_reply(
     answer: Sequence[str | Slot],
     *,
     thinking: str,
@@ -53,19 +53,18 @@ def complete(
     summary: str = "",
 ) -> Parts:
     """Return a reply that ends the turn with this answer."""
-    said = f'"notes": {_json(notes)}, ' if notes else ""
+    notes_field = f'"notes": {_json(notes)}, ' if notes else ""
     end = f', "suggested_followups": {_json(list(followups))}}}'
-    decision = (f'{{"action": "complete", {said}"final_answer": ', *_value(Mixed(tuple(answer))), end)
-    return _reply(
-        thinking, decision, (f"\n<channel:summary>\n{_prose(summary)}\n</channel:summary>",) if summary else ()
+    decision = (f'{{"action": "complete", {notes_field}"final_answer": ', *_value(TextTemplate(tuple(answer))), end)
+    return _build_envelope(
+        thinking, decision, (f"\n<channel:summary>\n{_without_tags(summary)}\n</channel:summary>",) if summary else ()
     )
 
 
-def _reply(thinking: str, decision: Parts, after: Parts) -> Parts:
-    opening = (
-        f"<channel:thinking>\n{_prose(thinking)[:MAX_THINKING_CHARS]}\n</channel:thinking>\n<channel:{DECISION}>\n"
-    )
-    return _joined((opening, *decision, f"\n</channel:{DECISION}>", *after))
+def _build_envelope(thinking: str, decision: Parts, after: Parts) -> Parts:
+    thought = _without_tags(thinking)[:MAX_THINKING_CHARS]
+    opening = f"<channel:thinking>\n{thought}\n</channel:thinking>\n<channel:{DECISION}>\n"
+    return _join_strings((opening, *decision, f"\n</channel:{DECISION}>", *after))
 
 
 def _object(params: Mapping[str, Value]) -> Parts:
@@ -83,8 +82,8 @@ def _value(value: Value) -> Parts:
             return ('"', value, '"')
         case Slot():
             return (value,)
-        case Mixed(parts):
-            inner = [part if isinstance(part, Slot) else escaped(part) for part in parts]
+        case TextTemplate(parts):
+            inner = [part if isinstance(part, Slot) else escape_json(part) for part in parts]
             return ('"', *inner, '"')
         case msgspec.Raw():
             return (bytes(value).decode(),)
@@ -92,7 +91,7 @@ def _value(value: Value) -> Parts:
             return (_json(value),)
 
 
-def escaped(text: str) -> str:
+def escape_json(text: str) -> str:
     """Return the text escaped for the inside of a JSON string."""
     return _json(text)[1:-1]
 
@@ -101,12 +100,12 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _prose(text: str) -> str:
+def _without_tags(text: str) -> str:
     """Return text that may quote the user, without `<`, so that it cannot open a channel tag."""
     return text.replace("<", "‹").strip()
 
 
-def _joined(parts: Parts) -> Parts:
+def _join_strings(parts: Parts) -> Parts:
     """Join adjacent strings."""
     found: list[str | Slot] = []
     for part in parts:

@@ -15,15 +15,15 @@ _QUOTE: Final = re.compile(
 )
 
 
-def file_names(message: str) -> list[str]:
+def find_file_names(message: str) -> list[str]:
     """Return the file names in a message, without duplicates, in order."""
     found = (match[1] for match in _FILE.finditer(message[:MAX_MESSAGE_CHARS]))
     return list(dict.fromkeys(name for name in found if _is_file(name)))
 
 
-def quotations(message: str) -> list[str]:
+def find_quotations(message: str) -> list[str]:
     """Return the quoted texts of a message, except file names."""
-    found = (_inner(match) for match in _QUOTE.finditer(message[:MAX_MESSAGE_CHARS]))
+    found = (_quoted_text(match) for match in _QUOTE.finditer(message[:MAX_MESSAGE_CHARS]))
     return [text for text in found if text.strip() and not is_file_name(text)]
 
 
@@ -32,47 +32,49 @@ def is_file_name(text: str) -> bool:
     return bool(_FILE.fullmatch(text.strip())) and _is_file(text.strip())
 
 
-def normal(message: str) -> str:
+def normalize_form(message: str) -> str:
     """Return the message with FILE for file names and TEXT for quotations, so that only its form is compared."""
     cut = message[: MAX_MESSAGE_CHARS // 4]
-    cut = _QUOTE.sub(lambda match: " FILE " if is_file_name(_inner(match)) else " TEXT ", cut)
+    cut = _QUOTE.sub(lambda match: " FILE " if is_file_name(_quoted_text(match)) else " TEXT ", cut)
     cut = _FILE.sub(lambda match: "FILE" if _is_file(match[1]) else match[1], cut)
     return " ".join(cut.split())
 
 
-def without_quotations(message: str) -> tuple[str, list[str]]:
+def extract_quotations(message: str) -> tuple[str, list[str]]:
     """Return the message with a placeholder for each quotation, and the quotations; file names stay."""
-    held: list[str] = []
+    quotations: list[str] = []
 
-    def hold(match: re.Match[str]) -> str:
-        text = _inner(match)
+    def replace_one(match: re.Match[str]) -> str:
+        text = _quoted_text(match)
         if is_file_name(text):
             return text
-        held.append(text)
-        return f" {chr(_FIRST + len(held) - 1)} "
+        quotations.append(text)
+        return f" {chr(_FIRST + len(quotations) - 1)} "
 
-    return " ".join(_QUOTE.sub(hold, message[:MAX_MESSAGE_CHARS]).split()), held
+    return " ".join(_QUOTE.sub(replace_one, message[:MAX_MESSAGE_CHARS]).split()), quotations
 
 
-def with_quotations(text: str, held: list[str]) -> str:
+def restore_quotations(text: str, quotations: list[str]) -> str:
     """Return the text with its placeholders replaced by the quotations."""
-    return "".join(held[ord(char) - _FIRST] if 0 <= ord(char) - _FIRST < len(held) else char for char in text).strip()
+    return "".join(
+        quotations[ord(char) - _FIRST] if 0 <= ord(char) - _FIRST < len(quotations) else char for char in text
+    ).strip()
 
 
-def clauses(message: str) -> list[str]:
+def split_clauses(message: str) -> list[str]:
     """Split a message like "do this, then that" into its parts; most messages have one."""
-    hidden, held = without_quotations(message)
+    hidden, quotations = extract_quotations(message)
     parts = [part.strip(" ,;") for part in _THEN.split(hidden)]
-    marked = [f'"{text}"' for text in held]
-    return [with_quotations(part, marked) for part in parts if part] if len(parts) > 1 else [message]
+    marked = [f'"{text}"' for text in quotations]
+    return [restore_quotations(part, marked) for part in parts if part] if len(parts) > 1 else [message]
 
 
-def said_content(message: str) -> str | None:
+def find_literal_content(message: str) -> str | None:
     """Return the literal text that a message asks to write, or None."""
     start, end = message.find("{"), message.rfind("}")
     if 0 <= start < end and '"' not in message[:start]:
         return message[start : end + 1]
-    if held := quotations(message):
+    if held := find_quotations(message):
         return "\n".join(held)
     for pattern in (_SAYING, _COLON):
         if found := pattern.search(message[:MAX_MESSAGE_CHARS]):
@@ -81,7 +83,7 @@ def said_content(message: str) -> str | None:
     return None
 
 
-def subject(message: str) -> str:
+def find_subject(message: str) -> str:
     """Return the subject of the text to write: the message without polite phrases and without the target file."""
     text = _PLEASE.sub("", " ".join(message[:MAX_MESSAGE_CHARS].split()))
     text = _FILE_FIRST.sub("Write ", _INTO_FILE.sub("", text))
@@ -94,23 +96,23 @@ def is_question(message: str) -> bool:
     return message.rstrip().endswith("?") or bool(_ASKS.match(message))
 
 
-def begins_with_edit(message: str) -> bool:
+def is_edit_request(message: str) -> bool:
     """Return whether the message begins with a verb of editing, such as `replace`."""
     return bool(_EDITS.match(_PLEASE.sub("", message.strip())))
 
 
-def begins_with_look(message: str) -> bool:
+def is_read_request(message: str) -> bool:
     """Return whether the message begins with a verb of reading, such as `show`."""
     return bool(_LOOKS.match(_PLEASE.sub("", message.strip())))
 
 
-def file_stem(message: str) -> str:
+def make_file_stem(message: str) -> str:
     """Make a file name from the words of the message's subject."""
-    words = [word for word in re.findall(r"[a-z0-9]+", subject(message).lower()) if word not in _FILLER]
+    words = [word for word in re.findall(r"[a-z0-9]+", find_subject(message).lower()) if word not in _FILLER]
     return "-".join(words[:4])[:40] or "text"
 
 
-def listed(message: str) -> list[str]:
+def find_list_items(message: str) -> list[str]:
     """Return the items of a list in a message: numbered, or after a colon, separated by commas or line breaks."""
     numbered = [item.strip(" ,;.") for item in _NUMBER.split(message[:MAX_MESSAGE_CHARS])[1:]]
     if len(numbered) > 1:
@@ -120,7 +122,7 @@ def listed(message: str) -> list[str]:
     return [item for item in items if item] if len([item for item in items if item]) > 1 else []
 
 
-def _inner(match: re.Match[str]) -> str:
+def _quoted_text(match: re.Match[str]) -> str:
     return next(group for group in match.groups() if group is not None)
 
 
@@ -131,7 +133,7 @@ def _is_file(name: str) -> bool:
 def _without_file_sentence(text: str) -> str:
     """Return the text without a last sentence that only names the file."""
     head, mark, last = text.rpartition(". ")
-    return f"{head}." if mark and file_names(last) and "file" in last.lower() else text
+    return f"{head}." if mark and find_file_names(last) and "file" in last.lower() else text
 
 
 _FIRST: Final = 0xE000  # placeholders are characters that no message uses: the private use area

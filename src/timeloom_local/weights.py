@@ -26,32 +26,32 @@ class LocalModelMissingError(CodedError):
 
 def is_installed() -> bool:
     """Return whether everything that the local model needs is installed."""
-    return _missing() is None
+    return _find_missing_package() is None
 
 
 def writer_weights() -> Path:
     """Return the file with the weights of the model that writes text."""
-    _check()
-    return _inside(_WRITER)
+    _require_installed()
+    return _find_in_package(_WRITER)
 
 
 def router_weights() -> Path:
     """Return the folder with the weights and the vocabulary of the sentence model."""
-    _check()
-    return _inside(_ROUTER)
+    _require_installed()
+    return _find_in_package(_ROUTER)
 
 
-def _check() -> None:
-    if missing := _missing():
+def _require_installed() -> None:
+    if missing := _find_missing_package():
         raise LocalModelMissingError(missing)
 
 
-def _missing() -> str | None:
+def _find_missing_package() -> str | None:
     names = (*_ENGINES, _WRITER[0], _ROUTER[0])
     return next((name for name in names if importlib.util.find_spec(name) is None), None)
 
 
-def _inside(place: tuple[str, str]) -> Path:
+def _find_in_package(place: tuple[str, str]) -> Path:
     # Not imported: importing a weight package would import the program that it extends.
     package, name = place
     spec = importlib.util.find_spec(package)

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from timeloom.cli import main
 from timeloom.cli.main import COMMANDS
-from timeloom.config.catalogue import BY_KEY
+from timeloom.config.catalogue import SPEC_BY_KEY
 from timeloom.core.blocks import BLOCK_TYPES
 from timeloom.core.codes import CODES
 from timeloom.tools.react.toolset import react_tools
@@ -42,7 +42,7 @@ REGISTRIES = [
     Registry("block type", lambda: BLOCK_TYPES, "docs/reference/blocks.md"),
     Registry("code", lambda: CODES, "docs/reference/codes.md"),
     Registry("command", commands, "docs/reference/cli.md"),
-    Registry("setting", lambda: BY_KEY, "docs/reference/settings.md"),
+    Registry("setting", lambda: SPEC_BY_KEY, "docs/reference/settings.md"),
     Registry("react tool", lambda: [tool.spec.tool_id for tool in react_tools()], "docs/reference/react-tools.md"),
 ]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bench import peer, trace_files
-from bench.context.agent import agent_of
-from bench.context.asks import asks_of
-from bench.context.counting import calibrated
+from bench.context.agent import to_agent
+from bench.context.asks import to_asks
+from bench.context.counting import calibrate_counter
 from bench.context.peer_histories import SIDES, peer_requests, with_points_by_hand
-from bench.context.player import Played, Way, play
-from bench.context.sent import billed, total
+from bench.context.player import PlayMode, PlayResult, play
+from bench.context.sent import bill_requests, sum_bills
 from tests.bench.test_bench_smoke import run_bench
 
 LONG = "A line of a file that is worth keeping in sight, with some words.\n" * 40
@@ -55,19 +55,19 @@ def data(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def played(data: Path, way: Way) -> Played:
-    asks = asks_of(trace_files.read_sessions(data)[0])
-    counter = calibrated(asks)
-    return asyncio.run(play(asks, agent_of(asks, counter), counter, way))
+def played(data: Path, way: PlayMode) -> PlayResult:
+    asks = to_asks(trace_files.read_sessions(data)[0])
+    counter = calibrate_counter(asks)
+    return asyncio.run(play(asks, to_agent(asks, counter), counter, way))
 
 
 def test_every_recorded_request_is_made_at_its_time(data: Path) -> None:
-    sent = played(data, Way()).sent
+    sent = played(data, PlayMode()).sent
     assert [one.at_s - sent[0].at_s for one in sent] == [0, 7, 12, 700]
 
 
 def test_what_stays_is_read_until_a_pause_is_too_long(data: Path) -> None:
-    first, second, summed_up, late = billed(played(data, Way()).sent)
+    first, second, summed_up, late = bill_requests(played(data, PlayMode()).sent)
     assert first.read == 0
     assert second.read == first.written + first.written_for_an_hour
     assert 0 < summed_up.read < second.read
@@ -75,7 +75,7 @@ def test_what_stays_is_read_until_a_pause_is_too_long(data: Path) -> None:
 
 
 def test_forecasts_agree_with_the_bills_and_losses_are_explained(data: Path) -> None:
-    found = played(data, Way()).forecasts
+    found = played(data, PlayMode()).forecasts
     assert found.calls == found.same_bytes == 4
     assert found.losses == found.explained > 0
     assert found.worst_call_off < 1
@@ -90,10 +90,10 @@ def test_the_tables_are_printed(tmp_path: Path, data: Path) -> None:
 
 
 def test_every_runtime_that_is_installed_sends_as_many_requests(data: Path) -> None:
-    asks = asks_of(trace_files.read_sessions(data)[0])
-    counter = calibrated(asks)
+    asks = to_asks(trace_files.read_sessions(data)[0])
+    counter = calibrate_counter(asks)
     for side in SIDES if peer.is_ready() else ():
-        sent = peer_requests(peer.prepare(), side, asks, agent_of(asks, counter), counter)
+        sent = peer_requests(peer.prepare(), side, asks, to_agent(asks, counter), counter)
         assert len(sent) == len(asks)
-        assert total(billed(sent)).read == 0
-        assert total(billed(with_points_by_hand(sent))).read > 0
+        assert sum_bills(bill_requests(sent)).read == 0
+        assert sum_bills(bill_requests(with_points_by_hand(sent))).read > 0

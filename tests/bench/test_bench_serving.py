@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from bench.serving.crowd import Connection, message_to
+from bench.serving.crowd import ClientConnection, message_to
 from bench.serving.dialects import DIALECTS
-from bench.serving.plans import Server, Where
-from bench.serving.processes import ServingError, started
+from bench.serving.plans import Server, ServerAddress
+from bench.serving.processes import ServingError, start_process
 
 TOLD: dict[Server, bytes] = {
     "timeloom": b'id: 1\nevent: conv.status\ndata: {"conversation_id":"c1"}\n\n'
@@ -30,7 +30,7 @@ def test_the_answer_of_each_server_is_understood_wherever_it_is_cut(server: Serv
     dialect, told = DIALECTS[server], TOLD[server]
     for cut in range(len(told)):
         heard: list[tuple[bytes, bytes]] = []
-        connection = Connection(b"", lambda _, name, data, heard=heard: heard.append((name, data)))
+        connection = ClientConnection(b"", lambda _, name, data, heard=heard: heard.append((name, data)))
         connection.data_received(told[:cut])
         connection.data_received(told[cut:])
         deltas = [data for name, data in heard if name == dialect.delta]
@@ -40,7 +40,7 @@ def test_the_answer_of_each_server_is_understood_wherever_it_is_cut(server: Serv
 
 @pytest.mark.parametrize("server", SENT)
 def test_a_message_goes_to_the_conversation_in_the_servers_way(server: Server) -> None:
-    head, _, body = message_to(Where(1, server=server), "Hello?", "c1").partition(b"\r\n\r\n")
+    head, _, body = message_to(ServerAddress(1, server=server), "Hello?", "c1").partition(b"\r\n\r\n")
     line, part = SENT[server]
     assert head.decode().splitlines()[0] == line
     assert part in body
@@ -48,5 +48,5 @@ def test_a_message_goes_to_the_conversation_in_the_servers_way(server: Server) -
 
 
 def test_a_server_that_does_not_start_says_so() -> None:
-    with pytest.raises(ServingError), started([sys.executable, "-c", ""]):
+    with pytest.raises(ServingError), start_process([sys.executable, "-c", ""]):
         pass

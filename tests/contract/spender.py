@@ -10,7 +10,7 @@ from typing import Final
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN, Draft
-from timeloom.ports.ledger import Amounts, BudgetSpentError, Cap, Most, Reservation, scope
+from timeloom.ports.ledger import Amounts, BudgetCap, BudgetSpentError, MaxAmounts, Reservation, scope
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.stores.sqlite import SqliteStore
 
@@ -59,7 +59,7 @@ async def converse(store: SqliteStore, name: ConversationId, bill: Path, chance:
     calls = sum(key.startswith(f"{name}/") for key in effects)
     while True:
         key = f"{name}/{calls}"
-        most, cap = Most(tokens=LARGEST, wall_ms=LARGEST), Cap(scope=TREE, tokens=LIMIT, wall_ms=LIMIT)
+        most, cap = MaxAmounts(tokens=LARGEST, wall_ms=LARGEST), BudgetCap(scope=TREE, tokens=LIMIT, wall_ms=LIMIT)
         try:
             reserved = await store.ledger.reserve(
                 Reservation(key=key, conversation=name, most=most, caps=(cap,)), wait_s=120

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import MEASURES
-from timeloom.ports.ledger import Amounts, Cap, Ledger, Most, Reservation, Reserved
+from timeloom.ports.ledger import Amounts, BudgetCap, BudgetGrant, Ledger, MaxAmounts, Reservation
 from timeloom.ports.store import Store
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
@@ -30,14 +30,17 @@ keys = st.sampled_from([f"key {n}" for n in range(6)])
 known = st.integers(0, 25)
 unsure = st.one_of(st.none(), known)
 few = st.integers(0, 2)
-mosts = st.builds(Most, rounds=few, tokens=unsure, cost_nano_usd=unsure, tool_calls=few, wall_ms=unsure)
+mosts = st.builds(MaxAmounts, rounds=few, tokens=unsure, cost_nano_usd=unsure, tool_calls=few, wall_ms=unsure)
 actuals = st.builds(Amounts, rounds=few, tokens=known, cost_nano_usd=known, tool_calls=few, wall_ms=known)
 limits = st.sampled_from(
     [
-        (Cap(scope="tree:a", tokens=LIMITS["tree:a"], rounds=9),),
-        (Cap(scope="tree:a", tokens=LIMITS["tree:a"]), Cap(scope="user:b", cost_nano_usd=LIMITS["user:b"])),
-        (Cap(scope="user:b", cost_nano_usd=LIMITS["user:b"]), Cap(scope="conversation:conv_a")),
-        (Cap(scope="tree:a", wall_ms=LIMITS["tree:a"], tool_calls=9), Cap(scope="user:b", wall_ms=LIMITS["user:b"])),
+        (BudgetCap(scope="tree:a", tokens=LIMITS["tree:a"], rounds=9),),
+        (BudgetCap(scope="tree:a", tokens=LIMITS["tree:a"]), BudgetCap(scope="user:b", cost_nano_usd=LIMITS["user:b"])),
+        (BudgetCap(scope="user:b", cost_nano_usd=LIMITS["user:b"]), BudgetCap(scope="conversation:conv_a")),
+        (
+            BudgetCap(scope="tree:a", wall_ms=LIMITS["tree:a"], tool_calls=9),
+            BudgetCap(scope="user:b", wall_ms=LIMITS["user:b"]),
+        ),
         (),
     ]
 )
@@ -54,7 +57,7 @@ class LedgersAgree(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.folder = Path(tempfile.mkdtemp())
         self.stores: list[Store] = [MemoryStore(), self.run(SqliteStore.open(self.folder))]
-        self.granted: list[dict[Ledger, Reserved]] = []
+        self.granted: list[dict[Ledger, BudgetGrant]] = []
         self.open: dict[str, Reservation] = {}
         self.spent: defaultdict[str, Amounts] = defaultdict(Amounts)
         for store in self.stores:
@@ -81,9 +84,9 @@ class LedgersAgree(RuleBasedStateMachine):
         return memory
 
     @rule(key=keys, name=st.sampled_from(NAMES), most=mosts, caps=limits)
-    def reserve(self, key: str, name: ConversationId, most: Most, caps: tuple[Cap, ...]) -> None:
+    def reserve(self, key: str, name: ConversationId, most: MaxAmounts, caps: tuple[BudgetCap, ...]) -> None:
         reservation = Reservation(key=key, conversation=name, most=most, caps=caps)
-        granted: dict[Ledger, Reserved] = {}
+        granted: dict[Ledger, BudgetGrant] = {}
 
         async def reserve(ledger: Ledger) -> object:
             granted[ledger] = await ledger.reserve(reservation, 0)
@@ -117,7 +120,7 @@ class LedgersAgree(RuleBasedStateMachine):
             sums = {measure: getattr(before, measure) + getattr(actual, measure) for measure in MEASURES}
             self.spent[cap.scope] = Amounts(**sums)
 
-    def granted_last(self, key: str) -> dict[Ledger, Reserved]:
+    def granted_last(self, key: str) -> dict[Ledger, BudgetGrant]:
         return [each for each in self.granted if next(iter(each.values())).key == key][-1]
 
     @rule()
@@ -127,7 +130,7 @@ class LedgersAgree(RuleBasedStateMachine):
             self.run(store.append(NAMES[1], 0, [header()]))
         for key, reservation in list(self.open.items()):
             if reservation.conversation == NAMES[1]:
-                self.charge(self.open.pop(key), reservation.most.presumed)
+                self.charge(self.open.pop(key), reservation.most.presumed_amounts)
 
     @invariant()
     def both_say_what_the_model_says(self) -> None:

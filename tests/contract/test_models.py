@@ -14,7 +14,7 @@ from timeloom.testing.model_contract import (
     MODEL_CONTRACT,
     Check,
     HttpCheck,
-    HttpStage,
+    HttpHarness,
     over_http,
     over_script,
 )
@@ -31,8 +31,8 @@ def openai(url: str, key: str, timeouts: Timeouts) -> Model:
 
 
 STAGES = {
-    "anthropic": HttpStage(AnthropicDialect(), anthropic),
-    "openai": HttpStage(OpenAIDialect(), openai),
+    "anthropic": HttpHarness(AnthropicDialect(), anthropic),
+    "openai": HttpHarness(OpenAIDialect(), openai),
 }
 
 

@@ -23,7 +23,7 @@ from timeloom.core.blocks import (
     TurnStarted,
     UserPrompt,
 )
-from timeloom.core.blocks.redact import erased
+from timeloom.core.blocks.redact import redact_block
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import ref_of
@@ -136,7 +136,7 @@ class StoresAgree(RuleBasedStateMachine):
     def erase(self, name: ConversationId, seqs: set[int], scrub: bool) -> None:
         async def erase(store: Store) -> object:
             entries = [entry for entry in await store.load(name) if entry.seq in seqs]
-            gone = [replace(entry, block=erased(entry.block)) for entry in entries]
+            gone = [replace(entry, block=redact_block(entry.block)) for entry in entries]
             recorded = await store.erase(name, (await store.info(name)).tail, gone, draft(Erased(by="somebody")))
             if scrub:
                 await store.scrub()

@@ -25,25 +25,25 @@ class Inode:
 
 
 @dataclass(frozen=True)
-class Write:
+class FileWrite:
     inode: Inode
     offset: int
     data: bytes
 
 
 @dataclass(frozen=True)
-class Truncate:
+class FileTruncate:
     inode: Inode
     size: int
 
 
 @dataclass(frozen=True)
-class Sync:
+class FileSync:
     what: Inode
 
 
 @dataclass(frozen=True)
-class Names:
+class NameChange:
     """An atomic change of names: removed names and added names."""
 
     folder: Path
@@ -52,15 +52,15 @@ class Names:
 
 
 @dataclass(frozen=True)
-class SyncFolder:
+class FolderSync:
     what: Path
 
 
-Operation = Write | Truncate | Sync | Names | SyncFolder
+Operation = FileWrite | FileTruncate | FileSync | NameChange | FolderSync
 
 
 @dataclass
-class Recorder:
+class DiskRecorder:
     """All operations below one folder, in order."""
 
     root: Path
@@ -73,76 +73,76 @@ class Recorder:
         """The number of operations so far."""
         return len(self.operations)
 
-    def place(self, path: Path | str) -> Path:
+    def relative_path(self, path: Path | str) -> Path:
         return Path(path).relative_to(self.root)
 
-    def note(self, operation: Operation) -> None:
+    def record(self, operation: Operation) -> None:
         with self._lock:
             self.operations.append(operation)
 
-    def created(self, path: Path) -> None:
+    def record_create(self, path: Path) -> None:
         with self._lock:
             if path not in self.inodes:
                 self.inodes[path] = Inode()
-                self.note(Names(path.parent, put=((path, self.inodes[path]),)))
+                self.record(NameChange(path.parent, put=((path, self.inodes[path]),)))
 
-    def removed(self, path: Path) -> None:
+    def record_remove(self, path: Path) -> None:
         with self._lock:
             if self.inodes.pop(path, None):
-                self.note(Names(path.parent, gone=(path,)))
+                self.record(NameChange(path.parent, gone=(path,)))
 
-    def renamed(self, source: Path, target: Path) -> None:
+    def record_rename(self, source: Path, target: Path) -> None:
         with self._lock:
             inode = self.inodes.pop(source)
             self.inodes[target] = inode
-            self.note(Names(target.parent, (source,), ((target, inode),)))
+            self.record(NameChange(target.parent, (source,), ((target, inode),)))
 
     def after_power_cut(self, at: int, chance: random.Random, target: Path) -> None:
         """Create in `target` a state that a power cut after that many operations could have left."""
-        left = _Left(self.operations[:at], chance)
-        for path, inode in left.names.items():
+        state = _DiskAfterCut(self.operations[:at], chance)
+        for path, inode in state.names.items():
             (target / path).parent.mkdir(parents=True, exist_ok=True)
-            (target / path).write_bytes(left.contents[inode])
+            (target / path).write_bytes(state.contents[inode])
 
 
-class _Left:
+class _DiskAfterCut:
     """The disk after a power cut: everything synced, and a random part of the rest."""
 
     def __init__(self, done: list[Operation], chance: random.Random) -> None:
         self.names: dict[Path, Inode] = {}
         self.contents: defaultdict[Inode, bytearray] = defaultdict(bytearray)
         self._chance = chance
-        self._luck = chance.choice([0.0, 0.1, 0.5, 0.9, 1.0])
-        self._synced = {each.what: n for n, each in enumerate(done) if isinstance(each, Sync | SyncFolder)}
+        self._survival_rate = chance.choice([0.0, 0.1, 0.5, 0.9, 1.0])
+        self._synced = {each.what: n for n, each in enumerate(done) if isinstance(each, FileSync | FolderSync)}
         for n, operation in enumerate(done):
             self._apply(n, operation)
 
     def _apply(self, n: int, operation: Operation) -> None:
         match operation:
-            case Names(folder=folder) if self._kept(folder, n):
+            case NameChange(folder=folder) if self._survives(folder, n):
                 for path in operation.gone:
                     self.names.pop(path, None)
                 self.names.update(operation.put)
-            case Write(inode=inode):
-                for offset, piece in sectors(operation):
-                    if self._kept(inode, n):
-                        overwrite(self.contents[inode], offset, piece)
-            case Truncate(inode=inode, size=size) if self._kept(inode, n):
+            case FileWrite(inode=inode):
+                for offset, piece in split_sectors(operation):
+                    if self._survives(inode, n):
+                        overwrite_bytes(self.contents[inode], offset, piece)
+            case FileTruncate(inode=inode, size=size) if self._survives(inode, n):
                 del self.contents[inode][size:]
             case _:
                 pass
 
-    def _kept(self, what: Inode | Path, n: int) -> bool:
-        return self._synced.get(what, -1) > n or self._chance.random() < self._luck
+    def _survives(self, what: Inode | Path, n: int) -> bool:
+        return self._synced.get(what, -1) > n or self._chance.random() < self._survival_rate
 
 
-def overwrite(content: bytearray, offset: int, piece: bytes) -> None:
+def overwrite_bytes(content: bytearray, offset: int, piece: bytes) -> None:
     """Write into the content, with zeros before the piece if the content is shorter."""
     content.extend(bytes(max(0, offset + len(piece) - len(content))))
     content[offset : offset + len(piece)] = piece
 
 
-def sectors(write: Write) -> list[tuple[int, bytes]]:
+def split_sectors(write: FileWrite) -> list[tuple[int, bytes]]:
     """Return the write as pieces that survive independently."""
     ends = range(write.offset - write.offset % SECTOR_BYTES, write.offset + len(write.data), SECTOR_BYTES)
     starts = [max(write.offset, end) for end in ends]
@@ -155,88 +155,88 @@ def sectors(write: Write) -> list[tuple[int, bytes]]:
 class RecordingDisk(Disk):
     """A disk that records its operations; `forgets` names a sync that it omits."""
 
-    def __init__(self, recorder: Recorder, forgets: str = "") -> None:
+    def __init__(self, recorder: DiskRecorder, forgets: str = "") -> None:
         self._recorder = recorder
-        self._forgets = forgets
+        self._omitted_sync = forgets
 
     def create(self, path: Path) -> None:
         super().create(path)
-        self._recorder.created(self._recorder.place(path))
+        self._recorder.record_create(self._recorder.relative_path(path))
 
     def write_new(self, folder: Path, data: bytes) -> Path:
         path = super().write_new(folder, data)
-        place = self._recorder.place(path)
-        self._recorder.created(place)
+        place = self._recorder.relative_path(path)
+        self._recorder.record_create(place)
         inode = self._recorder.inodes[place]
-        self._recorder.note(Write(inode, 0, data))
-        if self._forgets != "file":
-            self._recorder.note(Sync(inode))
+        self._recorder.record(FileWrite(inode, 0, data))
+        if self._omitted_sync != "file":
+            self._recorder.record(FileSync(inode))
         return path
 
     def rename(self, source: Path, target: Path) -> None:
         super().rename(source, target)
-        self._recorder.renamed(self._recorder.place(source), self._recorder.place(target))
+        self._recorder.record_rename(self._recorder.relative_path(source), self._recorder.relative_path(target))
 
     def unlink(self, path: Path) -> None:
         super().unlink(path)
-        self._recorder.removed(self._recorder.place(path))
+        self._recorder.record_remove(self._recorder.relative_path(path))
 
     def sync_folder(self, path: Path) -> None:
         super().sync_folder(path)
-        if path.is_relative_to(self._recorder.root) and self._forgets != "folder":
-            self._recorder.note(SyncFolder(self._recorder.place(path)))
+        if path.is_relative_to(self._recorder.root) and self._omitted_sync != "folder":
+            self._recorder.record(FolderSync(self._recorder.relative_path(path)))
 
     def sync(self, descriptor: int) -> None:
         """Do nothing, so that the real disk does not slow the test down."""
 
 
-class _File(apsw.VFSFile):
+class _RecordingFile(apsw.VFSFile):
     def __init__(self, vfs: "RecordingVfs", name: str, flags: list[int]) -> None:
         super().__init__("", name, flags)
         self._recorder = vfs.recorder
-        self._forgets = vfs.forgets
-        self._path = vfs.recorder.place(name)
-        vfs.recorder.created(self._path)
+        self._omitted_sync = vfs.omitted_sync
+        self._path = vfs.recorder.relative_path(name)
+        vfs.recorder.record_create(self._path)
         self._inode = vfs.recorder.inodes[self._path]
 
     @override
     def xWrite(self, data: bytes, offset: int) -> None:
         # Called by name, because the driver annotates `data` with a type of a newer Python.
         methodcaller("xWrite", data, offset)(super())
-        self._recorder.note(Write(self._inode, offset, bytes(data)))
+        self._recorder.record(FileWrite(self._inode, offset, bytes(data)))
 
     @override
     def xTruncate(self, newsize: int) -> None:
         super().xTruncate(newsize)
-        self._recorder.note(Truncate(self._inode, newsize))
+        self._recorder.record(FileTruncate(self._inode, newsize))
 
     @override
     def xSync(self, flags: int) -> None:
-        if self._forgets != "database":
-            self._recorder.note(Sync(self._inode))
+        if self._omitted_sync != "database":
+            self._recorder.record(FileSync(self._inode))
         if self._path.name != "journal.db":
             # SQLite syncs its log's folder together with the log, inside of this call.
-            self._recorder.note(SyncFolder(self._path.parent))
+            self._recorder.record(FolderSync(self._path.parent))
 
 
 class RecordingVfs(apsw.VFS):
     """SQLite's default VFS with recording."""
 
-    def __init__(self, name: str, recorder: Recorder, forgets: str = "") -> None:
+    def __init__(self, name: str, recorder: DiskRecorder, forgets: str = "") -> None:
         super().__init__(name, "")
         self.name = name
         self.recorder = recorder
-        self.forgets = forgets
+        self.omitted_sync = forgets
 
     @override
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert path is not None, "the store makes no temporary databases"
-        return _File(self, path, flags)
+        return _RecordingFile(self, path, flags)
 
     @override
     def xDelete(self, filename: str, syncdir: bool) -> None:
         super().xDelete(filename, syncdir)
-        self.recorder.removed(self.recorder.place(filename))
+        self.recorder.record_remove(self.recorder.relative_path(filename))
         if syncdir:
-            self.recorder.note(SyncFolder(self.recorder.place(filename).parent))
+            self.recorder.record(FolderSync(self.recorder.relative_path(filename).parent))

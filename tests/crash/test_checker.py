@@ -9,10 +9,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.crash.checker import Evidence, problems
-from tests.crash.external_world import Asked, Began, Born, Did, Line, Rested, Stored
-from tests.crash.victim_pool import KILLED, History, Undisturbed, Zygote
-from tests.crash.victim_process import CONVERSATION, Fate
+from tests.crash.checker import CrashEvidence, find_problems
+from tests.crash.external_world import (
+    DecisionRequested,
+    EffectDone,
+    EntryAcknowledged,
+    Line,
+    ProcessFinished,
+    ProcessStarted,
+    ToolStarted,
+)
+from tests.crash.victim_pool import KILLED, BaselineRun, ForkServer, KilledConversation
+from tests.crash.victim_process import CONVERSATION, ExitPlan
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,
@@ -38,27 +46,27 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_program_is_found(
-    fault: str, forks: Zygote, undisturbed: Mapping[str, Undisturbed], tmp_path: Path
+    fault: str, forks: ForkServer, undisturbed: Mapping[str, BaselineRun], tmp_path: Path
 ) -> None:
     scene, place, found = FAULTS[fault]
     expected = undisturbed[scene]
-    history = History(forks, tmp_path / "faulty", scene)
-    while history.live(Fate(kill_at=expected.boundary(place))) != KILLED:
+    history = KilledConversation(forks, tmp_path / "faulty", scene)
+    while history.run_victim(ExitPlan(kill_at=expected.boundary(place))) != KILLED:
         pass
-    evidence = history.play([Fate(fault=fault)] * 10)
-    assert any(found in problem for problem in problems(evidence, expected.evidence))
+    evidence = history.run_to_end([ExitPlan(fault=fault)] * 10)
+    assert any(found in problem for problem in find_problems(evidence, expected.evidence))
 
 
 def test_a_store_that_loses_what_it_acknowledged_is_found(
-    forks: Zygote, undisturbed: Mapping[str, Undisturbed], tmp_path: Path
+    forks: ForkServer, undisturbed: Mapping[str, BaselineRun], tmp_path: Path
 ) -> None:
     """The loss is reported first; unrecorded requests follow from it."""
     expected = undisturbed["files"]
-    history = History(forks, tmp_path / "faulty", "files")
-    assert history.live(Fate(kill_at=expected.boundary("4 asked"))) == KILLED
+    history = KilledConversation(forks, tmp_path / "faulty", "files")
+    assert history.run_victim(ExitPlan(kill_at=expected.boundary("4 asked"))) == KILLED
     lose_last_entry(history.folder / "data" / "journal.db")
-    evidence = history.play()
-    found = problems(evidence, expected.evidence)
+    evidence = history.run_to_end()
+    found = find_problems(evidence, expected.evidence)
     assert "was acknowledged, and the journal has it not or has another" in found[0]
     assert "entries, and " in found[1]
     assert all("before it was on the timeline" in problem for problem in found[2:])
@@ -73,18 +81,18 @@ def lose_last_entry(journal: Path) -> None:
         connection.execute("UPDATE conversations SET tail = tail - 1, last_ts = ?", (last_ts,))
 
 
-def test_damage_is_found(forks: Zygote, undisturbed: Mapping[str, Undisturbed], tmp_path: Path) -> None:
-    history = History(forks, tmp_path / "faulty", "files")
-    history.play()
+def test_damage_is_found(forks: ForkServer, undisturbed: Mapping[str, BaselineRun], tmp_path: Path) -> None:
+    history = KilledConversation(forks, tmp_path / "faulty", "files")
+    history.run_to_end()
     with closing(sqlite3.connect(history.folder / "data" / "journal.db")) as connection, connection:
         connection.execute("UPDATE conversations SET open_turn = 'turn_1'")
-    evidence = asyncio.run(history.evidence())
-    found = problems(evidence, undisturbed["files"].evidence)
+    evidence = asyncio.run(history.collect_evidence())
+    found = find_problems(evidence, undisturbed["files"].evidence)
     assert f"open turns are listed: ['{CONVERSATION}']" in found
     assert any("does not match its entries" in problem for problem in found)
 
 
-Change = Callable[[Evidence], Evidence]
+Change = Callable[[CrashEvidence], CrashEvidence]
 
 
 def with_lines(change: Callable[[list[Line]], list[Line]]) -> Change:
@@ -106,14 +114,14 @@ def first(lines: Sequence[Line], kind: type[Line]) -> int:
 
 def again(lines: list[Line]) -> list[Line]:
     """A process that calls the first tool again when all is done."""
-    return [*lines[:-1], lines[first(lines, Began)], lines[-1]]
+    return [*lines[:-1], lines[first(lines, ToolStarted)], lines[-1]]
 
 
-def elsewhere(evidence: Evidence) -> Evidence:
+def elsewhere(evidence: CrashEvidence) -> CrashEvidence:
     return msgspec.structs.replace(evidence, files={**evidence.files, "1/files/note.md": "half"})
 
 
-def two_receipts(evidence: Evidence) -> Evidence:
+def two_receipts(evidence: CrashEvidence) -> CrashEvidence:
     at = next(at for at, entry in enumerate(evidence.entries) if isinstance(entry.block, ResultContent))
     later = msgspec.structs.replace(evidence.entries[at], ts="2026-01-01T00:00:00.000000Z")
     return msgspec.structs.replace(evidence, entries=[*evidence.entries[:at], later, *evidence.entries[at + 1 :]])
@@ -128,24 +136,26 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a call has two receipts": (two_receipts, "has 2 receipts"),
     "a turn has no end": (without(TurnEnded), "and [] were ended"),
     "an effect is missing": (
-        with_lines(lambda lines: [line for line in lines if not isinstance(line, Did)]),
+        with_lines(lambda lines: [line for line in lines if not isinstance(line, EffectDone)]),
         "was done 0 times, and 1 times without a kill",
     ),
     "an attempt is not recorded": (without(ModelCalled), "was sent at"),
     "a request is sent twice": (
-        with_lines(lambda lines: [*lines[: (at := first(lines, Asked))], Asked(), *lines[at:]]),
+        with_lines(lambda lines: [*lines[: (at := first(lines, DecisionRequested))], DecisionRequested(), *lines[at:]]),
         "was sent at",
     ),
     "an acknowledged entry is another": (
-        with_lines(lambda lines: [*lines[:-1], Stored(2, "0" * 64), lines[-1]]),
+        with_lines(lambda lines: [*lines[:-1], EntryAcknowledged(2, "0" * 64), lines[-1]]),
         "entry 2 was acknowledged",
     ),
     "a life finds less than was acknowledged": (
-        with_lines(lambda lines: [*lines[:-1], Born(3), lines[-1]]),
+        with_lines(lambda lines: [*lines[:-1], ProcessStarted(3), lines[-1]]),
         "a life found 3 entries",
     ),
     "a life rests in the middle": (
-        with_lines(lambda lines: [*lines[: (at := first(lines, Began))], Rested(done=False), *lines[at:]]),
+        with_lines(
+            lambda lines: [*lines[: (at := first(lines, ToolStarted))], ProcessFinished(done=False), *lines[at:]]
+        ),
         "neither has ended nor waits",
     ),
     "the last life is cut short": (with_lines(lambda lines: lines[:-1]), "did not come to its end"),
@@ -154,8 +164,8 @@ CHANGES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_of_what_is_left_is_found(change: str, undisturbed: Mapping[str, Undisturbed]) -> None:
+def test_a_change_of_what_is_left_is_found(change: str, undisturbed: Mapping[str, BaselineRun]) -> None:
     apply, found = CHANGES[change]
     whole = undisturbed["money"].evidence
-    assert problems(whole, whole) == []
-    assert any(found in problem for problem in problems(apply(whole), whole))
+    assert find_problems(whole, whole) == []
+    assert any(found in problem for problem in find_problems(apply(whole), whole))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.forgetful_disk import Recorder, RecordingDisk, RecordingVfs
+from tests.crash.forgetful_disk import DiskRecorder, RecordingDisk, RecordingVfs
 from timeloom.core.blocks import Attachment, Titled, TurnEnded, TurnStarted, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 from timeloom.ports.clock import SystemClock
-from timeloom.runtime.erase.erase import Asked, erase
+from timeloom.runtime.erase.erase import EraseRequest, erase
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing.store_contract.fixtures import PATH, draft, header, thought
 
@@ -33,9 +33,9 @@ def test_an_erase_is_done_or_not_after_a_power_cut_and_can_be_done_again(seed: i
         assert [path for path in after.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
 
 
-async def live(folder: Path) -> tuple[Recorder, int, list[Entry]]:
+async def live(folder: Path) -> tuple[DiskRecorder, int, list[Entry]]:
     """Two conversations of which one is erased; when the erasure began, and the content of the other."""
-    recorder = Recorder(folder)
+    recorder = DiskRecorder(folder)
     vfs = RecordingVfs(f"recording-{folder}", recorder, "")
     try:
         async with await SqliteStore.open(folder, vfs=vfs.name, disk=RecordingDisk(recorder, "")) as store:
@@ -46,7 +46,7 @@ async def live(folder: Path) -> tuple[Recorder, int, list[Entry]]:
                 await store.append(name, 0, [header(), *drafts, draft(TurnEnded(reason="completed"))])
                 await store.append(name, len(drafts) + 2, [draft(Titled(text=said))])
             began = recorder.now
-            await erase(store, Asked(conversation=ERASED), folder / "workspaces", "ann", SystemClock())
+            await erase(store, EraseRequest(conversation=ERASED), folder / "workspaces", "ann", SystemClock())
             return recorder, began, await store.load(KEPT)
     finally:
         vfs.unregister()
@@ -59,6 +59,6 @@ async def check(folder: Path, kept: list[Entry]) -> None:
         said = [entry.block.erased for entry in entries if not isinstance(entry.block, TurnStarted)]
         assert len(set(said[1:55])) == 1
         assert await store.load(KEPT) == kept
-        await erase(store, Asked(conversation=ERASED), folder / "workspaces", "ann", SystemClock())
+        await erase(store, EraseRequest(conversation=ERASED), folder / "workspaces", "ann", SystemClock())
         assert (await store.verify()).findings == ()
         assert await store.load(KEPT) == kept

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.forgetful_disk import Recorder, RecordingDisk, RecordingVfs
+from tests.crash.forgetful_disk import DiskRecorder, RecordingDisk, RecordingVfs
 from timeloom.core.blocks import Attachment, Titled, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
@@ -25,7 +25,7 @@ CUTS = int(os.environ.get("TIMELOOM_POWER_CUTS", "30"))
 class History:
     """The acknowledged entries, each with the number of disk operations up to then."""
 
-    recorder: Recorder
+    recorder: DiskRecorder
     appended: list[tuple[int, ConversationId, tuple[Entry, ...]]] = field(
         default_factory=list[tuple[int, ConversationId, tuple[Entry, ...]]]
     )
@@ -65,7 +65,7 @@ def test_the_model_notices_a_sync_that_is_left_out(forgets: str, tmp_path: Path)
 
 async def live(folder: Path, chance: random.Random, forgets: str = "") -> History:
     """A store's short life: several writers, payloads that repeat, a delete, closing and opening again."""
-    recorder = Recorder(folder)
+    recorder = DiskRecorder(folder)
     history = History(recorder)
     vfs = RecordingVfs(f"recording-{folder}", recorder, forgets)
     try:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from tests.crash.crash_scenes import SCENES, CrashModel, Person, Scene, crash_registry
-from tests.crash.external_world import Born, Outside, Rested, Stored
-from timeloom.app import Setting, make_turns
+from tests.crash.crash_scenes import SCENES, CrashModel, CrashScene, ScriptedUser, crash_registry
+from tests.crash.external_world import EffectLog, EntryAcknowledged, ProcessFinished, ProcessStarted
+from timeloom.app import AgentSettings, build_turn_runner
 from timeloom.core.blocks import ConversationStarted, RoundStarted, ToolCall
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Draft, Entry
@@ -27,8 +27,8 @@ from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Turns
-from timeloom.runtime.turn.resume_open_turns import Ended, Waiting, recover
+from timeloom.runtime.turn.loop import TurnRunner
+from timeloom.runtime.turn.resume_open_turns import OpenTurnEnded, OpenTurnWaiting, resume_open_turns
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.wire.record import encode_record
 
@@ -37,7 +37,7 @@ HEADER = ConversationStarted(tenant="t", project="p", user="ann")
 DONE, BROKEN, WAITING = 0, 1, 3
 
 
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
+class ExitPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How a process is to end; by default it ends by itself."""
 
     kill_at: int | None = None
@@ -49,35 +49,35 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     """A fault to inject for the checker to find."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class VictimPlan(msgspec.Struct, frozen=True):
     """The folder and the scene of a process, and how it is to end."""
 
     folder: str
     scene: str
-    fate: Fate = Fate()
+    exit_plan: ExitPlan = ExitPlan()
 
 
-class Death(msgspec.Struct, frozen=True):
+class VictimExit(msgspec.Struct, frozen=True):
     """The exit status of a process; negative for a signal."""
 
     status: int
 
 
-class WatchedStore(SqliteStore):
+class InstrumentedStore(SqliteStore):
     """A store with a boundary before and after each append, which logs the acknowledged entries."""
 
-    outside: Outside
+    effect_log: EffectLog
 
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
         types = " ".join(draft.block.type_name for draft in drafts)
-        self.outside.boundary(f"before {types}")
+        self.effect_log.reach_boundary(f"before {types}")
         entries = await super().append(conversation, expected_tail, drafts, lease)
-        self.outside.boundary(f"stored {types}")
+        self.effect_log.reach_boundary(f"stored {types}")
         for entry in entries:
-            self.outside.put(Stored(entry.seq, record_sha256(entry)))
-        self.outside.rounds += sum(isinstance(draft.block, RoundStarted) for draft in drafts)
+            self.effect_log.write_line(EntryAcknowledged(entry.seq, record_sha256(entry)))
+        self.effect_log.rounds += sum(isinstance(draft.block, RoundStarted) for draft in drafts)
         return entries
 
 
@@ -86,89 +86,89 @@ def record_sha256(entry: Entry) -> str:
     return hashlib.sha256(encode_record(entry)).hexdigest()
 
 
-class Life:
+class VictimProcess:
     """One process from its start to its end."""
 
-    def __init__(self, plan: Plan, store: WatchedStore, outside: Outside) -> None:
+    def __init__(self, plan: VictimPlan, store: InstrumentedStore, effect_log: EffectLog) -> None:
         self._plan = plan
-        self._scene: Scene = SCENES[plan.scene]
+        self._scene: CrashScene = SCENES[plan.scene]
         self._store = store
-        self._outside = outside
-        self._person = Person(self._scene, outside)
+        self._effect_log = effect_log
+        self._user = ScriptedUser(self._scene, effect_log)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def live(self) -> int:
+    async def run(self) -> int:
         """Resume open turns, then send the remaining prompts of the scene."""
-        if self._plan.fate.fault == "a turn is left open":
+        if self._plan.exit_plan.fault == "a turn is left open":
             return DONE
-        for outcome in await recover(self._store, self._opened):
+        for outcome in await resume_open_turns(self._store, self._open_turns):
             match outcome:
-                case Waiting():
+                case OpenTurnWaiting():
                     return WAITING
-                case Ended(reason="completed"):
+                case OpenTurnEnded(reason="completed"):
                     pass
                 case _:
                     raise RuntimeError(f"the turn was not gone on with: {outcome}")
-        turns = await self._opened_or_begun()
+        turns = await self._open_or_start()
         try:
             while len(turns.session.views.turns.turns) < len(self._scene.prompts):
                 if await turns.run(self._scene.prompts[len(turns.session.views.turns.turns)]) == "waiting":
                     return WAITING
-            await turns.settle()
+            await turns.ensure_title()
         finally:
             await asyncio.gather(*self._tasks)
             await turns.session.close()
         return DONE
 
-    async def _opened_or_begun(self) -> Turns:
+    async def _open_or_start(self) -> TurnRunner:
         try:
-            return await self._opened(CONVERSATION)
+            return await self._open_turns(CONVERSATION)
         except ConversationUnknownError:
             clock, ids = SystemClock(), RandomIds()
             return self._turns(await Session.start(self._store, CONVERSATION, HEADER, clock, ids, holder="life"))
 
-    async def _opened(self, conversation: ConversationId) -> Turns:
+    async def _open_turns(self, conversation: ConversationId) -> TurnRunner:
         session = await Session.resume(self._store, conversation, SystemClock(), RandomIds(), holder="life")
         turns = self._turns(session)
-        await self._person.catch_up(turns)
+        await self._user.catch_up(turns)
         return turns
 
-    def _turns(self, session: Session) -> Turns:
+    def _turns(self, session: Session) -> TurnRunner:
         folder = Path(self._plan.folder)
-        fault = self._plan.fate.fault
-        model = CrashModel(self._scene, self._outside, "!" if fault == "another answer is given" else "")
-        registry = crash_registry(self._outside, folder / "room", fault)
-        turns = make_turns(session, model, Setting(data_dir=folder / "data"), lambda _: None, registry)
+        fault = self._plan.exit_plan.fault
+        model = CrashModel(self._scene, self._effect_log, "!" if fault == "another answer is given" else "")
+        registry = crash_registry(self._effect_log, folder / "room", fault)
+        turns = build_turn_runner(session, model, AgentSettings(data_dir=folder / "data"), lambda _: None, registry)
 
         def say_more(entry: Entry) -> None:
             if isinstance(entry.block, ToolCall) and entry.block.tool_id == self._scene.followup_after:
-                self._tasks.add(asyncio.create_task(self._person.say_more(turns)))
+                self._tasks.add(asyncio.create_task(self._user.send_followup(turns)))
 
         session.listen(say_more)
         return turns
 
 
-async def live(plan: Plan) -> int:
+async def run_plan(plan: VictimPlan) -> int:
     """Run a process by that plan and return its exit status."""
     folder = Path(plan.folder)
-    outside = Outside(folder / "outside.jsonl", plan.fate.kill_at, plan.fate.kill_at_new)
-    async with await WatchedStore.open(folder / "data") as store:
-        store.outside = outside
+    effect_log = EffectLog(folder / "outside.jsonl", plan.exit_plan.kill_at, plan.exit_plan.kill_at_new)
+    async with await InstrumentedStore.open(folder / "data") as store:
+        store.effect_log = effect_log
         entries = await store.load(CONVERSATION) if await store.conversation_ids() else []
-        outside.rounds = sum(isinstance(entry.block, RoundStarted) for entry in entries)
-        outside.put(Born(len(entries)))
-        status = await Life(plan, store, outside).live()
-    outside.put(Rested(status == DONE))
+        effect_log.rounds = sum(isinstance(entry.block, RoundStarted) for entry in entries)
+        effect_log.write_line(ProcessStarted(len(entries)))
+        status = await VictimProcess(plan, store, effect_log).run()
+    effect_log.write_line(ProcessFinished(status == DONE))
     return status
 
 
-def fork(plan: Plan) -> Death:
+def fork_victim(plan: VictimPlan) -> VictimExit:
     """Run the plan in a forked child and return its exit status."""
     child = os.fork()
     if not child:
         status = BROKEN
         try:
-            status = asyncio.run(live(plan))
+            status = asyncio.run(run_plan(plan))
         except BaseException:
             traceback.print_exc()
             raise
@@ -176,12 +176,12 @@ def fork(plan: Plan) -> Death:
             # Nothing of the parent process may run in the child, also after an error.
             sys.stderr.flush()
             os._exit(status)
-    if plan.fate.kill_after_s is not None:
-        return Death(_killed(child, plan.fate.kill_after_s))
-    return Death(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    if plan.exit_plan.kill_after_s is not None:
+        return VictimExit(_kill_after(child, plan.exit_plan.kill_after_s))
+    return VictimExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
-def _killed(child: int, after_s: float) -> int:
+def _kill_after(child: int, after_s: float) -> int:
     deadline = time.monotonic() + after_s
     while time.monotonic() < deadline:
         time.sleep(0.0005)
@@ -195,4 +195,4 @@ def _killed(child: int, after_s: float) -> int:
 if __name__ == "__main__":
     print("ready", flush=True)
     for line in sys.stdin.buffer:
-        print(msgspec.json.encode(fork(msgspec.json.decode(line, type=Plan))).decode(), flush=True)
+        print(msgspec.json.encode(fork_victim(msgspec.json.decode(line, type=VictimPlan))).decode(), flush=True)

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from timeloom.ports.sandbox import Limits, Program, Ran
+from timeloom.ports.sandbox import ExecutionLimits, Program, ProgramResult
 from timeloom.sandbox.docker import DockerProfile, DockerSandbox
 from timeloom.sandbox.docker.cleanup import RUNS_LABEL
-from timeloom.sandbox.docker.engine import Engine
+from timeloom.sandbox.docker.engine import ContainerEngine
 
 SOCKET = os.environ.get("TIMELOOM_DOCKER_SOCKET", "")
 Strategy = Literal["split", "combined"]
@@ -33,7 +33,7 @@ def profile(runs: Path, strategy: Strategy = "split", **more: object) -> DockerP
 
 
 @asynccontextmanager
-async def opened(settings: DockerProfile) -> AsyncGenerator[DockerSandbox]:
+async def open_sandbox(settings: DockerProfile) -> AsyncGenerator[DockerSandbox]:
     sandbox = DockerSandbox(settings)
     try:
         yield sandbox
@@ -41,17 +41,17 @@ async def opened(settings: DockerProfile) -> AsyncGenerator[DockerSandbox]:
         await sandbox.close()
 
 
-async def ran(sandbox: DockerSandbox, code: str, limits: Limits | None = None) -> Ran:
+async def run_program(sandbox: DockerSandbox, code: str, limits: ExecutionLimits | None = None) -> ProgramResult:
     """Run the program and return how it ended; its output folder is removed."""
-    program = Program(code=code, execution_id="exec_1", limits=limits or Limits(wall_s=30))
+    program = Program(code=code, execution_id="exec_1", limits=limits or ExecutionLimits(wall_s=30))
     async with sandbox.run(program, EchoBroker(), lambda _stream, _text: None) as result:
         return result
 
 
 async def containers(runs: Path) -> list[str]:
     """Return the existing containers of supervisors with these folders."""
-    return [each.id for each in await Engine(Path(SOCKET)).containers(f"{RUNS_LABEL}={runs}")]
+    return [each.id for each in await ContainerEngine(Path(SOCKET)).list_containers(f"{RUNS_LABEL}={runs}")]
 
 
-def left_in(runs: Path) -> list[str]:
+def remaining_files(runs: Path) -> list[str]:
     return [path.name for path in runs.rglob("*")] if runs.is_dir() else []

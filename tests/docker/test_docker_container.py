@@ -9,25 +9,25 @@ import msgspec
 import pytest
 
 from tests.docker.docker_harness import STRATEGIES, Strategy
-from timeloom.ports.sandbox import MIB, Limits, SandboxUnavailableError
+from timeloom.ports.sandbox import MIB, ExecutionLimits, SandboxUnavailableError
 from timeloom.sandbox.docker import DockerProfile
-from timeloom.sandbox.docker.cgroup import group_of
-from timeloom.sandbox.docker.container_spec import RELAY_ID, Plan, describe, fits
+from timeloom.sandbox.docker.cgroup import find_container_cgroup
+from timeloom.sandbox.docker.container_spec import RELAY_ID, ContainerPlan, can_serve, describe_container
 from timeloom.sandbox.docker.identity import check_identity
 from timeloom.sandbox.docker.image import write_context
-from timeloom.sandbox.docker.profile import read_caps
-from timeloom.sandbox.folders.run_folder import Owner, RunFolder
+from timeloom.sandbox.docker.profile import read_limits
+from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolder
 
 RUN = RunFolder(Path("/runs/a/b"))
 
 
-def plan(settings: DockerProfile, limits: Limits | None = None) -> Plan:
-    return Plan(settings, read_caps(settings), limits or Limits(), Owner(1001, 1001))
+def plan(settings: DockerProfile, limits: ExecutionLimits | None = None) -> ContainerPlan:
+    return ContainerPlan(settings, read_limits(settings), limits or ExecutionLimits(), FolderOwner(1001, 1001))
 
 
-def described(settings: DockerProfile, limits: Limits | None = None) -> dict[str, Any]:
+def described(settings: DockerProfile, limits: ExecutionLimits | None = None) -> dict[str, Any]:
     """As the engine reads it."""
-    container = describe(plan(settings, limits), RUN, {"timeloom.runs": "/runs"}, preload=False)
+    container = describe_container(plan(settings, limits), RUN, {"timeloom.runs": "/runs"}, preload=False)
     return msgspec.json.decode(msgspec.json.encode(container))
 
 
@@ -55,7 +55,7 @@ def test_a_split_container_starts_as_the_programs_user_with_no_capability_at_all
     container = described(DockerProfile(network_mode="host"))
     assert (container["User"], container["HostConfig"]["CapAdd"]) == ("1001:1001", [])
     assert container["HostConfig"]["NetworkMode"] == "none", "the network is the supervisor's, which is not in it"
-    assert plan(DockerProfile()).peers() == {1001}
+    assert plan(DockerProfile()).peer_uids() == {1001}
 
 
 def test_a_combined_container_has_what_its_supervisor_needs_to_start_the_interpreter() -> None:
@@ -67,7 +67,7 @@ def test_a_combined_container_has_what_its_supervisor_needs_to_start_the_interpr
     )
     assert container["HostConfig"]["NetworkMode"] == "bridge"
     assert container["Cmd"][-1] == f"/workspace/sock/door:1001:1001:{RELAY_ID}"
-    assert plan(settings).peers() == {RELAY_ID}
+    assert plan(settings).peer_uids() == {RELAY_ID}
 
 
 def test_the_smaller_limit_counts() -> None:
@@ -77,15 +77,15 @@ def test_the_smaller_limit_counts() -> None:
     assert (host["Memory"], host["PidsLimit"], host["NanoCpus"], ulimits["nofile"]) == (64 * MIB, 6, 500_000_000, 20)
     assert "size=1048576" in host["Tmpfs"]["/dev/shm"]
     large = DockerProfile(memory="64g", pids=5000, extra_args=("--ulimit", "nofile=20000"))
-    host = described(large, Limits(memory_bytes=32 * MIB, processes=3, open_files=9))["HostConfig"]
+    host = described(large, ExecutionLimits(memory_bytes=32 * MIB, processes=3, open_files=9))["HostConfig"]
     ulimits = {each["Name"]: each["Hard"] for each in host["Ulimits"]}
     assert (host["Memory"], host["PidsLimit"], ulimits["nofile"], ulimits["core"]) == (32 * MIB, 4, 9, 0)
 
 
 def test_podman_is_told_in_its_own_words() -> None:
     settings = DockerProfile()
-    told = Plan(settings, read_caps(settings), Limits(), Owner(1001, 1001), podman=True)
-    host = describe(told, RUN, {}, preload=False).host_config
+    told = ContainerPlan(settings, read_limits(settings), ExecutionLimits(), FolderOwner(1001, 1001), is_podman=True)
+    host = describe_container(told, RUN, {}, preload=False).host_config
     assert "nr_inodes" not in host.tmpfs["/tmp"]
     assert {"/run", "/var", "/sys"} <= set(host.tmpfs)
     assert any("/proc/cmdline" in option for option in host.security_opt)
@@ -97,8 +97,8 @@ def test_labels_of_a_profile_do_not_replace_ours() -> None:
 
 
 def test_a_waiting_container_serves_programs_that_differ_in_what_is_watched_from_outside() -> None:
-    assert fits(Limits(wall_s=1, output_bytes=5), Limits())
-    assert not fits(Limits(memory_bytes=MIB), Limits())
+    assert can_serve(ExecutionLimits(wall_s=1, output_bytes=5), ExecutionLimits())
+    assert not can_serve(ExecutionLimits(memory_bytes=MIB), ExecutionLimits())
 
 
 def test_the_context_names_nobody_of_this_machine(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_the_context_names_nobody_of_this_machine(tmp_path: Path) -> None:
 
 def test_a_process_that_is_not_closed_in_is_told_apart() -> None:
     with pytest.raises(SandboxUnavailableError, match=r"Uid .*it shares the net namespace"):
-        check_identity([1, os.getpid()], Owner(1001, 1001))
+        check_identity([1, os.getpid()], FolderOwner(1001, 1001))
     with pytest.raises(SandboxUnavailableError, match="--pid host"):
-        check_identity([], Owner(1001, 1001))
+        check_identity([], FolderOwner(1001, 1001))
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -132,11 +132,11 @@ def test_a_containers_group_is_read_while_it_is_there(version: int, tmp_path: Pa
     (tmp_path / "proc/7/cgroup").write_text("9:memory:/docker/abc\n" if version == 1 else "0::/docker/abc\n", "ascii")
     (folder / events).write_text("oom_kill 0\n", encoding="ascii")
     (folder / "memory.stat").write_text("anon 4000\nshmem 96\ntotal_rss 4000\ntotal_shmem 96\n", encoding="ascii")
-    group = group_of(7, tmp_path)
-    assert (group.out_of_memory(), group.memory_bytes()) == (False, 4096)
+    group = find_container_cgroup(7, tmp_path)
+    assert (group.was_oom_killed(), group.memory_bytes()) == (False, 4096)
     (folder / events).write_text("oom_kill 1\n", encoding="ascii")
-    assert group.out_of_memory()
+    assert group.was_oom_killed()
     for name in (events, "memory.stat"):
         (folder / name).unlink()
-    assert (group.out_of_memory(), group.memory_bytes()) == (True, None)
-    assert group_of(8, tmp_path).out_of_memory() is False
+    assert (group.was_oom_killed(), group.memory_bytes()) == (True, None)
+    assert find_container_cgroup(8, tmp_path).was_oom_killed() is False

@@ -10,7 +10,7 @@ import pytest
 from tests.docker.docker_harness import profile
 from timeloom.ports.sandbox import SandboxUnavailableError
 from timeloom.sandbox.docker import DockerSandbox
-from timeloom.sandbox.docker.engine import Engine, EngineError
+from timeloom.sandbox.docker.engine import ContainerEngine, EngineError
 
 pytestmark = pytest.mark.anyio
 
@@ -45,31 +45,31 @@ def reply(status: int, body: str) -> bytes:
 
 async def test_an_engine_that_is_not_there_is_said_with_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(SandboxUnavailableError, match=r"apt-get install docker\.io") as caught:
-        await Engine(tmp_path / "none.sock").info()
+        await ContainerEngine(tmp_path / "none.sock").info()
     assert str(tmp_path) not in str(caught.value)
 
 
 async def test_a_refusal_is_in_the_engines_own_words(tmp_path: Path) -> None:
     answers = {"GET /info": reply(500, '{"message": "no room"}'), "GET /containers": reply(404, "not even JSON")}
     async with playing(tmp_path / "e.sock", answers):
-        engine = Engine(tmp_path / "e.sock")
+        engine = ContainerEngine(tmp_path / "e.sock")
         with pytest.raises(EngineError, match="no room") as caught:
             await engine.info()
         assert caught.value.status == 500
         with pytest.raises(EngineError, match="not even JSON"):
-            await engine.containers("x")
+            await engine.list_containers("x")
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 200", b"HTTP/1.0 200 OK\r\n\r\n", reply(200, "[1")])
 async def test_an_answer_that_is_cut_is_an_error(answer: bytes, tmp_path: Path) -> None:
     async with playing(tmp_path / "e.sock", {"GET": answer}):
         with pytest.raises(EngineError):
-            await Engine(tmp_path / "e.sock").info()
+            await ContainerEngine(tmp_path / "e.sock").info()
 
 
 async def test_what_is_gone_already_need_not_be_ended(tmp_path: Path) -> None:
     async with playing(tmp_path / "e.sock", {"POST": reply(409, "{}"), "DELETE": reply(404, "{}")}) as asked:
-        engine = Engine(tmp_path / "e.sock")
+        engine = ContainerEngine(tmp_path / "e.sock")
         await engine.kill("abc", "SIGKILL")
         await engine.remove("abc")
     assert asked == [
@@ -82,9 +82,9 @@ async def test_streams_come_apart_however_they_are_cut(tmp_path: Path) -> None:
     frames = b"".join(bytes([kind, 0, 0, 0]) + len(text).to_bytes(4, "big") + text for kind, text in TEXTS)
     head = b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n"
     sent = head + frames + b"\x01\0\0\0\0\0\0\x09cut"
-    engine = Engine(tmp_path / "e.sock")
+    engine = ContainerEngine(tmp_path / "e.sock")
     async with playing(tmp_path / "e.sock", {"POST": sent}), engine.attach("abc") as attached:
-        heard = [piece async for piece in attached.hear()]
+        heard = [piece async for piece in attached.read_output()]
     assert "".join(text.decode() for name, text in heard if name == "stdout") == "one" + "x" * 200_000 + "cut"
     assert [text for name, text in heard if name == "stderr"] == [b"two"]
 

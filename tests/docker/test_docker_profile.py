@@ -6,7 +6,7 @@ import pytest
 
 from timeloom.ports.sandbox import MIB
 from timeloom.sandbox.docker import ALLOWED_ARGS, DockerProfile, DockerSandbox, ProfileError
-from timeloom.sandbox.docker.profile import read_caps, read_size
+from timeloom.sandbox.docker.profile import read_limits, read_size
 
 HOSTILE = [
     "--privileged",
@@ -65,7 +65,7 @@ def test_whatever_could_open_a_container_is_refused(argument: str) -> None:
 def test_an_argument_without_its_value_is_refused(name: str) -> None:
     for arguments in ((name,), (name, "--cpus", "1")):
         with pytest.raises(ProfileError, match="needs a value"):
-            read_caps(DockerProfile(extra_args=arguments))
+            read_limits(DockerProfile(extra_args=arguments))
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_an_argument_without_its_value_is_refused(name: str) -> None:
 )
 def test_a_value_that_is_no_limit_is_refused(argument: str) -> None:
     with pytest.raises(ProfileError):
-        read_caps(DockerProfile(extra_args=(argument,)))
+        read_limits(DockerProfile(extra_args=(argument,)))
 
 
 def test_limits_are_read_in_both_ways_of_writing_them() -> None:
     together = ("--pids-limit", "256", "--memory=1g", "-m", "512m", "--ulimit", "nofile=100:200", "--label=team=a=b")
-    caps = read_caps(DockerProfile(cpus="1.5", memory="2g", extra_args=(*together, "--cpus", "2", "--shm-size=8m")))
+    caps = read_limits(DockerProfile(cpus="1.5", memory="2g", extra_args=(*together, "--cpus", "2", "--shm-size=8m")))
     assert (caps.cpus, caps.memory_bytes, caps.pids, caps.shm_bytes) == (1.5, 512 * MIB, 256, 8 * MIB)
     assert (dict(caps.ulimits), dict(caps.labels)) == ({"nofile": 100}, {"team": "a=b"})
 
@@ -113,7 +113,7 @@ def test_sizes_are_read_as_engines_write_them() -> None:
 @pytest.mark.parametrize("mode", ["container:abc", "host extra", "", "-x", "ns:/proc/1/ns/net", "a" * 100])
 def test_a_network_is_one_by_name(mode: str) -> None:
     with pytest.raises(ProfileError, match="network_mode must be none, host, bridge or a network name"):
-        read_caps(DockerProfile(network_mode=mode))
+        read_limits(DockerProfile(network_mode=mode))
 
 
 def test_the_socket_is_one_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

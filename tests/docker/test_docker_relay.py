@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from timeloom.sandbox.docker.guest.relay import Pair
+from timeloom.sandbox.docker.guest.relay import ConnectionPair
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
     outer, far = socket.socketpair()
     selector = selectors.DefaultSelector()
     ended = threading.Event()
-    pair = Pair(selector, (near, far))
+    pair = ConnectionPair(selector, (near, far))
     pair.on_end = ended.set
 
     def loop() -> None:

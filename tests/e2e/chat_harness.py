@@ -20,11 +20,11 @@ def answer(text: str, *offers: str) -> str:
     return reply(action="complete", final_answer=text, suggested_followups=offers)
 
 
-def thought(text: str) -> str:
+def thinking_text(text: str) -> str:
     return f"<channel:thinking>{text}</channel:thinking>\n"
 
 
-class Stage:
+class ChatHarness:
     """A folder with a script, and processes that use it with or without a terminal."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,5 +46,5 @@ class Stage:
         return subprocess.run(command, input=typed, capture_output=True, text=True, check=False)
 
 
-def slowly(text: str, chunk: int = 8, delay_ms: int = 50) -> dict[str, object]:
+def slow_reply(text: str, chunk: int = 8, delay_ms: int = 50) -> dict[str, object]:
     return {"reply": text, "chunk": chunk, "delay_ms": delay_ms}

@@ -74,7 +74,7 @@ class PseudoTerminal:
                 raise AssertionError(f"{words} did not go from:\n{self.text}")
         return self.text
 
-    def ended(self) -> int:
+    def wait_exit(self) -> int:
         """Wait until the program exits by itself and return the exit code."""
         end = time.monotonic() + DEADLINE_S
         while self._read():
@@ -96,7 +96,7 @@ class PseudoTerminal:
         return bool(data)
 
 
-def escapes(raw: bytes) -> set[bytes]:
+def escape_kinds(raw: bytes) -> set[bytes]:
     """Return the kinds of escape sequences: the final letter of each CSI, or the first character of any other."""
     found = re.findall(rb"\x1b(?:\[[0-9;?]*([@-~])|([^\[]))", raw)
     return {final or other for final, other in found}

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import Stage, answer, call
+from tests.e2e.chat_harness import ChatHarness, answer, call
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e"
 ASK = ("--ask-before", "react.write")
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    stage = Stage(tmp_path)
+def stage(tmp_path: Path) -> ChatHarness:
+    stage = ChatHarness(tmp_path)
     stage.script(
         call("react.write", "I write.", path="files/note.md", content=f"# Note {HOSTILE}"),
         answer("That is that."),
@@ -24,7 +24,7 @@ def stage(tmp_path: Path) -> Stage:
     return stage
 
 
-def waiting(stage: Stage, *options: str) -> tuple[str, str]:
+def waiting(stage: ChatHarness, *options: str) -> tuple[str, str]:
     """A conversation that waits, and the call that it waits for."""
     events = [
         json.loads(line) for line in stage.run("chat", *ASK, "--json", *options, typed="go\n").stdout.splitlines()
@@ -33,7 +33,7 @@ def waiting(stage: Stage, *options: str) -> tuple[str, str]:
     return events[0]["conversation_id"], asked["call_id"]
 
 
-def test_without_a_terminal_the_turn_waits_and_the_command_that_decides_is_printed(stage: Stage) -> None:
+def test_without_a_terminal_the_turn_waits_and_the_command_that_decides_is_printed(stage: ChatHarness) -> None:
     done = stage.run("chat", *ASK, typed="go\nnever said\n")
     assert (done.returncode, done.stdout) == (1, "")
     for words in ("May it call react.write?", "only with a person's leave", '"path": "files/note.md"'):
@@ -49,7 +49,7 @@ def test_without_a_terminal_the_turn_waits_and_the_command_that_decides_is_print
     assert (decided.returncode, decided.stdout) == (0, "That is that.\n")
 
 
-def test_as_json_the_question_is_an_event(stage: Stage) -> None:
+def test_as_json_the_question_is_an_event(stage: ChatHarness) -> None:
     done = stage.run("chat", *ASK, "--json", typed="go\n")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     asked = next(one for one in events if one["event"] == "chat.approval")
@@ -58,7 +58,7 @@ def test_as_json_the_question_is_an_event(stage: Stage) -> None:
     assert f"approve {events[0]['conversation_id']} {asked['call_id']}" in done.stderr
 
 
-def test_a_refusal_with_its_reason_is_told_to_the_model(stage: Stage) -> None:
+def test_a_refusal_with_its_reason_is_told_to_the_model(stage: ChatHarness) -> None:
     conversation, waits = waiting(stage)
     done = stage.run("approve", conversation, waits, "--refuse", "--reason", "not today")
     assert (done.returncode, done.stdout) == (0, "That is that.\n")
@@ -66,7 +66,7 @@ def test_a_refusal_with_its_reason_is_told_to_the_model(stage: Stage) -> None:
     assert not list(stage.data.glob("workspaces/*/*/files/note.md"))
 
 
-def test_without_a_call_what_waits_is_shown_and_nothing_decided(stage: Stage) -> None:
+def test_without_a_call_what_waits_is_shown_and_nothing_decided(stage: ChatHarness) -> None:
     conversation, waits = waiting(stage)
     for _ in range(2):
         done = stage.run("approve", conversation)
@@ -74,7 +74,7 @@ def test_without_a_call_what_waits_is_shown_and_nothing_decided(stage: Stage) ->
         assert f"approve {conversation} {waits}" in done.stderr
 
 
-def test_the_command_that_decides_names_what_the_turn_was_held_with(stage: Stage, tmp_path: Path) -> None:
+def test_the_command_that_decides_names_what_the_turn_was_held_with(stage: ChatHarness, tmp_path: Path) -> None:
     conversation, waits = waiting(stage)
     command = [sys.executable, "-m", "timeloom", "approve", conversation, "--data-dir", str(stage.data)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -86,14 +86,14 @@ def test_the_command_that_decides_names_what_the_turn_was_held_with(stage: Stage
     assert f"`timeloom approve {conversation} {shlex.join(work[4:])}`" in said
 
 
-def test_names_that_no_tool_has_are_warned_of(stage: Stage) -> None:
+def test_names_that_no_tool_has_are_warned_of(stage: ChatHarness) -> None:
     done = stage.run("chat", "--ask-before", "react.writ,react.*")
     assert "policy.ask_before names 'react.writ', which is not a tool; did you mean react.write?" in done.stderr
     assert done.stderr.count("warning") == 1
 
 
 @pytest.mark.parametrize(("call_id", "words"), [("0123456789ab", "the waiting call is"), ("", "does not wait")])
-def test_only_the_call_that_waits_is_decided(stage: Stage, call_id: str, words: str) -> None:
+def test_only_the_call_that_waits_is_decided(stage: ChatHarness, call_id: str, words: str) -> None:
     conversation, _ = waiting(stage)
     done = stage.run("approve", conversation, call_id)
     assert (done.returncode, done.stdout) == (1, "")
@@ -101,7 +101,7 @@ def test_only_the_call_that_waits_is_decided(stage: Stage, call_id: str, words: 
     assert "approval_unknown" in done.stderr
 
 
-def test_a_conversation_in_which_nothing_waits_says_so(stage: Stage) -> None:
+def test_a_conversation_in_which_nothing_waits_says_so(stage: ChatHarness) -> None:
     conversation, waits = waiting(stage)
     stage.run("approve", conversation, waits)
     done = stage.run("approve", conversation, waits)
@@ -109,7 +109,7 @@ def test_a_conversation_in_which_nothing_waits_says_so(stage: Stage) -> None:
     assert "waits for approval [approval_unknown]" in done.stderr
 
 
-def test_a_message_to_a_turn_that_waits_is_not_read_without_a_terminal(stage: Stage) -> None:
+def test_a_message_to_a_turn_that_waits_is_not_read_without_a_terminal(stage: ChatHarness) -> None:
     conversation, waits = waiting(stage)
     done = stage.run("chat", *ASK, "--conversation", conversation, typed="xyzzy\n")
     assert (done.returncode, done.stdout) == (1, "")
@@ -118,7 +118,7 @@ def test_a_message_to_a_turn_that_waits_is_not_read_without_a_terminal(stage: St
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_on_a_terminal_the_question_is_asked_again_another_day(stage: Stage, columns: int) -> None:
+def test_on_a_terminal_the_question_is_asked_again_another_day(stage: ChatHarness, columns: int) -> None:
     with stage.chat(*ASK, columns=columns) as terminal:
         terminal.wait("/help")
         terminal.enter("go")
@@ -126,7 +126,7 @@ def test_on_a_terminal_the_question_is_asked_again_another_day(stage: Stage, col
         assert '"files/note.md"' in shown
         assert b"\x1b[2J" not in terminal.raw
         terminal.type("\x04")
-        assert terminal.ended() == 0
+        assert terminal.wait_exit() == 0
     with stage.chat(*ASK, "--resume", columns=columns) as terminal:
         shown = terminal.wait("> go", "May it call react.write?", "allow? y/n>")
         assert "interrupted" not in shown
@@ -138,7 +138,7 @@ def test_on_a_terminal_the_question_is_asked_again_another_day(stage: Stage, col
     assert b"\x1b]0;owned" not in terminal.raw
 
 
-def test_a_question_that_was_put_off_is_asked_again_and_a_message_changes_the_course(stage: Stage) -> None:
+def test_a_question_that_was_put_off_is_asked_again_and_a_message_changes_the_course(stage: ChatHarness) -> None:
     with stage.chat(*ASK) as terminal:
         terminal.wait("/help")
         terminal.enter("go")
@@ -156,7 +156,7 @@ def test_a_question_that_was_put_off_is_asked_again_and_a_message_changes_the_co
         assert not list(stage.data.glob("workspaces/*/*/files/note.md"))
 
 
-def test_a_turn_that_waits_can_be_stopped(stage: Stage) -> None:
+def test_a_turn_that_waits_can_be_stopped(stage: ChatHarness) -> None:
     with stage.chat(*ASK) as terminal:
         terminal.wait("/help")
         terminal.enter("/stop")
@@ -171,7 +171,7 @@ def test_a_turn_that_waits_can_be_stopped(stage: Stage) -> None:
         terminal.wait("no call waits for a decision")
 
 
-def test_a_dumb_terminal_asks_in_plain_lines(stage: Stage) -> None:
+def test_a_dumb_terminal_asks_in_plain_lines(stage: ChatHarness) -> None:
     with stage.chat(*ASK, TERM="dumb") as terminal:
         terminal.wait("\n>")
         terminal.type("go\n")
@@ -180,5 +180,5 @@ def test_a_dumb_terminal_asks_in_plain_lines(stage: Stage) -> None:
         terminal.type("y\n")
         terminal.wait("That is that.")
         terminal.type("\x04")
-        assert terminal.ended() == 0
+        assert terminal.wait_exit() == 0
         assert b"\x1b" not in terminal.raw

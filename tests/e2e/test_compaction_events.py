@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from tests.e2e.chat_harness import Stage, answer, call
+from tests.e2e.chat_harness import ChatHarness, answer, call
 
 
 def talk(tmp_path: Path, *options: str) -> tuple[str, str]:
-    stage = Stage(tmp_path)
+    stage = ChatHarness(tmp_path)
     look = call("react.write", path="files/a.md", content="word and word " * 600)
     said: dict[str, object] = {"reply": "The user asks.", "when": "compaction", "repeat": True}
     stage.script(*[look, answer("done")] * 9, {"reply": "Asking", "when": "title"}, said)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import Stage, answer, call
+from tests.e2e.chat_harness import ChatHarness, answer, call
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
 
@@ -15,13 +15,13 @@ SECRET = "xq7zkw9v"
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    stage = Stage(tmp_path)
+def stage(tmp_path: Path) -> ChatHarness:
+    stage = ChatHarness(tmp_path)
     stage.script(call("react.write", path="files/a.md", content="# A note"), answer("Noted."), answer("So it is."))
     return stage
 
 
-def talked(stage: Stage) -> tuple[str, str]:
+def talked(stage: ChatHarness) -> tuple[str, str]:
     """The conversation, and the path of its first message."""
     conversation = re.findall(r"conv_\w+", stage.run("chat", typed=f"My number is {SECRET}\nAnd now?\n").stderr)[0]
     exported = json.loads(stage.run("export", "--json").stdout)
@@ -32,7 +32,7 @@ def found_in(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_a_message_is_erased_at_a_word_and_only_then(stage: Stage) -> None:
+def test_a_message_is_erased_at_a_word_and_only_then(stage: ChatHarness) -> None:
     conversation, path = talked(stage)
     asked = stage.run("erase", conversation, path)
     assert (asked.returncode, "pass --yes" in asked.stderr, path in asked.stdout) == (1, True, True)
@@ -54,7 +54,7 @@ def test_a_message_is_erased_at_a_word_and_only_then(stage: Stage) -> None:
     assert stage.run("chat", "--conversation", conversation, typed="More?\n").returncode == 1
 
 
-def test_all_of_a_conversation_is_erased_and_reported_as_json(stage: Stage) -> None:
+def test_all_of_a_conversation_is_erased_and_reported_as_json(stage: ChatHarness) -> None:
     conversation, _ = talked(stage)
     report = json.loads(stage.run("erase", conversation, "--all", "--yes", "--json").stdout)
     assert report["conversation"] == conversation
@@ -64,7 +64,7 @@ def test_all_of_a_conversation_is_erased_and_reported_as_json(stage: Stage) -> N
     assert stage.run("verify", "--recovery").returncode == 0
 
 
-def test_what_was_typed_on_a_terminal_is_forgotten_too(stage: Stage) -> None:
+def test_what_was_typed_on_a_terminal_is_forgotten_too(stage: ChatHarness) -> None:
     conversation, path = talked(stage)
     history = stage.data / "chat_history"
     history.write_text(f"\n# 2026-02-09 02:14:32\n+My number\n+is {SECRET}\n\n# 2026-02-09 02:14:33\n+And now?\n")
@@ -72,7 +72,7 @@ def test_what_was_typed_on_a_terminal_is_forgotten_too(stage: Stage) -> None:
     assert history.read_text() == "\n# 2026-02-09 02:14:33\n+And now?\n"
 
 
-def test_an_erase_that_is_refused_leaves_what_was_typed(stage: Stage) -> None:
+def test_an_erase_that_is_refused_leaves_what_was_typed(stage: ChatHarness) -> None:
     conversation, path = talked(stage)
     history = stage.data / "chat_history"
     history.write_text(f"\n# 2026-02-09 02:14:32\n+My number is {SECRET}\n")
@@ -88,11 +88,11 @@ def test_an_erase_that_is_refused_leaves_what_was_typed(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("--all", "ar:turn_1.user.prompt")])
-def test_paths_or_all_must_be_said_and_not_both(stage: Stage, words: tuple[str, ...]) -> None:
+def test_paths_or_all_must_be_said_and_not_both(stage: ChatHarness, words: tuple[str, ...]) -> None:
     assert stage.run("erase", "conv_x", *words).returncode == 2
 
 
-def test_recovery_is_proved_for_all_or_for_one(stage: Stage) -> None:
+def test_recovery_is_proved_for_all_or_for_one(stage: ChatHarness) -> None:
     conversation, _ = talked(stage)
     proved = stage.run("verify", "--recovery")
     assert (proved.returncode, proved.stdout.splitlines()[-1].endswith("nothing is lost.")) == (0, True)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import Stage, answer, call
+from tests.e2e.chat_harness import ChatHarness, answer, call
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    stage = Stage(tmp_path)
+def stage(tmp_path: Path) -> ChatHarness:
+    stage = ChatHarness(tmp_path)
     stage.script(
         call("react.write", path="files/note.md", content="# Note on ferries"),
         answer("The first answer."),
@@ -26,7 +26,7 @@ def conversation_of(stderr: str) -> str:
     return re.findall(r"conv_\w+", stderr)[0]
 
 
-def test_a_fork_goes_on_by_itself_with_its_files(stage: Stage) -> None:
+def test_a_fork_goes_on_by_itself_with_its_files(stage: ChatHarness) -> None:
     first = conversation_of(stage.run("chat", typed="one\ntwo\n").stderr)
     done = stage.run("fork", first, "--turn", "1")
     copy = done.stdout.strip()
@@ -40,7 +40,7 @@ def test_a_fork_goes_on_by_itself_with_its_files(stage: Stage) -> None:
     assert [sum(block["type"] == "user.prompt" for block in one["blocks"]) for one in exported] == [2, 3]
 
 
-def test_a_fork_says_where_it_began_and_refuses_what_is_not_there(stage: Stage) -> None:
+def test_a_fork_says_where_it_began_and_refuses_what_is_not_there(stage: ChatHarness) -> None:
     first = conversation_of(stage.run("chat", typed="one\n").stderr)
     copy = json.loads(stage.run("fork", first, "--json").stdout)
     assert copy["forked_from"]["conversation_id"] == first
@@ -51,7 +51,7 @@ def test_a_fork_says_where_it_began_and_refuses_what_is_not_there(stage: Stage) 
     assert stage.run("fork", "conv_nope").returncode == 1
 
 
-def test_on_a_terminal_a_fork_is_gone_on_with_at_once(stage: Stage) -> None:
+def test_on_a_terminal_a_fork_is_gone_on_with_at_once(stage: ChatHarness) -> None:
     with stage.chat() as terminal:
         first = conversation_of(terminal.wait("conversation conv_", "/help"))
         terminal.enter("/fork")
@@ -68,7 +68,7 @@ def test_on_a_terminal_a_fork_is_gone_on_with_at_once(stage: Stage) -> None:
     assert stage.run("chat", "--conversation", first, typed="two again\n").stdout == "The second answer.\n"
 
 
-def test_the_newest_conversation_is_resumed_or_the_newest_with_words(stage: Stage) -> None:
+def test_the_newest_conversation_is_resumed_or_the_newest_with_words(stage: ChatHarness) -> None:
     stage.run("chat", typed="about ferries\n")
     stage.run("chat", typed="about trains\n")
     stage.run("chat", typed="")
@@ -81,7 +81,7 @@ def test_the_newest_conversation_is_resumed_or_the_newest_with_words(stage: Stag
     assert stage.run("chat", "--resume", "x", "--conversation", "y").returncode == 2
 
 
-def test_a_conversation_that_is_open_on_a_terminal_is_refused_with_who_holds_it(stage: Stage) -> None:
+def test_a_conversation_that_is_open_on_a_terminal_is_refused_with_who_holds_it(stage: ChatHarness) -> None:
     with stage.chat() as terminal:
         first = conversation_of(terminal.wait("conversation conv_", "/help"))
         refused = stage.run("chat", "--conversation", first, typed="hi\n")

@@ -135,7 +135,7 @@ def test_an_empty_folder_has_nothing_to_inspect(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [40, 80, 160])
 def test_on_a_terminal_a_block_is_one_line(odd: Path, columns: int) -> None:
     with PseudoTerminal("inspect", "--data-dir", str(odd), columns=columns) as terminal:
-        assert terminal.ended() == 0
+        assert terminal.wait_exit() == 0
         lines = terminal.text.splitlines()
         assert len(lines) == 2 + 9 + 2 + 1
         assert [line.split()[0] for line in lines if "cache point" not in line][2:-1] == [str(n) for n in range(1, 10)]

@@ -16,7 +16,7 @@ import pytest
 from timeloom.ports.model import ModelRequest, TextSegment
 from timeloom.providers.registry import open_model
 from timeloom.providers.settings import ModelSettings
-from timeloom.testing.model_contract.fixtures import outcome
+from timeloom.testing.model_contract.fixtures import call_model
 
 REQUEST = ModelRequest(system="", segments=(TextSegment("hello"),))
 
@@ -48,7 +48,7 @@ def test_it_answers_both_kinds_of_clients_and_leaves_when_told(script: Path) -> 
     async def ask(url: str) -> None:
         for name, base in (("anthropic:m", url), ("openai:m", f"{url}/v1")):
             model = open_model(name, ModelSettings(base_url=base), environ={})
-            assert (await outcome(model, REQUEST)).text == "hello from the script"
+            assert (await call_model(model, REQUEST)).text == "hello from the script"
             await model.close()
 
     with serving(script, "--port", "0") as (process, url):

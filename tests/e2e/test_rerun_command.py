@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import Stage, answer, call
+from tests.e2e.chat_harness import ChatHarness, answer, call
 
 WRITE = call("react.write", path="files/note.md", content="# Note on ferries")
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    stage = Stage(tmp_path)
+def stage(tmp_path: Path) -> ChatHarness:
+    stage = ChatHarness(tmp_path)
     (tmp_path / "other.yaml").write_text(
         json.dumps([{"reply": one} for one in (WRITE, call("react.rg", pattern="ferries"), answer("Other."))])
     )
@@ -24,12 +24,12 @@ def stage(tmp_path: Path) -> Stage:
     return stage
 
 
-def conversations(stage: Stage) -> list[str]:
+def conversations(stage: ChatHarness) -> list[str]:
     lines = stage.run("export", "--json").stdout.splitlines()
     return [json.loads(line)["conversation_id"] for line in lines]
 
 
-def test_a_fork_in_the_middle_of_a_call_has_ended_there_and_goes_on_when_somebody_speaks(stage: Stage) -> None:
+def test_a_fork_in_the_middle_of_a_call_has_ended_there_and_goes_on_when_somebody_speaks(stage: ChatHarness) -> None:
     (source,) = conversations(stage)
     done = stage.run("fork", source, "--at", "7", "--json")
     copy = json.loads(done.stdout)
@@ -42,14 +42,14 @@ def test_a_fork_in_the_middle_of_a_call_has_ended_there_and_goes_on_when_somebod
     assert stage.run("verify", "--recovery").returncode == 0
 
 
-def test_where_to_fork_is_said_once_and_must_be_there(stage: Stage) -> None:
+def test_where_to_fork_is_said_once_and_must_be_there(stage: ChatHarness) -> None:
     (source,) = conversations(stage)
     assert stage.run("fork", source, "--at", "3", "--turn", "1").returncode == 2
     refused = stage.run("fork", source, "--at", "999")
     assert (refused.returncode, "from 1 to" in refused.stderr) == (1, True)
 
 
-def test_a_rerun_shows_the_difference_and_leaves_nothing_behind(stage: Stage, tmp_path: Path) -> None:
+def test_a_rerun_shows_the_difference_and_leaves_nothing_behind(stage: ChatHarness, tmp_path: Path) -> None:
     (source,) = conversations(stage)
     before = sorted(path.relative_to(tmp_path) for path in (tmp_path / "data" / "workspaces").rglob("*"))
     done = stage.run("replay", source, "--from", "8", "--model", f"script:{tmp_path / 'other.yaml'}")
@@ -66,7 +66,7 @@ def test_a_rerun_shows_the_difference_and_leaves_nothing_behind(stage: Stage, tm
     assert sorted(path.relative_to(tmp_path) for path in (tmp_path / "data" / "workspaces").rglob("*")) == before
 
 
-def test_a_rerun_of_the_newest_conversation_is_kept_on_demand(stage: Stage, tmp_path: Path) -> None:
+def test_a_rerun_of_the_newest_conversation_is_kept_on_demand(stage: ChatHarness, tmp_path: Path) -> None:
     (source,) = conversations(stage)
     done = stage.run("replay", "--from", "1", "--model", f"script:{tmp_path / 'other.yaml'}", "--keep", "--json")
     found = json.loads(done.stdout)
@@ -81,21 +81,21 @@ def test_a_rerun_of_the_newest_conversation_is_kept_on_demand(stage: Stage, tmp_
     "options",
     [("--keep",), ("--turns", "1"), ("--from", "1", "--verify"), ("--from", "1", "--cache"), ("--from", "0")],
 )
-def test_options_that_do_not_go_together_are_refused(stage: Stage, options: tuple[str, ...]) -> None:
+def test_options_that_do_not_go_together_are_refused(stage: ChatHarness, options: tuple[str, ...]) -> None:
     assert stage.run("replay", *options).returncode == 2
 
 
-def test_a_model_that_has_no_answer_ends_the_rerun_with_a_failure(stage: Stage, tmp_path: Path) -> None:
+def test_a_model_that_has_no_answer_ends_the_rerun_with_a_failure(stage: ChatHarness, tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text(json.dumps([{"reply": WRITE}]))
     done = stage.run("replay", "--from", "1", "--model", f"script:{tmp_path / 'empty.yaml'}")
     assert (done.returncode, "completed / provider_error" in done.stdout) == (1, True)
 
 
-def model_calls(stage: Stage, conversation: str) -> int:
+def model_calls(stage: ChatHarness, conversation: str) -> int:
     return stage.run("inspect", conversation, "--type", "react.model.call", "--json").stdout.count("\n")
 
 
-def broken_off_by(number: signal.Signals, stage: Stage, tmp_path: Path) -> str:
+def broken_off_by(number: signal.Signals, stage: ChatHarness, tmp_path: Path) -> str:
     """The fork of a re-run that got this signal while its model was asked."""
     slow = [{"reply": WRITE}, {"reply": answer("Never."), "delay_ms": 3_600_000}]
     (tmp_path / "slow.yaml").write_text(json.dumps(slow))
@@ -110,7 +110,7 @@ def broken_off_by(number: signal.Signals, stage: Stage, tmp_path: Path) -> str:
     return fork
 
 
-def test_a_rerun_that_is_broken_off_leaves_a_fork_that_has_ended(stage: Stage, tmp_path: Path) -> None:
+def test_a_rerun_that_is_broken_off_leaves_a_fork_that_has_ended(stage: ChatHarness, tmp_path: Path) -> None:
     fork = broken_off_by(signal.SIGINT, stage, tmp_path)
     assert fork in conversations(stage)
     assert stage.run("worker").stdout == "no turn is open\n"
@@ -118,7 +118,9 @@ def test_a_rerun_that_is_broken_off_leaves_a_fork_that_has_ended(stage: Stage, t
     assert stage.run("verify").returncode == 0
 
 
-def test_a_rerun_that_is_killed_is_ended_by_whoever_opens_it_and_not_gone_on_with(stage: Stage, tmp_path: Path) -> None:
+def test_a_rerun_that_is_killed_is_ended_by_whoever_opens_it_and_not_gone_on_with(
+    stage: ChatHarness, tmp_path: Path
+) -> None:
     fork = broken_off_by(signal.SIGKILL, stage, tmp_path)
     model = ("--model", f"script:{tmp_path / 'script.yaml'}")
     assert stage.run("worker", *model).stdout == f"{fork}: ended, cancelled\n"
@@ -130,7 +132,7 @@ def test_a_rerun_that_is_killed_is_ended_by_whoever_opens_it_and_not_gone_on_wit
     assert stage.run("chat", "--conversation", fork, typed="and now?\n").stdout == "The first answer.\n"
 
 
-def test_a_chat_on_a_killed_rerun_begins_a_turn_of_its_own(stage: Stage, tmp_path: Path) -> None:
+def test_a_chat_on_a_killed_rerun_begins_a_turn_of_its_own(stage: ChatHarness, tmp_path: Path) -> None:
     fork = broken_off_by(signal.SIGKILL, stage, tmp_path)
     assert stage.run("chat", "--conversation", fork, typed="and now?\n").stdout == "The first answer.\n"
     assert stage.run("inspect", fork, "--type", "turn.header", "--json").stdout.count("\n") == 2

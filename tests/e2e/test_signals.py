@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_exec_command import children_of, executes, scripted, timeloom
-from timeloom.sandbox.processes.cgroup import hierarchies
+from timeloom.sandbox.processes.cgroup import find_hierarchies
 
 RUNS_ON = (
     "import os, signal, time",
@@ -46,7 +46,7 @@ def is_alive(pid: int) -> bool:
 
 def groups_of(process: "subprocess.Popen[str]") -> list[str]:
     """Control groups that it has made."""
-    return [folder.name for place in hierarchies() for folder in place.folder.glob(f"timeloom-*.{process.pid}.*")]
+    return [folder.name for place in find_hierarchies() for folder in place.folder.glob(f"timeloom-*.{process.pid}.*")]
 
 
 def left_of(process: "subprocess.Popen[str]", inside: Sequence[int], runs: Path) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_signal_ends_what_runs_and_leaves_nothing_of_it(number: signal.Signals
         assert any("it runs" in line for line in chat.stdout)
         inside = children_of(chat.pid)
         assert len(inside) > 2
-        assert groups_of(chat) or not hierarchies(), "the check must see groups while there are some"
+        assert groups_of(chat) or not find_hierarchies(), "the check must see groups while there are some"
         chat.send_signal(number)
         assert chat.wait() == code
         assert left_of(chat, inside, tmp_path / "runs") == []

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import Stage, answer, call, slowly, thought
+from tests.e2e.chat_harness import ChatHarness, answer, call, slow_reply, thinking_text
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b31m\u202egnp.exe &#27;[1m"
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def stage(tmp_path: Path) -> ChatHarness:
+    return ChatHarness(tmp_path)
 
 
-def test_a_turn_is_shown_as_it_happens(stage: Stage) -> None:
+def test_a_turn_is_shown_as_it_happens(stage: ChatHarness) -> None:
     stage.script(
-        slowly(thought("Hm. A plan.") + call("react.plan", mode="new", steps=["Write it down", "Say so"])),
+        slow_reply(thinking_text("Hm. A plan.") + call("react.plan", mode="new", steps=["Write it down", "Say so"])),
         call("react.write", "✓ [1] Written.", path="files/note.md", content="# Note"),
         call("nobody.knows"),
-        slowly(answer("# Done\n\nIt is **written**:\n\n- one\n- two\n", "Read it", "Forget it")),
+        slow_reply(answer("# Done\n\nIt is **written**:\n\n- one\n- two\n", "Read it", "Forget it")),
         answer("Read."),
     )
     with stage.chat() as terminal:
@@ -39,11 +39,13 @@ def test_a_turn_is_shown_as_it_happens(stage: Stage) -> None:
         terminal.enter("/thinking")
         terminal.wait("Hm. A plan.")
         terminal.type("\x04")
-        assert terminal.ended() == 0
+        assert terminal.wait_exit() == 0
 
 
-def test_what_is_typed_while_it_works_is_a_follow_up_that_is_taken_when_it_is_seen(stage: Stage) -> None:
-    stage.script(slowly(answer("The first answer takes a while to write.")), answer("The second answer knows both."))
+def test_what_is_typed_while_it_works_is_a_follow_up_that_is_taken_when_it_is_seen(stage: ChatHarness) -> None:
+    stage.script(
+        slow_reply(answer("The first answer takes a while to write.")), answer("The second answer knows both.")
+    )
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
@@ -55,8 +57,8 @@ def test_what_is_typed_while_it_works_is_a_follow_up_that_is_taken_when_it_is_se
         assert shown.index("a while to write.") < shown.index("(seen)") < shown.index("The second")
 
 
-def test_ctrl_c_asks_for_a_new_course(stage: Stage) -> None:
-    stage.script(slowly(answer("This is the wrong way to go about it all."), 4, 200), answer("The right way."))
+def test_ctrl_c_asks_for_a_new_course(stage: ChatHarness) -> None:
+    stage.script(slow_reply(answer("This is the wrong way to go about it all."), 4, 200), answer("The right way."))
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
@@ -69,8 +71,8 @@ def test_ctrl_c_asks_for_a_new_course(stage: Stage) -> None:
         assert "> the other way" in shown
 
 
-def test_ctrl_c_and_an_empty_line_stop_the_turn(stage: Stage) -> None:
-    stage.script(slowly(answer("This goes on for much too long."), 2, 200), answer("Next."))
+def test_ctrl_c_and_an_empty_line_stop_the_turn(stage: ChatHarness) -> None:
+    stage.script(slow_reply(answer("This goes on for much too long."), 2, 200), answer("Next."))
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
@@ -83,8 +85,8 @@ def test_ctrl_c_and_an_empty_line_stop_the_turn(stage: Stage) -> None:
         terminal.wait("Next.")
 
 
-def test_ctrl_c_twice_leaves_and_the_turn_goes_on_later(stage: Stage) -> None:
-    stage.script(slowly(answer("An answer that nobody waited for at first."), 2, 100))
+def test_ctrl_c_twice_leaves_and_the_turn_goes_on_later(stage: ChatHarness) -> None:
+    stage.script(slow_reply(answer("An answer that nobody waited for at first."), 2, 100))
     with stage.chat() as terminal:
         conversation = re.findall(r"conv_\w+", terminal.wait("conversation conv_", "/help"))[0]
         terminal.enter("begin")
@@ -92,13 +94,15 @@ def test_ctrl_c_twice_leaves_and_the_turn_goes_on_later(stage: Stage) -> None:
         terminal.type("\x03")
         terminal.wait("new instructions")
         terminal.type("\x03")
-        assert terminal.ended() == 0
+        assert terminal.wait_exit() == 0
     with stage.chat("--conversation", conversation) as terminal:
         terminal.wait("resuming the interrupted turn", "An answer that nobody waited for at first.", "tokens in")
 
 
-def test_a_turn_whose_program_was_killed_goes_on_by_itself(stage: Stage) -> None:
-    stage.script(call("react.write", path="files/a.md", content="b"), slowly(answer("Written, and said so."), 2, 200))
+def test_a_turn_whose_program_was_killed_goes_on_by_itself(stage: ChatHarness) -> None:
+    stage.script(
+        call("react.write", path="files/a.md", content="b"), slow_reply(answer("Written, and said so."), 2, 200)
+    )
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
@@ -109,7 +113,7 @@ def test_a_turn_whose_program_was_killed_goes_on_by_itself(stage: Stage) -> None
         assert "✓ react.write" not in shown
 
 
-def test_several_lines_are_typed_with_alt_enter_or_pasted(stage: Stage) -> None:
+def test_several_lines_are_typed_with_alt_enter_or_pasted(stage: ChatHarness) -> None:
     stage.script(answer("Four lines."))
     with stage.chat() as terminal:
         terminal.wait("/help")
@@ -122,7 +126,7 @@ def test_several_lines_are_typed_with_alt_enter_or_pasted(stage: Stage) -> None:
     assert (stage.data / "chat_history").stat().st_mode & 0o077 == 0
 
 
-def test_a_file_goes_with_a_message_and_a_binary_is_refused(stage: Stage, tmp_path: Path) -> None:
+def test_a_file_goes_with_a_message_and_a_binary_is_refused(stage: ChatHarness, tmp_path: Path) -> None:
     (tmp_path / "fares.csv").write_text("ferry,price\nFrisia,74\n")
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     stage.script(answer("It is 74."))
@@ -138,7 +142,7 @@ def test_a_file_goes_with_a_message_and_a_binary_is_refused(stage: Stage, tmp_pa
         terminal.wait("user.attachment.meta", "ferry,price Frisia,74")
 
 
-def test_commands_say_what_they_know_and_unknown_ones_what_was_meant(stage: Stage) -> None:
+def test_commands_say_what_they_know_and_unknown_ones_what_was_meant(stage: ChatHarness) -> None:
     stage.script(answer("Yes."))
     with stage.chat(rows=60) as terminal:
         terminal.wait("/help")
@@ -157,10 +161,10 @@ def test_commands_say_what_they_know_and_unknown_ones_what_was_meant(stage: Stag
             terminal.enter(line)
             terminal.wait(said)
         terminal.enter("/quit")
-        assert terminal.ended() == 0
+        assert terminal.wait_exit() == 0
 
 
-def test_an_earlier_conversation_is_found_by_its_words_and_gone_on_with(stage: Stage) -> None:
+def test_an_earlier_conversation_is_found_by_its_words_and_gone_on_with(stage: ChatHarness) -> None:
     stage.script(answer("Ferries are slow."), answer("And cheap."))
     with stage.chat() as terminal:
         terminal.wait("/help")
@@ -178,7 +182,7 @@ def test_an_earlier_conversation_is_found_by_its_words_and_gone_on_with(stage: S
         terminal.wait("And cheap.")
 
 
-def test_the_model_is_changed_for_the_next_turns(stage: Stage, tmp_path: Path) -> None:
+def test_the_model_is_changed_for_the_next_turns(stage: ChatHarness, tmp_path: Path) -> None:
     stage.script(answer("From the first."))
     (tmp_path / "other.yaml").write_text(json.dumps([{"reply": "unused"}, {"reply": answer("From the other.")}]))
     with stage.chat() as terminal:
@@ -191,10 +195,10 @@ def test_the_model_is_changed_for_the_next_turns(stage: Stage, tmp_path: Path) -
         terminal.wait("From the other.")
 
 
-def test_what_others_wrote_cannot_command_the_terminal(stage: Stage) -> None:
+def test_what_others_wrote_cannot_command_the_terminal(stage: ChatHarness) -> None:
     hostile = [HOSTILE, f"`{HOSTILE}`", f"```{HOSTILE}\n{HOSTILE}\n```", f"[{HOSTILE}](https://e.org/{HOSTILE})"]
     stage.script(
-        thought(HOSTILE) + call("react.plan", HOSTILE, mode="new", steps=[HOSTILE.replace("\x9b", "")]),
+        thinking_text(HOSTILE) + call("react.plan", HOSTILE, mode="new", steps=[HOSTILE.replace("\x9b", "")]),
         call("react.write", HOSTILE, path=f"files/{HOSTILE}", content=HOSTILE),
         call(f"react.{HOSTILE}", **{HOSTILE: HOSTILE}),
         answer("\n\n".join([*hostile, "The end."]), HOSTILE),
@@ -219,7 +223,7 @@ def test_what_others_wrote_cannot_command_the_terminal(stage: Stage) -> None:
 
 @pytest.mark.parametrize("columns", [40, 80])
 @pytest.mark.parametrize("links", ["0", "1"])
-def test_citations_are_numbers_with_their_sources_below(stage: Stage, columns: int, links: str) -> None:
+def test_citations_are_numbers_with_their_sources_below(stage: ChatHarness, columns: int, links: str) -> None:
     conversation = re.findall(r"conv_\w+", stage.run("demo").stdout)[-1]
     stage.script({"reply": answer("It is 74 [[S:1]], not 89 [[S:2]]."), "repeat": 20, "chunk": 5})
     with stage.chat("--conversation", conversation, columns=columns, FORCE_HYPERLINK=links) as terminal:
@@ -233,12 +237,12 @@ def test_citations_are_numbers_with_their_sources_below(stage: Stage, columns: i
 
 
 @pytest.mark.parametrize("rows", [8, 24])
-def test_a_narrow_terminal_shows_everything(stage: Stage, rows: int) -> None:
+def test_a_narrow_terminal_shows_everything(stage: ChatHarness, rows: int) -> None:
     steps = [f"step {n} of many that are long" for n in range(12)]
     stage.script(
         call("react.plan", "I plan.", mode="new", steps=steps),
         call("react.write", path="files/a/rather/long/name.md", content="x" * 500),
-        slowly(
+        slow_reply(
             answer("> 1. - deep\n\n| a | b | c |\n|---|---|---|\n| one | two | three |\n\n`code` and words at the end.")
         ),
     )
@@ -251,7 +255,7 @@ def test_a_narrow_terminal_shows_everything(stage: Stage, rows: int) -> None:
             assert word in shown
 
 
-def test_nothing_that_scrolled_away_is_lost(stage: Stage) -> None:
+def test_nothing_that_scrolled_away_is_lost(stage: ChatHarness) -> None:
     lines = [f"line {n} of the answer" for n in range(200)]
     code = "\n".join(f"code {n}" for n in range(100))
     stage.script(
@@ -265,7 +269,7 @@ def test_nothing_that_scrolled_away_is_lost(stage: Stage) -> None:
         assert [line for line in shown.split("\n") if line.startswith("  code ")] == [f"  code {n}" for n in range(100)]
 
 
-def test_no_colour_means_no_colour(stage: Stage) -> None:
+def test_no_colour_means_no_colour(stage: ChatHarness) -> None:
     stage.script(call("nobody.knows"), answer("# A\n\n`b` [c](https://e.org)\n\n```python\nd = 1\n```"))
     with stage.chat(NO_COLOR="1") as terminal:
         terminal.wait("/help")
@@ -276,18 +280,18 @@ def test_no_colour_means_no_colour(stage: Stage) -> None:
         assert not {code for code in codes if 30 <= code <= 49 or 90 <= code <= 107}
 
 
-def test_a_dumb_terminal_gets_plain_lines(stage: Stage) -> None:
+def test_a_dumb_terminal_gets_plain_lines(stage: ChatHarness) -> None:
     stage.script(call("react.write", "Writing.", path="files/a.md", content="b"), answer(f"It is **so**. {HOSTILE}"))
     with stage.chat(TERM="dumb") as terminal:
         terminal.wait("\n>")
         terminal.type("begin\n")
         terminal.wait("It is **so**.", "→ react.write")
         terminal.type("\x04")
-        assert terminal.ended() == 0
+        assert terminal.wait_exit() == 0
         assert b"\x1b" not in terminal.raw
 
 
-def test_piped_output_has_no_escapes_and_only_the_answer(stage: Stage) -> None:
+def test_piped_output_has_no_escapes_and_only_the_answer(stage: ChatHarness) -> None:
     stage.script(call("react.write", "Writing.", path="files/a.md", content="b"), answer(f"It\tis. {HOSTILE}"))
     command = [sys.executable, "-m", "timeloom", "chat", "--data-dir", str(stage.data)]
     command += ["--model", f"script:{stage.data.parent / 'script.yaml'}"]

@@ -6,11 +6,11 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.escape.escape_harness import BACKENDS, SECRET, Stage
+from tests.escape.escape_harness import BACKENDS, SECRET, EscapeHarness
 
 
 @pytest.fixture(scope="session", params=BACKENDS)
-def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stage]:
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[EscapeHarness]:
     """Return one sandbox for all tests: that it survives all of them is part of the test."""
     folder = tmp_path_factory.mktemp("escape")
     outside = folder / "outside"
@@ -20,7 +20,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with asyncio.Runner() as runner:
         sandbox = BACKENDS[request.param](folder / "runs")
         runner.run(sandbox.check())
-        yield Stage(sandbox, runner, outside)
+        yield EscapeHarness(sandbox, runner, outside)
         runner.run(sandbox.close())
     del os.environ["ESCAPE_CANARY"]
     assert [path.name for path in (folder / "runs").iterdir()] == []

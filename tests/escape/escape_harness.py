@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from timeloom.ports.sandbox import Limits, Sandbox
+from timeloom.ports.sandbox import ExecutionLimits, Sandbox
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.testing.sandbox_contract.fixtures import WAIT_S, Left, TableBroker, left, program
+from timeloom.testing.sandbox_contract.fixtures import WAIT_S, CheckedRun, TableBroker, program, run_program
 
 SECRET = "canary-3f9a61c07be2"
 """A value that no program may see: it is in the environment and in files around the sandbox."""
@@ -20,7 +20,7 @@ BACKENDS: dict[str, Callable[[Path], Sandbox]] = {
 
 
 @dataclass
-class Stage:
+class EscapeHarness:
     """A sandbox, and an event loop that runs programs in it."""
 
     sandbox: Sandbox
@@ -28,20 +28,20 @@ class Stage:
     outside: Path
     """A host folder that contains the secret."""
 
-    def run(self, code: str, broker: TableBroker | None = None, limits: Limits | None = None) -> Left:
+    def run(self, code: str, broker: TableBroker | None = None, limits: ExecutionLimits | None = None) -> CheckedRun:
         """Run the program and return its result; assert that the secret is nowhere in it."""
-        given = program(PRELUDE + code, limits=limits or Limits(wall_s=WAIT_S))
-        done = self.runner.run(left(self.sandbox, given, broker))
-        assert SECRET not in done.said
+        given = program(PRELUDE + code, limits=limits or ExecutionLimits(wall_s=WAIT_S))
+        done = self.runner.run(run_program(self.sandbox, given, broker))
+        assert SECRET not in done.description
         assert not any(SECRET.encode() in content for content in done.files.values())
         return done
 
-    def fails(self, code: str, limits: Limits | None = None) -> str:
+    def assert_contained(self, code: str, limits: ExecutionLimits | None = None) -> str:
         """Run a program that tries to escape; assert that every attempt failed and return its output."""
         done = self.run(code + "\nprint('tried all')\n", limits=limits)
-        assert "tried all" in done.heard.stdout, done.said
-        assert "ESCAPED" not in done.said, done.said
-        return done.heard.stdout
+        assert "tried all" in done.output.stdout, done.description
+        assert "ESCAPED" not in done.description, done.description
+        return done.output.stdout
 
 
 def mounts(folder: Path) -> list[str]:

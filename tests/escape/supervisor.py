@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.testing.sandbox_contract.ending import sleeper
+from timeloom.testing.sandbox_contract.ending import sleeper_code
 from timeloom.testing.sandbox_contract.fixtures import TableBroker, program
 
 
@@ -16,7 +16,7 @@ async def main(folder: Path, mark: str) -> None:
     def hear(_stream: str, text: str) -> None:
         print(text, end="", flush=True)
 
-    async with sandbox.run(program(sleeper(mark) + "time.sleep(600)\n"), TableBroker(), hear):
+    async with sandbox.run(program(sleeper_code(mark) + "time.sleep(600)\n"), TableBroker(), hear):
         pass
 
 

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from tests.escape.escape_harness import Stage
+from tests.escape.escape_harness import EscapeHarness
 from timeloom.testing.sandbox_contract.fixtures import TableBroker
 
-FIND_LINE = """
+FIND_CONNECTION = """
 import gc
-line = next(each for each in gc.get_objects() if type(each).__name__ == "Line" and hasattr(each, "_token"))
+line = next(each for each in gc.get_objects() if type(each).__name__ == "SupervisorConnection")
 def connected():
     one = socket.socket(socket.AF_UNIX)
     one.settimeout(20)
@@ -22,10 +22,10 @@ import io_tools
 """
 
 
-def test_garbage_and_frames_that_are_too_large_end_their_own_connection_only(stage: Stage) -> None:
+def test_garbage_and_frames_that_are_too_large_end_their_own_connection_only(stage: EscapeHarness) -> None:
     broker = TableBroker()
     done = stage.run(
-        FIND_LINE
+        FIND_CONNECTION
         + """
 def sent(one, body):
     try: one.sendall(body)
@@ -45,22 +45,22 @@ print(io_tools.tool_call("web.search", {"query": "still there"}))
 """,
         broker,
     )
-    assert done.heard.stdout.count("True\n") == 12, done.said
+    assert done.output.stdout.count("True\n") == 12, done.description
     assert (
-        broker.asked == [("web.search", msgspec.json.encode({"query": "still there"}).decode())]
-        or len(broker.asked) == 1
+        broker.requests == [("web.search", msgspec.json.encode({"query": "still there"}).decode())]
+        or len(broker.requests) == 1
     )
-    assert "still there" in done.heard.stdout, done.said
+    assert "still there" in done.output.stdout, done.description
 
 
-def test_a_token_of_another_execution_opens_nothing(stage: Stage) -> None:
-    first = stage.run(FIND_LINE + "print(line._token)\n")
-    token = first.heard.stdout.strip()
+def test_a_token_of_another_execution_opens_nothing(stage: EscapeHarness) -> None:
+    first = stage.run(FIND_CONNECTION + "print(line._token)\n")
+    token = first.output.stdout.strip()
     assert len(token) >= 16
     broker = TableBroker()
     call = msgspec.json.encode({"kind": "call", "id": 1, "tool_id": "web.search", "params": "{}"})
     done = stage.run(
-        FIND_LINE
+        FIND_CONNECTION
         + f"""
 for token in ({token!r}, "", "x" * 32, line._token[:-1], line._token + "0"):
     one = connected()
@@ -69,33 +69,33 @@ for token in ({token!r}, "", "x" * 32, line._token[:-1], line._token + "0"):
 """,
         broker,
     )
-    assert done.heard.stdout == "True\n" * 5, done.said
-    assert broker.asked == []
+    assert done.output.stdout == "True\n" * 5, done.description
+    assert broker.requests == []
 
 
-def test_a_tool_that_is_not_allowed_is_not_called(stage: Stage) -> None:
+def test_a_tool_that_is_not_allowed_is_not_called(stage: EscapeHarness) -> None:
     """The program may claim anything; the broker outside decides."""
     broker = TableBroker(allowed=frozenset())
     names = ("bank.pay", "web.search", "../web.search", "")
     done = stage.run(f"import io_tools\nfor name in {names}: print(io_tools.tool_call(name, {{}}))\n", broker)
-    assert done.heard.stdout.count("not allowed") == 4, done.said
-    assert "'ok': True" not in done.heard.stdout
+    assert done.output.stdout.count("not allowed") == 4, done.description
+    assert "'ok': True" not in done.output.stdout
 
 
-def test_many_connections_do_not_keep_others_out(stage: Stage) -> None:
+def test_many_connections_do_not_keep_others_out(stage: EscapeHarness) -> None:
     other = TableBroker()
-    stage.run(FIND_LINE + "kept = [attempt('connect', connected) for _ in range(100)]\n")
+    stage.run(FIND_CONNECTION + "kept = [attempt('connect', connected) for _ in range(100)]\n")
     done = stage.run("import io_tools\nprint(io_tools.tool_call('web.search', {'query': 'later'}))\n", other)
-    assert len(other.asked) == 1, done.said
+    assert len(other.requests) == 1, done.description
 
 
-def test_the_socket_of_another_execution_is_not_in_reach(stage: Stage) -> None:
+def test_the_socket_of_another_execution_is_not_in_reach(stage: EscapeHarness) -> None:
     done = stage.run(
-        FIND_LINE
+        FIND_CONNECTION
         + """
 print(os.path.exists("/workspace/sock/../../sock"), [name for name in os.listdir("/workspace")])
 attempt("replace", lambda: os.unlink(line._path))
 attempt("rename", lambda: os.rename(line._path, line._path + "2"))
 """
     )
-    assert "ESCAPED" not in done.said, done.said
+    assert "ESCAPED" not in done.description, done.description

@@ -12,9 +12,9 @@ import pytest
 from tests.escape.escape_harness import mounts
 from tests.harness.repository import ROOT, program
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.sandbox.local.orphans import orphans
-from timeloom.sandbox.processes.cgroup import hierarchies
-from timeloom.testing.sandbox_contract.ending import alive
+from timeloom.sandbox.local.orphans import find_orphans
+from timeloom.sandbox.processes.cgroup import find_hierarchies
+from timeloom.testing.sandbox_contract.ending import find_pids
 
 SUPERVISOR = program("tests.escape.supervisor")
 MARK = "sleeper-of-a-dead-supervisor"
@@ -32,7 +32,7 @@ def _supervisor(tmp_path: Path) -> Generator["subprocess.Popen[str]"]:
 
 
 def groups() -> list[str]:
-    return [folder.name for place in hierarchies() for folder in place.folder.glob("timeloom-*")]
+    return [folder.name for place in find_hierarchies() for folder in place.folder.glob("timeloom-*")]
 
 
 def open_and_close(folder: Path) -> None:
@@ -48,7 +48,7 @@ def open_and_close(folder: Path) -> None:
 
 def wait_until_gone() -> None:
     """The kernel kills the processes at some point; the test is that they disappear at all."""
-    while alive(MARK):
+    while find_pids(MARK):
         time.sleep(0.01)
 
 
@@ -56,7 +56,7 @@ def wait_until_gone() -> None:
 def test_a_supervisor_that_dies_takes_its_programs_along(
     supervisor: "subprocess.Popen[str]", number: signal.Signals, tmp_path: Path
 ) -> None:
-    assert alive(MARK)
+    assert find_pids(MARK)
     left = [path.name for path in tmp_path.iterdir()]
     supervisor.send_signal(number)
     supervisor.wait()
@@ -68,7 +68,7 @@ def test_a_supervisor_that_dies_takes_its_programs_along(
     assert list(tmp_path.iterdir()) == []
     assert not [name for name in groups() if f".{supervisor.pid}." in name]
     # Those of the whole machine, so one of somebody else may be there for a moment.
-    while list(orphans()):
+    while list(find_orphans()):
         time.sleep(0.01)
 
 
@@ -76,4 +76,4 @@ def test_a_supervisor_that_dies_takes_its_programs_along(
 def test_a_supervisor_that_lives_keeps_its_folders(tmp_path: Path) -> None:
     open_and_close(tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
-    assert alive(MARK)
+    assert find_pids(MARK)

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.escape.escape_harness import Stage
-from timeloom.ports.sandbox import MIB, Limits
+from tests.escape.escape_harness import EscapeHarness
+from timeloom.ports.sandbox import MIB, ExecutionLimits
 from timeloom.testing.sandbox_contract.fixtures import WAIT_S
 
-GROWTH = Limits(wall_s=WAIT_S, growth_bytes=64 * MIB)
-MEMORY = Limits(wall_s=WAIT_S, memory_bytes=160 * MIB)
+GROWTH = ExecutionLimits(wall_s=WAIT_S, growth_bytes=64 * MIB)
+MEMORY = ExecutionLimits(wall_s=WAIT_S, memory_bytes=160 * MIB)
 
 WITHOUT_ITS_FIRST_THREAD = """
 import threading
@@ -23,7 +23,7 @@ libc.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
 
 
 @contextmanager
-def disk(stage: Stage, most_bytes: int) -> Generator[None]:
+def disk(stage: EscapeHarness, most_bytes: int) -> Generator[None]:
     """While this lasts no more than that of the disk is taken, as it itself sees."""
     before, taken, over = shutil.disk_usage(stage.outside).used, [0], threading.Event()
 
@@ -41,7 +41,7 @@ def disk(stage: Stage, most_bytes: int) -> Generator[None]:
     assert max(taken) < most_bytes
 
 
-def test_removed_files_that_are_mapped_are_counted(stage: Stage) -> None:
+def test_removed_files_that_are_mapped_are_counted(stage: EscapeHarness) -> None:
     """Without a descriptor, and with so little of them mapped that it tells nothing of their size."""
     with disk(stage, 2048 * MIB):
         done = stage.run(
@@ -58,10 +58,10 @@ print("ESCAPED")
 """,
             limits=GROWTH,
         )
-    assert done.ran.ending == "growth", done.said
+    assert done.ran.ending == "growth", done.description
 
 
-def test_a_removed_program_that_runs_is_counted(stage: Stage) -> None:
+def test_a_removed_program_that_runs_is_counted(stage: EscapeHarness) -> None:
     """The executable of a running process stays on disk after its removal."""
     done = stage.run(
         """
@@ -77,11 +77,11 @@ print("ESCAPED")
 """,
         limits=GROWTH,
     )
-    assert done.ran.ending == "growth", done.said
+    assert done.ran.ending == "growth", done.description
 
 
-def test_files_are_not_sent_through_sockets(stage: Stage) -> None:
-    stage.fails("""
+def test_files_are_not_sent_through_sockets(stage: EscapeHarness) -> None:
+    stage.assert_contained("""
 ours, theirs = socket.socketpair()
 file = os.open("removed", os.O_RDWR | os.O_CREAT)
 attempt("descriptor", lambda: socket.send_fds(ours, [b"x"], [file]))
@@ -98,7 +98,9 @@ assert theirs.recv(9) == b"words"
         (MEMORY, "kept.append(bytearray(b'x' * 8_000_000))"),
     ],
 )
-def test_a_process_whose_first_thread_has_ended_is_looked_into(stage: Stage, limits: Limits, take: str) -> None:
+def test_a_process_whose_first_thread_has_ended_is_looked_into(
+    stage: EscapeHarness, limits: ExecutionLimits, take: str
+) -> None:
     code = f"""
 kept = []
 def take():
@@ -110,10 +112,10 @@ def take():
     os._exit(0)
 """
     done = stage.run(code + WITHOUT_ITS_FIRST_THREAD, limits=limits)
-    assert done.ran.ending == ("growth" if limits is GROWTH else "memory"), done.said
+    assert done.ran.ending == ("growth" if limits is GROWTH else "memory"), done.description
 
 
-def test_shared_memory_that_nobody_maps_is_counted_or_not_given(stage: Stage) -> None:
+def test_shared_memory_that_nobody_maps_is_counted_or_not_given(stage: EscapeHarness) -> None:
     """Without a file, and by way of a device that gives the same."""
     done = stage.run(
         """
@@ -131,10 +133,10 @@ print("tried all")
 """,
         limits=MEMORY,
     )
-    assert done.ran.ending == "memory" or "ESCAPED" not in done.said, done.said
+    assert done.ran.ending == "memory" or "ESCAPED" not in done.description, done.description
 
 
-def test_what_is_in_sockets_is_counted(stage: Stage) -> None:
+def test_what_is_in_sockets_is_counted(stage: EscapeHarness) -> None:
     done = stage.run(
         """
 def take():
@@ -156,19 +158,19 @@ print("ESCAPED")
 """,
         limits=MEMORY,
     )
-    assert done.ran.ending == "memory", done.said
+    assert done.ran.ending == "memory", done.description
 
 
-def test_nobody_is_spared_when_memory_runs_out(stage: Stage) -> None:
+def test_nobody_is_spared_when_memory_runs_out(stage: EscapeHarness) -> None:
     """Less than what else runs there; how much less is up to the kind of sandbox."""
-    stage.fails("""
+    stage.assert_contained("""
 for name, value in (("oom_score_adj", b"-1"), ("oom_score_adj", b"-1000"), ("oom_adj", b"-1"), ("oom_adj", b"-17")):
     attempt(name, lambda: open(f"/proc/self/{name}", "r+b", 0).write(value))
 assert int(open("/proc/self/oom_score_adj").read()) >= 800
 """)
 
 
-def test_processor_time_counts_where_nobody_waits_for_it(stage: Stage) -> None:
+def test_processor_time_counts_where_nobody_waits_for_it(stage: EscapeHarness) -> None:
     """At least a part of it: where no group counts it, it is known by samples."""
     done = stage.run("""
 import signal
@@ -183,17 +185,17 @@ for _ in range(400):
     os.read(reading, 1)
 print(round(1000 * time.process_time()), flush=True)
 """)
-    own_ms = int(done.heard.stdout)
+    own_ms = int(done.output.stdout)
     assert done.ran.used.cpu_ms - own_ms > 400, (own_ms, done.ran.used)
 
 
-def test_files_that_the_kernel_keeps_in_memory_are_not_its_memory(stage: Stage) -> None:
+def test_files_that_the_kernel_keeps_in_memory_are_not_its_memory(stage: EscapeHarness) -> None:
     done = stage.run("for _ in range(200): open('large', 'ab').write(b'x' * 1_000_000)\n")
-    assert done.ran.ending == "exited", done.said
+    assert done.ran.ending == "exited", done.description
     assert done.ran.used.peak_bytes < 100 * MIB
 
 
-def test_those_who_count_are_not_held_up(stage: Stage) -> None:
+def test_those_who_count_are_not_held_up(stage: EscapeHarness) -> None:
     """The number of mappings exceeds the number that the watchdog reads."""
     code = """
 import mmap
@@ -211,6 +213,6 @@ time.sleep(10)
 print("ESCAPED")
 """
     started = time.monotonic()
-    done = stage.run(code, limits=Limits(wall_s=2 * WAIT_S))
-    assert done.ran.ending == "growth", done.said
+    done = stage.run(code, limits=ExecutionLimits(wall_s=2 * WAIT_S))
+    assert done.ran.ending == "growth", done.description
     assert time.monotonic() - started < 2 * WAIT_S

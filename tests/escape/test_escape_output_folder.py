@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.escape.escape_harness import SECRET, Stage
+from tests.escape.escape_harness import SECRET, EscapeHarness
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import PhysicalPath
 from timeloom.platform.open_beneath import open_beneath
-from timeloom.testing.sandbox_contract.fixtures import Heard, TableBroker, program
+from timeloom.testing.sandbox_contract.fixtures import OutputRecorder, TableBroker, program
 
 TURN = "turn_1770603271112_2yz1lp"
 
@@ -29,7 +29,7 @@ def refused(root: Path, name: str) -> bool:
     return False
 
 
-def test_links_pipes_and_devices_lead_nowhere(stage: Stage) -> None:
+def test_links_pipes_and_devices_lead_nowhere(stage: EscapeHarness) -> None:
     """A program can create them, collecting refuses them, and their targets survive their removal."""
     secret = stage.outside / "secret.txt"
     code = f"""
@@ -54,7 +54,7 @@ print("left")
 """
 
     async def collected() -> None:
-        heard = Heard()
+        heard = OutputRecorder()
         async with stage.sandbox.run(program(code), TableBroker(), heard) as ran:
             assert heard.stdout.endswith("left\n"), heard.stderr
             assert "ESCAPED" not in heard.stdout
@@ -68,26 +68,26 @@ print("left")
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o300, 0o500])
-def test_folders_that_are_shut_are_removed(stage: Stage, mode: int) -> None:
+def test_folders_that_are_shut_are_removed(stage: EscapeHarness, mode: int) -> None:
     done = stage.run(f"""
 os.makedirs(os.path.join(OUT_DIR, "a/b/c"))
 open(os.path.join(OUT_DIR, "a/b/file"), "w").write("x")
 for path in ("a/b/c", "a/b", "a"): os.chmod(os.path.join(OUT_DIR, path), {mode})
 os.chmod(os.environ["WORKDIR"], {mode})
 """)
-    assert done.ran.exit_code == 0, done.said
+    assert done.ran.exit_code == 0, done.description
 
 
-def test_folders_that_are_too_deep_for_a_path_are_removed(stage: Stage) -> None:
+def test_folders_that_are_too_deep_for_a_path_are_removed(stage: EscapeHarness) -> None:
     """Deeper than a path can say, and than a recursion goes; the program is ended for it sooner or later."""
     done = stage.run("for n in range(3000):\n    os.mkdir('d' * 200)\n    os.chdir('d' * 200)\n")
-    assert done.ran.ending in {"exited", "growth"}, done.said
+    assert done.ran.ending in {"exited", "growth"}, done.description
 
 
-def test_names_of_any_kind_are_removed(stage: Stage) -> None:
+def test_names_of_any_kind_are_removed(stage: EscapeHarness) -> None:
     done = stage.run("""
 for name in (b"\\xff\\xfe", b"-rf", b"*", b" ", b"\\n", b"a" * 255, b".going", b"0"):
     os.mkdir(os.path.join(os.fsencode(OUT_DIR), name))
     open(os.path.join(os.fsencode(OUT_DIR), name, name), "w").close()
 """)
-    assert done.ran.exit_code == 0, done.said
+    assert done.ran.exit_code == 0, done.description

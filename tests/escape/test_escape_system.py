@@ -5,20 +5,20 @@ import platform
 import time
 from pathlib import Path
 
-from tests.escape.escape_harness import Stage, mounts
-from timeloom.sandbox.seccomp import REFUSED
-from timeloom.testing.sandbox_contract.fixtures import Heard, TableBroker, program
+from tests.escape.escape_harness import EscapeHarness, mounts
+from timeloom.sandbox.seccomp import DENIED_SYSCALLS
+from timeloom.testing.sandbox_contract.fixtures import OutputRecorder, TableBroker, program
 
 
 def number(name: str) -> int:
-    found = next(each for each in REFUSED if each.name == name)
+    found = next(each for each in DENIED_SYSCALLS if each.name == name)
     value = found.x86_64 if platform.machine() == "x86_64" else found.aarch64
     assert value is not None
     return value
 
 
-def test_no_file_of_the_host_is_in_reach(stage: Stage) -> None:
-    stage.fails(f"""
+def test_no_file_of_the_host_is_in_reach(stage: EscapeHarness) -> None:
+    stage.assert_contained(f"""
 for path in ({str(stage.outside / "secret.txt")!r}, "/etc/shadow", "/etc/ssh", "/root/.ssh", "/home", "/var", "/run",
              "/proc/1/root/etc/shadow", "/proc/self/root/../../etc/shadow", "/dev/sda", "/dev/vda", "/dev/mem",
              "/dev/kmsg", "/sys", "/proc/kcore", "/proc/cmdline", "/proc/keys"):
@@ -29,8 +29,8 @@ attempt("..", lambda: os.open({str(stage.outside)!r}.lstrip("/"), os.O_RDONLY, d
 """)
 
 
-def test_nothing_but_its_folders_can_be_written(stage: Stage) -> None:
-    stage.fails("""
+def test_nothing_but_its_folders_can_be_written(stage: EscapeHarness) -> None:
+    stage.assert_contained("""
 for folder in ("/", "/usr", "/usr/bin", "/etc", "/dev", "/proc/1", "/workspace", os.path.dirname(os.__file__),
                "/workspace/sock", "/proc/sys/kernel"):
     attempt(folder, lambda: open(os.path.join(folder, "x"), "w"))
@@ -41,8 +41,8 @@ attempt("oom", lambda: os.write(os.open("/proc/self/oom_score_adj", os.O_WRONLY)
 """)
 
 
-def test_no_process_of_others_is_seen(stage: Stage) -> None:
-    printed = stage.fails(f"""
+def test_no_process_of_others_is_seen(stage: EscapeHarness) -> None:
+    printed = stage.assert_contained(f"""
 pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
 print("seen", len(pids))
 for pid in ({os.getpid()}, os.getppid(), 1):
@@ -53,18 +53,18 @@ for pid in ({os.getpid()}, os.getppid(), 1):
     assert int(printed.partition("seen ")[2].split()[0]) <= 3
 
 
-def test_the_first_process_of_its_namespace_cannot_be_taken_over(stage: Stage) -> None:
+def test_the_first_process_of_its_namespace_cannot_be_taken_over(stage: EscapeHarness) -> None:
     """It runs without the filter of system calls, where there is such a process."""
-    stage.fails("""
+    stage.assert_contained("""
 for path in ("/proc/1/mem", "/proc/1/task/1/mem", f"/proc/{os.getppid()}/mem"):
     if os.getpid() != 1 and not path.startswith(f"/proc/{os.getpid()}/"):
         attempt(path, lambda: os.open(path, os.O_RDWR))
 """)
 
 
-def test_no_secret_is_in_its_environment_or_anywhere_in_its_processes(stage: Stage) -> None:
+def test_no_secret_is_in_its_environment_or_anywhere_in_its_processes(stage: EscapeHarness) -> None:
     """That the secret is in nothing it prints is checked by the stage."""
-    printed = stage.fails("""
+    printed = stage.assert_contained("""
 print(sorted(os.environ))
 for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
     for name in ("environ", "cmdline", "comm"):
@@ -85,8 +85,8 @@ for span, *_ in maps:
     assert "TIMELOOM" not in printed
 
 
-def test_keyrings_are_refused(stage: Stage) -> None:
-    stage.fails(f"""
+def test_keyrings_are_refused(stage: EscapeHarness) -> None:
+    stage.assert_contained(f"""
 attempt("add", lambda: system_call({number("add_key")}, b"user", b"name", b"payload", 7, -3))
 attempt("request", lambda: system_call({number("request_key")}, b"user", b"name", None, 0))
 attempt("session", lambda: system_call({number("keyctl")}, 1, None))
@@ -94,15 +94,15 @@ attempt("link", lambda: system_call({number("keyctl")}, 0, -3, 1))
 """)
 
 
-def test_io_uring_is_refused(stage: Stage) -> None:
-    stage.fails(f"""
+def test_io_uring_is_refused(stage: EscapeHarness) -> None:
+    stage.assert_contained(f"""
 parameters = ctypes.create_string_buffer(120)
 attempt("setup", lambda: system_call({number("io_uring_setup")}, 4, parameters))
 """)
 
 
-def test_kernel_modules_and_programs_are_refused(stage: Stage) -> None:
-    stage.fails(f"""
+def test_kernel_modules_and_programs_are_refused(stage: EscapeHarness) -> None:
+    stage.assert_contained(f"""
 image = open(sys.executable, "rb").read()
 attempt("module", lambda: system_call({number("init_module")}, image, len(image), b""))
 attempt("module file", lambda: system_call({number("finit_module")}, os.open(sys.executable, os.O_RDONLY), b"", 0))
@@ -113,8 +113,8 @@ attempt("events", lambda: system_call({number("perf_event_open")}, ctypes.create
 """)
 
 
-def test_tracing_is_refused(stage: Stage) -> None:
-    stage.fails(f"""
+def test_tracing_is_refused(stage: EscapeHarness) -> None:
+    stage.assert_contained(f"""
 child = os.fork()
 if child == 0:
     time.sleep(30)
@@ -126,9 +126,11 @@ os.kill(child, 9)
 """)
 
 
-def test_all_system_calls_that_are_refused_are(stage: Stage) -> None:
-    calls = {each.name: number(each.name) for each in REFUSED if each.x86_64 is not None and each.aarch64 is not None}
-    stage.fails(f"""
+def test_all_system_calls_that_are_refused_are(stage: EscapeHarness) -> None:
+    calls = {
+        each.name: number(each.name) for each in DENIED_SYSCALLS if each.x86_64 is not None and each.aarch64 is not None
+    }
+    stage.assert_contained(f"""
 for name, number in {calls!r}.items():
     try: system_call(number, 0, 0, 0, 0, 0)
     except OSError as error: assert error.errno in (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP), (name, error)
@@ -136,8 +138,8 @@ for name, number in {calls!r}.items():
 """)
 
 
-def test_files_that_others_open_are_neither_watched_nor_held_up(stage: Stage) -> None:
-    stage.fails("""
+def test_files_that_others_open_are_neither_watched_nor_held_up(stage: EscapeHarness) -> None:
+    stage.assert_contained("""
 import fcntl
 mine = os.open("/workspace/work/mine", os.O_RDWR | os.O_CREAT)
 attempt("watch", lambda: called("inotify_init1", 0))
@@ -151,8 +153,8 @@ fcntl.lockf(mine, fcntl.LOCK_EX)
 """)
 
 
-def test_no_namespace_is_made(stage: Stage) -> None:
-    stage.fails("""
+def test_no_namespace_is_made(stage: EscapeHarness) -> None:
+    stage.assert_contained("""
 for flag in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
     attempt(hex(flag), lambda: called("unshare", flag))
     stack = ctypes.create_string_buffer(65536)
@@ -162,8 +164,8 @@ for flag in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0
 """)
 
 
-def test_mount_and_chroot_are_refused(stage: Stage) -> None:
-    stage.fails("""
+def test_mount_and_chroot_are_refused(stage: EscapeHarness) -> None:
+    stage.assert_contained("""
 attempt("mount", lambda: called("mount", b"tmpfs", b"/tmp", b"tmpfs", 0, None))
 attempt("bind", lambda: called("mount", b"/usr", b"/tmp", None, 4096, None))
 attempt("remount", lambda: called("mount", None, b"/", None, 32, None))
@@ -172,7 +174,7 @@ attempt("chroot", lambda: os.chroot("/tmp"))
 """)
 
 
-def test_nobody_becomes_somebody_else(stage: Stage) -> None:
+def test_nobody_becomes_somebody_else(stage: EscapeHarness) -> None:
     done = stage.run("""
 attempt("setuid", lambda: os.setuid(0))
 attempt("setgid", lambda: os.setgid(0))
@@ -189,14 +191,14 @@ for name in ("su", "mount", "passwd", "sudo"):
         subprocess.run([shutil.which(name), "-c", "id"], stdin=subprocess.DEVNULL)
 print(open("/proc/self/status").read())
 """)
-    assert "ESCAPED" not in done.said, done.said
-    assert "as 1001" in done.heard.stdout
-    assert "NoNewPrivs:\t1" in done.heard.stdout
+    assert "ESCAPED" not in done.description, done.description
+    assert "as 1001" in done.output.stdout
+    assert "NoNewPrivs:\t1" in done.output.stdout
     for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb"):
-        assert f"{name}:\t0000000000000000" in done.heard.stdout
+        assert f"{name}:\t0000000000000000" in done.output.stdout
 
 
-def test_what_it_leaves_does_not_belong_to_root(stage: Stage) -> None:
+def test_what_it_leaves_does_not_belong_to_root(stage: EscapeHarness) -> None:
     """A setuid file is harmless if its owner is an unused uid."""
     code = """
 import os, shutil
@@ -205,15 +207,15 @@ os.chmod(os.path.join(OUT_DIR, "env"), 0o4755)
 """
 
     async def owner() -> int:
-        async with stage.sandbox.run(program(code), TableBroker(), Heard()) as ran:
+        async with stage.sandbox.run(program(code), TableBroker(), OutputRecorder()) as ran:
             return (ran.out_dir / "env").stat().st_uid
 
     assert stage.runner.run(owner()) != 0
 
 
-def test_the_clock_and_priorities_stay_as_they_are(stage: Stage) -> None:
+def test_the_clock_and_priorities_stay_as_they_are(stage: EscapeHarness) -> None:
     before = time.time()
-    stage.fails("""
+    stage.assert_contained("""
 attempt("clock", lambda: time.clock_settime(time.CLOCK_REALTIME, 0))
 attempt("nice", lambda: os.nice(-5))
 attempt("priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, -10))
@@ -226,10 +228,10 @@ attempt("core", lambda: resource.setrlimit(resource.RLIMIT_CORE, (1, 1)))
     assert os.getpriority(os.PRIO_PROCESS, 0) >= 0
 
 
-def test_the_kernel_keeps_its_settings(stage: Stage) -> None:
+def test_the_kernel_keeps_its_settings(stage: EscapeHarness) -> None:
     watched = [Path("/proc/sys/kernel/core_pattern"), Path("/proc/sys/kernel/hostname")]
     before = [path.read_bytes() for path in watched]
-    stage.fails("""
+    stage.assert_contained("""
 attempt("hostname", lambda: socket.sethostname("taken"))
 for name in ("core_pattern", "hostname", "modprobe"):
     attempt(name, lambda: open(f"/proc/sys/kernel/{name}", "w").write("x"))

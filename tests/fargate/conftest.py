@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fargate.fake_aws import CREDENTIALS, FakeAws
-from tests.fargate.fargate_harness import Stage
+from tests.fargate.fargate_harness import FargateHarness
 
 _numbers = itertools.count()
 
@@ -21,8 +21,8 @@ def one_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeAws]:
 
 
 @pytest.fixture
-def stage(one_aws: FakeAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+def stage(one_aws: FakeAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FargateHarness:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    one_aws.renew(tmp_path / "tasks")
-    return Stage.set(one_aws, tmp_path, f"executions-{next(_numbers)}")
+    one_aws.reset(tmp_path / "tasks")
+    return FargateHarness.create(one_aws, tmp_path, f"executions-{next(_numbers)}")

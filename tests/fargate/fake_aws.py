@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from werkzeug.serving import make_server
 
-from tests.fargate.fake_task import Container
+from tests.fargate.fake_task import FakeContainer
 
 ECS = "AmazonEC2ContainerServiceV20141113."
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "eu-west-1"}
@@ -27,10 +27,10 @@ class FakeTask:
     status: str = "PROVISIONING"
     reason: str = ""
     exit_code: int | None = None
-    container: Container | None = None
+    container: FakeContainer | None = None
     stopping: bool = False
 
-    def told(self) -> Body:
+    def describe(self) -> Body:
         container: Body = {"name": "exec", "lastStatus": self.status}
         if self.exit_code is not None:
             container["exitCode"] = self.exit_code
@@ -47,12 +47,12 @@ class FakeEcs:
     tasks: list[FakeTask] = field(default_factory=list[FakeTask])
     refuses: str = ""
     never_runs: bool = False
-    dies: str = ""
+    stop_reason: str = ""
     landlock: bool = True
-    ordered: threading.Event = field(default_factory=threading.Event)
+    requested: threading.Event = field(default_factory=threading.Event)
     """Set when a task was requested."""
 
-    hidden_looks: int = 0
+    hidden_polls: int = 0
     """Number of requests for which a new task is still unknown."""
 
     def answer(self, operation: str, body: Body) -> Body:
@@ -76,25 +76,25 @@ class FakeEcs:
             return {"tasks": [], "failures": [{"reason": self.refuses}]}
         task = FakeTask(f"arn:aws:ecs:eu-west-1:1:task/exec/{len(self.tasks)}", body["overrides"])
         self.tasks.append(task)
-        self.ordered.set()
+        self.requested.set()
         if not self.never_runs:
             self.launch(task)
-        return {"tasks": [task.told()], "failures": []}
+        return {"tasks": [task.describe()], "failures": []}
 
     def launch(self, task: FakeTask) -> None:
         """Start the task."""
-        threading.Thread(target=self._live, args=(task,), daemon=True).start()
+        threading.Thread(target=self._run_task, args=(task,), daemon=True).start()
 
-    def _live(self, task: FakeTask) -> None:
-        if self.dies:
-            task.reason, task.status = self.dies, "STOPPED"
+    def _run_task(self, task: FakeTask) -> None:
+        if self.stop_reason:
+            task.reason, task.status = self.stop_reason, "STOPPED"
             return
         folder = self.folder / task.arn.rpartition("/")[2]
         folder.mkdir()
         [override] = task.overrides["containerOverrides"]
         given = {each["name"]: each["value"] for each in override["environment"]}
         env = {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint_url, **given}
-        task.container = Container.start(env, folder, landlock=self.landlock)
+        task.container = FakeContainer.start(env, folder, landlock=self.landlock)
         task.status = "RUNNING"
         task.exit_code = task.container.wait()
         task.reason = task.reason or "Essential container in task exited"
@@ -102,10 +102,10 @@ class FakeEcs:
         task.status = "STOPPED"
 
     def _describe(self, body: Body) -> Body:
-        if self.hidden_looks:
-            self.hidden_looks -= 1
+        if self.hidden_polls:
+            self.hidden_polls -= 1
             return {"tasks": [], "failures": [{"reason": "MISSING"}]}
-        return {"tasks": [task.told() for task in self.tasks if task.arn in body["tasks"]], "failures": []}
+        return {"tasks": [task.describe() for task in self.tasks if task.arn in body["tasks"]], "failures": []}
 
     def _stop(self, body: Body) -> Body:
         [task] = [task for task in self.tasks if task.arn == body["task"]]
@@ -115,7 +115,7 @@ class FakeEcs:
         elif not task.stopping:
             task.stopping = True
             threading.Thread(target=task.container.stop, args=(5.0,), daemon=True).start()
-        return {"task": task.told()}
+        return {"task": task.describe()}
 
 
 class FakeAws:
@@ -137,7 +137,7 @@ class FakeAws:
         self._server.shutdown()
         self._server.server_close()
 
-    def renew(self, folder: Path) -> None:
+    def reset(self, folder: Path) -> None:
         """Replace the ECS by a new one without tasks."""
         folder.mkdir(exist_ok=True)
         self.ecs = FakeEcs(folder, self.url)

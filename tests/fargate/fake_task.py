@@ -38,15 +38,15 @@ NO_LANDLOCK = _rules((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x0005_000
 
 
 @dataclass
-class Container:
+class FakeContainer:
     """A container that runs until its entrypoint has ended."""
 
     process: "subprocess.Popen[bytes]"
-    first: int
+    first_pid: int
     """Its first process, by its pid on the host."""
 
-    said: list[bytes] = field(default_factory=list[bytes])
-    _heard: threading.Thread | None = None
+    stderr_lines: list[bytes] = field(default_factory=list[bytes])
+    _reader: threading.Thread | None = None
 
     @classmethod
     def start(
@@ -56,7 +56,7 @@ class Container:
         command: tuple[str, ...] = ENTRYPOINT,
         *,
         landlock: bool = True,
-    ) -> "Container":
+    ) -> "FakeContainer":
         info, theirs = os.pipe()
         rules, filled = os.pipe()
         os.write(filled, ALL_CALLS if landlock else NO_LANDLOCK)
@@ -72,37 +72,37 @@ class Container:
         )
         os.close(theirs)
         os.close(rules)
-        _name_users(process)
+        _map_users(process)
         with os.fdopen(info, "rb") as file:
             found = CHILD.search(file.read())
         assert found is not None, process.communicate()[1]
         container = cls(process, int(found[1]))
-        container._heard = threading.Thread(target=container._hear, daemon=True)
-        container._heard.start()
+        container._reader = threading.Thread(target=container._read_stderr, daemon=True)
+        container._reader.start()
         return container
 
     def stop(self, grace_s: float) -> None:
         """Stop like ECS: SIGTERM, then SIGKILL after the grace period."""
-        _signal(self.first, signal.SIGTERM)
+        _signal(self.first_pid, signal.SIGTERM)
         try:
             self.process.wait(grace_s)
         except subprocess.TimeoutExpired:
-            _signal(self.first, signal.SIGKILL)
+            _signal(self.first_pid, signal.SIGKILL)
 
     def wait(self) -> int:
         """Wait for the container and return its exit code."""
         code = self.process.wait()
-        assert self._heard is not None
-        self._heard.join()
+        assert self._reader is not None
+        self._reader.join()
         return code
 
-    def _hear(self) -> None:
+    def _read_stderr(self) -> None:
         assert self.process.stderr is not None
         with self.process.stderr as stream:
-            self.said.extend(stream)
+            self.stderr_lines.extend(stream)
 
 
-def _name_users(process: "subprocess.Popen[bytes]") -> None:
+def _map_users(process: "subprocess.Popen[bytes]") -> None:
     """Write the user mapping once the namespace exists, then let the container start."""
     assert process.stdin is not None
     assert process.stdout is not None

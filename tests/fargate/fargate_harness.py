@@ -9,9 +9,9 @@ import msgspec
 
 from tests.fargate.fake_aws import FakeAws
 from timeloom.ports.clock import Clock
-from timeloom.ports.sandbox import Broker, Leave, Limits, Program, Ran
+from timeloom.ports.sandbox import Broker, CallDelegation, ExecutionLimits, Program, ProgramResult
 from timeloom.sandbox.fargate import FargateProfile, FargateSandbox
-from timeloom.sandbox.fargate.tasks import Tasks
+from timeloom.sandbox.fargate.tasks import EcsTasks
 from timeloom.sandbox.remote.bucket import Bucket
 from timeloom.sandbox.remote.cloud import Cloud
 
@@ -35,16 +35,16 @@ class RecordingBroker:
 
 
 @dataclass
-class Finished:
+class FinishedProgram:
     """How a program ended, and its output files, read before they were removed."""
 
-    ran: Ran
+    ran: ProgramResult
     files: dict[str, bytes]
     printed: str
 
 
 @dataclass
-class Stage:
+class FargateHarness:
     """A test's AWS and the profile of a sandbox on it."""
 
     aws: FakeAws
@@ -53,7 +53,7 @@ class Stage:
     broker: RecordingBroker = field(default_factory=RecordingBroker)
 
     @classmethod
-    def set(cls, aws: FakeAws, folder: Path, bucket: str) -> "Stage":
+    def create(cls, aws: FakeAws, folder: Path, bucket: str) -> "FargateHarness":
         cloud = Cloud(REGION, aws.url)
         place = {"LocationConstraint": REGION}
         cloud.call("s3", "create_bucket", {"Bucket": bucket, "CreateBucketConfiguration": place})
@@ -78,32 +78,32 @@ class Stage:
         *,
         sandbox: FargateSandbox | None = None,
         inputs: Mapping[str, Path] | None = None,
-        limits: Limits | None = None,
-        leave: Leave | None = None,
+        limits: ExecutionLimits | None = None,
+        leave: CallDelegation | None = None,
         broker: Broker | None = None,
-    ) -> Finished:
+    ) -> FinishedProgram:
         """Run the program to its end."""
         program = Program(
             code=code,
             execution_id="exec_1",
             inputs=inputs or {},
-            limits=limits or Limits(),
-            leave=leave or Leave(),
+            limits=limits or ExecutionLimits(),
+            leave=leave or CallDelegation(),
         )
         pieces: list[str] = []
         used = sandbox or self.sandbox()
         try:
             async with used.run(program, broker or self.broker, lambda _, text: pieces.append(text)) as ran:
-                return Finished(ran, files_in(ran.out_dir), "".join(pieces))
+                return FinishedProgram(ran, read_files(ran.out_dir), "".join(pieces))
         finally:
             await used.close()
 
-    def left(self) -> list[str]:
+    def remaining_resources(self) -> list[str]:
         """Return the objects and secrets that remain in the cloud."""
-        objects = [each.key for each in Bucket(self.cloud, self.profile.bucket).listed("")]
-        return objects + [each.name for each in Tasks(self.cloud, self.profile).secrets()]
+        objects = [each.key for each in Bucket(self.cloud, self.profile.bucket).list_objects("")]
+        return objects + [each.name for each in EcsTasks(self.cloud, self.profile).list_secrets()]
 
 
-def files_in(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     """Return the files below the folder by name."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

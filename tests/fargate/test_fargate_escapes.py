@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.fargate.fake_task import INSIDE, ROOT, Container
-from tests.fargate.fargate_harness import Finished, Stage
-from timeloom.ports.sandbox import Limits
-from timeloom.sandbox.remote.drop_privileges import Cell
+from tests.fargate.fake_task import INSIDE, ROOT, FakeContainer
+from tests.fargate.fargate_harness import FargateHarness, FinishedProgram
+from timeloom.ports.sandbox import ExecutionLimits
+from timeloom.sandbox.remote.drop_privileges import ConfinementSpec
 from timeloom.sandbox.remote.landlock import version
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ def outside(tmp_path: Path) -> Iterator[Outside]:
     opened.close()
 
 
-async def tried(stage: Stage, outside: Outside, folder: Path) -> tuple[Finished, dict[str, str]]:
+async def tried(stage: FargateHarness, outside: Outside, folder: Path) -> tuple[FinishedProgram, dict[str, str]]:
     """Return the result of each attempt."""
     places = folder / "places.json"
     code = ROOT / "src/timeloom/sandbox/remote/supervisor.py"
@@ -82,7 +82,9 @@ async def tried(stage: Stage, outside: Outside, folder: Path) -> tuple[Finished,
     return done, msgspec.json.decode(done.files["found.json"], type=dict[str, str])
 
 
-async def test_nothing_that_a_program_tries_gets_it_out(stage: Stage, outside: Outside, tmp_path: Path) -> None:
+async def test_nothing_that_a_program_tries_gets_it_out(
+    stage: FargateHarness, outside: Outside, tmp_path: Path
+) -> None:
     done, found = await tried(stage, outside, tmp_path)
     assert {name for name, said in found.items() if said.startswith("did it")} == BEYOND
     assert len(found) == PROGRAM.count("@attempt\n")
@@ -91,7 +93,7 @@ async def test_nothing_that_a_program_tries_gets_it_out(stage: Stage, outside: O
 
 
 async def test_without_landlock_all_holds_but_what_is_said_to_need_it(
-    stage: Stage, outside: Outside, tmp_path: Path
+    stage: FargateHarness, outside: Outside, tmp_path: Path
 ) -> None:
     stage.aws.ecs.landlock = False
     done, found = await tried(stage, outside, tmp_path)
@@ -100,7 +102,7 @@ async def test_without_landlock_all_holds_but_what_is_said_to_need_it(
     assert SECRET not in str(done.files)
 
 
-async def test_a_fork_bomb_ends_with_its_time(stage: Stage) -> None:
+async def test_a_fork_bomb_ends_with_its_time(stage: FargateHarness) -> None:
     code = """
 import os, time
 while True:
@@ -109,12 +111,12 @@ while True:
     except OSError:
         time.sleep(0.001)
 """
-    done = await stage.run(code, limits=Limits(wall_s=1.5, processes=32))
+    done = await stage.run(code, limits=ExecutionLimits(wall_s=1.5, processes=32))
     assert done.ran.ending == "timeout"
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
 
 
-async def test_a_program_can_still_do_its_work(stage: Stage) -> None:
+async def test_a_program_can_still_do_its_work(stage: FargateHarness) -> None:
     code = """
 import asyncio, multiprocessing, subprocess, tempfile, threading
 with tempfile.NamedTemporaryFile() as file:
@@ -157,16 +159,16 @@ def test_what_a_program_has_left_running_is_gone_when_its_keeper_is(tmp_path: Pa
         (tmp_path / name).mkdir(mode=0o777)
         (tmp_path / name).chmod(0o777)
     (tmp_path / "bootstrap.py").write_text(LINGERING)
-    cell = Cell(
+    cell = ConfinementSpec(
         uid=INSIDE,
         work="/workspace/work",
         out="/workspace/out",
         bootstrap="/workspace/bootstrap.py",
         socket="/workspace/none",
-        limits=Limits(processes=40),
+        limits=ExecutionLimits(processes=40),
     )
     keeper = f"{sys.executable} -I -m timeloom.sandbox.remote.init '{msgspec.json.encode(cell).decode()}'"
     command = ("sh", "-c", f"{keeper}; echo code $? >&2; {COUNT.format(uid=INSIDE)}; true")
-    container = Container.start({"PATH": "/usr/bin:/bin"}, tmp_path, command)
+    container = FakeContainer.start({"PATH": "/usr/bin:/bin"}, tmp_path, command)
     assert container.wait() == 0
-    assert b"".join(container.said).split() == [b"code", b"7", b"0"]
+    assert b"".join(container.stderr_lines).split() == [b"code", b"7", b"0"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.fargate.fargate_harness import Stage
+from tests.fargate.fargate_harness import FargateHarness
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.policy.gates import Caller
-from timeloom.ports.sandbox import Leave, Limits, Program, SandboxUnavailableError
-from timeloom.sandbox.fargate.tasks import SECRETS, Tasks
+from timeloom.ports.sandbox import CallDelegation, ExecutionLimits, Program, SandboxUnavailableError
+from timeloom.sandbox.fargate.tasks import SECRET_PREFIX, EcsTasks
 from timeloom.sandbox.remote.bucket import Bucket
 from timeloom.sandbox.remote.launch_payload import PAYLOAD_VARIABLE
 
@@ -34,7 +34,7 @@ async def hello(name: str, out_dir: Path) -> dict:
     key = (folder / "secrets.yaml").read_text().strip()
     return {"said": greeting(name), "key": key, "variable": os.environ["DEMO"], "sees": sorted(os.listdir(out_dir))}
 """
-LEAVE = Leave(
+LEAVE = CallDelegation(
     tool_ids=("demo.hello",),
     most_calls=2,
     caller=Caller(tenant="t", project="p", user="u"),
@@ -58,7 +58,9 @@ def bundle(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_a_program_runs_in_a_task_and_only_what_it_changed_comes_back(stage: Stage, tmp_path: Path) -> None:
+async def test_a_program_runs_in_a_task_and_only_what_it_changed_comes_back(
+    stage: FargateHarness, tmp_path: Path
+) -> None:
     given = {"turn_1/files/same.txt": "same", "turn_1/files/other.txt": "old", "gone/gone.txt": "gone"}
     for name, text in given.items():
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -92,20 +94,22 @@ import sys; sys.stderr.write("warned"); sys.exit(3)
     }
     assert done.ran.detail == "not brought back: link (a link)"
     assert done.printed.endswith("warned")
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
 
 
-async def test_a_task_is_told_the_name_of_a_secret_and_nothing_else(stage: Stage) -> None:
+async def test_a_task_is_told_the_name_of_a_secret_and_nothing_else(stage: FargateHarness) -> None:
     await stage.run("print(1)", sandbox=stage.sandbox(descriptors={"secrets.yaml": "key: hunter2"}))
     [task] = stage.aws.ecs.tasks
     [override] = task.overrides["containerOverrides"]
     [variable] = override["environment"]
     assert override["name"] == "exec"
     assert variable["name"] == PAYLOAD_VARIABLE
-    assert variable["value"].startswith(f"{SECRETS}exec_1/")
+    assert variable["value"].startswith(f"{SECRET_PREFIX}exec_1/")
 
 
-async def test_a_call_by_leave_is_carried_out_in_the_task_and_all_others_at_home(stage: Stage, bundle: Path) -> None:
+async def test_a_call_by_leave_is_carried_out_in_the_task_and_all_others_at_home(
+    stage: FargateHarness, bundle: Path
+) -> None:
     code = """
 import json, os
 answers = [io_tools.tool_call("demo.hello", {"name": name}) for name in "abc"]
@@ -136,7 +140,7 @@ print(json.dumps([answers, fetched, dict(os.environ)]))
     assert not any(name.startswith("AWS") for name in env)
 
 
-async def test_a_loaded_tool_without_leave_is_asked_for_at_home(stage: Stage, bundle: Path) -> None:
+async def test_a_loaded_tool_without_leave_is_asked_for_at_home(stage: FargateHarness, bundle: Path) -> None:
     sandbox = stage.sandbox(
         bundle=bundle,
         tool_modules=(bundle / "tools" / "demo_tools.py",),
@@ -149,7 +153,7 @@ async def test_a_loaded_tool_without_leave_is_asked_for_at_home(stage: Stage, bu
 
 
 async def test_a_module_of_tools_that_does_not_load_ends_the_execution_with_the_reason(
-    stage: Stage, tmp_path: Path
+    stage: FargateHarness, tmp_path: Path
 ) -> None:
     folder = tmp_path / "broken"
     folder.mkdir()
@@ -159,10 +163,10 @@ async def test_a_module_of_tools_that_does_not_load_ends_the_execution_with_the_
     assert "tools.py" in done.ran.detail
     assert "nothing_of_this_name" in done.ran.detail
     assert done.printed == ""
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
 
 
-async def test_a_program_that_is_cancelled_has_ended_and_left_nothing(stage: Stage) -> None:
+async def test_a_program_that_is_cancelled_has_ended_and_left_nothing(stage: FargateHarness) -> None:
     sandbox = stage.sandbox()
     heard = asyncio.Event()
     program = Program(code="print('on')\nimport time; time.sleep(600)", execution_id="exec_1")
@@ -178,12 +182,12 @@ async def test_a_program_that_is_cancelled_has_ended_and_left_nothing(stage: Sta
         await entering
     [task] = stage.aws.ecs.tasks
     assert (task.status, task.exit_code) == ("STOPPED", 143)
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
     assert list(stage.profile.root().rglob("*.zip")) == []
     await sandbox.close()
 
 
-async def test_closing_while_a_task_starts_tells_whoever_waits_and_leaves_nothing(stage: Stage) -> None:
+async def test_closing_while_a_task_starts_tells_whoever_waits_and_leaves_nothing(stage: FargateHarness) -> None:
     sandbox = stage.sandbox()
     stage.aws.ecs.never_runs = True
     program = Program(code="print(1)", execution_id="exec_1")
@@ -193,11 +197,11 @@ async def test_closing_while_a_task_starts_tells_whoever_waits_and_leaves_nothin
             pytest.fail("it was to be ended")
 
     entering = asyncio.create_task(enter())
-    await asyncio.to_thread(stage.aws.ecs.ordered.wait)
+    await asyncio.to_thread(stage.aws.ecs.requested.wait)
     await sandbox.close()
     [task] = stage.aws.ecs.tasks
     assert task.status == "STOPPED"
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
     assert list(stage.profile.root().iterdir()) == []
     with pytest.raises(SandboxUnavailableError, match="closed before the program had ended"):
         await entering
@@ -205,48 +209,48 @@ async def test_closing_while_a_task_starts_tells_whoever_waits_and_leaves_nothin
         await sandbox.check()
 
 
-async def test_a_task_that_ecs_does_not_start_is_a_program_that_was_killed(stage: Stage) -> None:
+async def test_a_task_that_ecs_does_not_start_is_a_program_that_was_killed(stage: FargateHarness) -> None:
     stage.aws.ecs.refuses = "RESOURCE:CPU"
     done = await stage.run("print(1)")
     assert (done.ran.ending, done.ran.detail) == ("killed", "ECS did not start the task: RESOURCE:CPU")
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
 
 
-async def test_a_task_that_the_platform_stops_says_why(stage: Stage) -> None:
-    stage.aws.ecs.dies = "CannotPullContainerError: no such image"
-    stage.aws.ecs.hidden_looks = 3
+async def test_a_task_that_the_platform_stops_says_why(stage: FargateHarness) -> None:
+    stage.aws.ecs.stop_reason = "CannotPullContainerError: no such image"
+    stage.aws.ecs.hidden_polls = 3
     done = await stage.run("print(1)")
     assert done.ran.ending == "killed"
     assert "CannotPullContainerError" in done.ran.detail
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
 
 
-async def test_a_task_that_does_not_begin_to_run_is_stopped(stage: Stage) -> None:
+async def test_a_task_that_does_not_begin_to_run_is_stopped(stage: FargateHarness) -> None:
     stage.aws.ecs.never_runs = True
     done = await stage.run("print(1)", sandbox=stage.sandbox(launch_timeout_s=0.2))
     assert (done.ran.ending, done.ran.detail) == ("killed", "the task did not run within 0.2 s")
     assert stage.aws.ecs.tasks[0].status == "STOPPED"
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
 
 
-async def test_a_task_that_does_not_end_is_stopped(stage: Stage) -> None:
+async def test_a_task_that_does_not_end_is_stopped(stage: FargateHarness) -> None:
     sandbox = stage.sandbox(transfer_s=-598.0)
-    done = await stage.run("import time; time.sleep(60)", sandbox=sandbox, limits=Limits(wall_s=600.0))
+    done = await stage.run("import time; time.sleep(60)", sandbox=sandbox, limits=ExecutionLimits(wall_s=600.0))
     assert (done.ran.ending, done.ran.exit_code) == ("timeout", 137)
     assert stage.aws.ecs.tasks[0].status == "STOPPED"
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
 
 
-async def test_a_launch_that_no_secret_can_hold_says_which_part_is_too_large(stage: Stage) -> None:
+async def test_a_launch_that_no_secret_can_hold_says_which_part_is_too_large(stage: FargateHarness) -> None:
     many = " ".join(f"{n * n:x}" for n in range(60_000))
     done = await stage.run("print(1)", sandbox=stage.sandbox(descriptors={"bundles.yaml": many}))
     assert done.ran.ending == "killed"
     assert "bundles.yaml" in done.ran.detail
     assert stage.aws.ecs.tasks == []
-    assert stage.left() == []
+    assert stage.remaining_resources() == []
 
 
-async def test_services_that_cannot_be_used_are_told_before_a_program_is_run(stage: Stage) -> None:
+async def test_services_that_cannot_be_used_are_told_before_a_program_is_run(stage: FargateHarness) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"cluster": "another"}, "cluster"),
         ({"container": "another"}, "container"),
@@ -268,21 +272,21 @@ class Tomorrow:
         return 4_102_444_800_000_000
 
 
-async def test_what_callers_that_died_have_left_is_swept_when_it_is_a_day_old(stage: Stage) -> None:
-    Tasks(stage.cloud, stage.profile).keep_secret(f"{SECRETS}old/1", b"x")
+async def test_what_callers_that_died_have_left_is_swept_when_it_is_a_day_old(stage: FargateHarness) -> None:
+    EcsTasks(stage.cloud, stage.profile).create_secret(f"{SECRET_PREFIX}old/1", b"x")
     Bucket(stage.cloud, stage.profile.bucket).put(f"{stage.profile.prefix}/old/1/out.zip", b"x")
     Bucket(stage.cloud, stage.profile.bucket).put("somebody/elses", b"x")
     today = stage.sandbox()
     await today.check()
     await today.close()
-    assert len(stage.left()) == 3
+    assert len(stage.remaining_resources()) == 3
     later = stage.sandbox(clock=Tomorrow())
     await later.check()
     await later.close()
-    assert stage.left() == ["somebody/elses"]
+    assert stage.remaining_resources() == ["somebody/elses"]
 
 
-async def test_a_snapshot_that_was_changed_in_the_bucket_is_not_run(stage: Stage) -> None:
+async def test_a_snapshot_that_was_changed_in_the_bucket_is_not_run(stage: FargateHarness) -> None:
     """An attacker who can write to the bucket but not read the secret cannot replace the program."""
     sandbox = stage.sandbox()
     stage.aws.ecs.never_runs = True
@@ -295,8 +299,8 @@ async def test_a_snapshot_that_was_changed_in_the_bucket_is_not_run(stage: Stage
             return f"{ran.ending}: {ran.detail}"
 
     entering = asyncio.create_task(enter())
-    await asyncio.to_thread(stage.aws.ecs.ordered.wait)
-    [key] = [each.key for each in bucket.listed("") if each.key.endswith("program.py")]
+    await asyncio.to_thread(stage.aws.ecs.requested.wait)
+    [key] = [each.key for each in bucket.list_objects("") if each.key.endswith("program.py")]
     bucket.put(key, b"print('theirs')")
     stage.aws.ecs.launch(stage.aws.ecs.tasks[0])
     assert await entering == "killed: program.py was changed on its way"

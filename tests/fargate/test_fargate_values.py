@@ -11,25 +11,31 @@ import yaml
 
 from timeloom.core.blocks import ToolError
 from timeloom.ports.clock import SystemClock
-from timeloom.ports.sandbox import Leave, MadeCall
+from timeloom.ports.sandbox import CallDelegation, DelegatedCall
 from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolSpec
 from timeloom.sandbox.fargate import scoped
-from timeloom.sandbox.fargate.upload import rewritten
-from timeloom.sandbox.remote.launch_payload import MAX_PAYLOAD_BYTES, Launch, Parcel, sealed, unsealed
-from timeloom.sandbox.remote.tool_loader import MAX_KEPT_CHARS, Toolbox, answer_of
+from timeloom.sandbox.fargate.upload import task_module_path
+from timeloom.sandbox.remote.launch_payload import (
+    MAX_PAYLOAD_BYTES,
+    LaunchPayload,
+    ObjectRef,
+    decode_launch,
+    encode_launch,
+)
+from timeloom.sandbox.remote.tool_loader import MAX_KEPT_CHARS, TaskToolRunner, encode_outcome
 
 LISTED = yaml.safe_dump(
     {"bundles": {"version": "1", "items": [{"id": "a", "key": "of a"}, {"id": "b", "key": "of b"}]}}
 )
 NAMED = yaml.safe_dump({"bundles": {"a": {"key": "of a"}, "b": {"key": "of b"}}})
-LAUNCH = Launch(
+LAUNCH = LaunchPayload(
     execution_id="exec_1",
     name="program",
     bucket="bucket",
     base="base/",
-    code=Parcel("code", "0"),
-    work=Parcel("work", "0"),
-    out=Parcel("out", "0"),
+    code=ObjectRef("code", "0"),
+    work=ObjectRef("work", "0"),
+    out=ObjectRef("out", "0"),
 )
 
 
@@ -58,32 +64,34 @@ def test_an_empty_descriptor_stays_empty() -> None:
 
 
 def test_the_path_of_a_module_is_that_of_the_task() -> None:
-    place = rewritten(Path("/srv/bundles/demo/tools/search.py"), Path("/srv/bundles/demo"))
+    place = task_module_path(Path("/srv/bundles/demo/tools/search.py"), Path("/srv/bundles/demo"))
     assert place == "/workspace/bundles/demo/tools/search.py"
 
 
 @pytest.mark.parametrize("module", ["/srv/other/tools.py", "/srv/bundles/demo/../other.py"])
 def test_a_module_outside_the_bundle_is_refused(module: str) -> None:
     with pytest.raises(ValueError, match="not in the bundle"):
-        rewritten(Path(module), Path("/srv/bundles/demo"))
+        task_module_path(Path(module), Path("/srv/bundles/demo"))
     with pytest.raises(ValueError, match="not in the bundle"):
-        rewritten(Path(module), None)
+        task_module_path(Path(module), None)
 
 
 def test_a_launch_comes_out_of_its_secret_as_it_went_in() -> None:
-    launch = msgspec.structs.replace(LAUNCH, descriptors={"a": "b"}, leave=Leave(tool_ids=("x",), most_calls=1))
-    assert unsealed(sealed(launch)) == launch
+    launch = msgspec.structs.replace(
+        LAUNCH, descriptors={"a": "b"}, leave=CallDelegation(tool_ids=("x",), most_calls=1)
+    )
+    assert decode_launch(encode_launch(launch)) == launch
 
 
 def test_a_launch_of_another_version_or_form_is_refused() -> None:
     with pytest.raises(ValueError, match="build it again"):
-        unsealed(sealed(msgspec.structs.replace(LAUNCH, version=2)))
-    for data in (b"", b"garbage", sealed(LAUNCH)[:-10]):
+        decode_launch(encode_launch(msgspec.structs.replace(LAUNCH, version=2)))
+    for data in (b"", b"garbage", encode_launch(LAUNCH)[:-10]):
         with pytest.raises(ValueError, match="payload"):
-            unsealed(data)
-    bomb = sealed(msgspec.structs.replace(LAUNCH, descriptors={"a": "x" * (MAX_PAYLOAD_BYTES + 1)}))
+            decode_launch(data)
+    bomb = encode_launch(msgspec.structs.replace(LAUNCH, descriptors={"a": "x" * (MAX_PAYLOAD_BYTES + 1)}))
     with pytest.raises(ValueError, match="more than"):
-        unsealed(bomb)
+        decode_launch(bomb)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +118,7 @@ def test_a_launch_of_another_version_or_form_is_refused() -> None:
     ],
 )
 def test_an_outcome_is_answered_as_at_home(outcome: Outcome, answer: object) -> None:
-    assert msgspec.json.decode(answer_of(outcome)) == answer
+    assert msgspec.json.decode(encode_outcome(outcome)) == answer
 
 
 class FakeTool:
@@ -140,17 +148,21 @@ class FakeTool:
     ],
 )
 def test_whatever_goes_wrong_in_a_tool_is_an_answer(outcome: Outcome | Exception | None, code: str) -> None:
-    made: list[MadeCall] = []
-    box = Toolbox({"a.b": FakeTool(outcome)}, Leave(tool_ids=("a.b",), most_calls=1), Path("/"), SystemClock())
+    made: list[DelegatedCall] = []
+    box = TaskToolRunner(
+        {"a.b": FakeTool(outcome)}, CallDelegation(tool_ids=("a.b",), most_calls=1), Path("/"), SystemClock()
+    )
     answer = asyncio.run(box.call("a.b", "{}", made.append))
     assert f'"code":"{code}"' in answer
     assert "/srv/secret" not in answer
-    assert made == [MadeCall(tool_id="a.b", params="{}", answer=answer)]
+    assert made == [DelegatedCall(tool_id="a.b", params="{}", answer=answer)]
 
 
 def test_a_call_that_is_stopped_with_its_program_is_told_of() -> None:
-    made: list[MadeCall] = []
-    box = Toolbox({"a.b": FakeTool(None)}, Leave(tool_ids=("a.b",), most_calls=1), Path("/"), SystemClock())
+    made: list[DelegatedCall] = []
+    box = TaskToolRunner(
+        {"a.b": FakeTool(None)}, CallDelegation(tool_ids=("a.b",), most_calls=1), Path("/"), SystemClock()
+    )
 
     async def stop() -> None:
         calling = asyncio.create_task(box.call("a.b", "{}", made.append))
@@ -163,9 +175,9 @@ def test_a_call_that_is_stopped_with_its_program_is_told_of() -> None:
 
 
 def test_a_long_answer_is_cut_where_it_is_kept() -> None:
-    made: list[MadeCall] = []
+    made: list[DelegatedCall] = []
     tool = FakeTool(Outcome(status="x" * (2 * MAX_KEPT_CHARS)))
-    box = Toolbox({"a.b": tool}, Leave(tool_ids=("a.b",), most_calls=1), Path("/"), SystemClock())
+    box = TaskToolRunner({"a.b": tool}, CallDelegation(tool_ids=("a.b",), most_calls=1), Path("/"), SystemClock())
     answer = asyncio.run(box.call("a.b", "{}", made.append))
     assert len(answer) > 2 * MAX_KEPT_CHARS
     assert msgspec.json.decode(made[0].answer)["ret"].endswith("...[truncated]")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.sandbox.remote.snapshot import Room, SnapshotError, pack, remove, unpack
+from timeloom.sandbox.remote.snapshot import SnapshotError, SnapshotLimits, pack, remove_files, unpack
 
-ROOM = Room(files=100, bytes=1_000_000)
+ROOM = SnapshotLimits(files=100, bytes=1_000_000)
 
 
 def zipped(place: Path, *entries: tuple[str, bytes], mode: int = 0) -> Path:
@@ -76,7 +76,7 @@ def test_what_is_no_plain_file_is_left_behind_and_named(tmp_path: Path) -> None:
     (source / os.fsdecode(b"\xff")).write_text("x")
     packed = pack(source, tmp_path / "a.zip", ROOM)
     assert list(packed.files) == ["plain"]
-    assert sorted(packed.left) == [
+    assert sorted(packed.left_out) == [
         "\\udcff (its name is not harmless)",
         "bad\\nname (its name is not harmless)",
         "link (a link)",
@@ -94,10 +94,10 @@ def test_what_has_no_room_and_what_is_too_deep_is_left_behind(tmp_path: Path) ->
     (source / "skip").mkdir()
     (source / "skip" / "x").write_text("x")
     (source / "/".join("d" * 70)).mkdir(parents=True)
-    packed = pack(source, tmp_path / "a.zip", Room(files=10, bytes=15), skipped=frozenset({"skip"}))
+    packed = pack(source, tmp_path / "a.zip", SnapshotLimits(files=10, bytes=15), skipped=frozenset({"skip"}))
     assert list(packed.files) == ["a"]
-    assert packed.left[0] == "b (no room)"
-    assert packed.left[1].endswith("d/ (too deep)")
+    assert packed.left_out[0] == "b (no room)"
+    assert packed.left_out[1].endswith("d/ (too deep)")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_files_that_are_gone_are_removed_with_the_folders_that_are_empty_then(tm
     for name in ("a/b/gone", "a/kept"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    remove(tmp_path, ("a/b/gone", "never/there"))
+    remove_files(tmp_path, ("a/b/gone", "never/there"))
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["kept"]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.example_harness import Stage
+from tests.golden.example_harness import ExampleHarness
 from timeloom.stores.sqlite import SqliteStore
 
 
@@ -15,7 +15,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
+async def stage(tmp_path: Path) -> AsyncGenerator[ExampleHarness]:
     """Return a harness on a new SQLite store."""
     async with await SqliteStore.open(tmp_path / "data") as store:
-        yield Stage(store, tmp_path)
+        yield ExampleHarness(store, tmp_path)

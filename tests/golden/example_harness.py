@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from timeloom.app import Setting, make_turns, open_session
+from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import Attachment, AttachmentMeta, ConversationStarted, Digest
 from timeloom.core.ids import TurnId, make_turn_id
 from timeloom.core.payload import ref_of
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
-from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.render.segments import RenderedSegment, as_text
 from timeloom.core.sources import SourceRow
 from timeloom.ports.model import DataSegment, ModelEvent, ModelRequest, Segment, TextPiece
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Artifact, Outcome, Tool, ToolContext
 from timeloom.runtime.read.export import export_timeline
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.testing import ScriptedModel
 from timeloom.tools.define import tool
 from timeloom.tools.react.toolset import react_tools
@@ -35,10 +35,10 @@ FOLDER = Path(__file__).parent / "examples"
 EPOCH_US = 1_770_603_271_112_000
 HEADER = ConversationStarted(tenant="home", project="demo", user="ann")
 
-UNSHOWN = frozenset({"conv.header", "conv.title", "react.model.call", "react.model.outcome"})
+HIDDEN_TYPES = frozenset({"conv.header", "conv.title", "react.model.call", "react.model.outcome"})
 """Types that no example shows: header, title and model calls."""
 
-COURSE = frozenset({"turn.header", "user.prompt", "react.round.start", "assistant.completion", "react.turn.end"})
+TURN_TYPES = frozenset({"turn.header", "user.prompt", "react.round.start", "assistant.completion", "react.turn.end"})
 """Types that only an example of a whole turn shows."""
 
 MAX_TEXT_CHARS = 4_000
@@ -55,16 +55,16 @@ def calls(tool_id: str, notes: str = "", thinking: str = "", **params: object) -
     """Return a reply that calls a tool."""
     decision: dict[str, object] = {"action": "call_tool", "notes": notes}
     decision["tool_call"] = {"tool_id": tool_id, "params": params}
-    return (f"<channel:thinking>{thinking}</channel:thinking>" if thinking else "") + decided(decision)
+    return (f"<channel:thinking>{thinking}</channel:thinking>" if thinking else "") + decision_reply(decision)
 
 
 def answers(text: str = "Done.", notes: str = "", summary: str = "") -> str:
     """Return a reply that answers."""
-    said = decided({"action": "complete", "notes": notes, "final_answer": text})
+    said = decision_reply({"action": "complete", "notes": notes, "final_answer": text})
     return said + (f"<channel:summary>{summary}</channel:summary>" if summary else "")
 
 
-def decided(decision: dict[str, object]) -> str:
+def decision_reply(decision: dict[str, object]) -> str:
     """Return a reply that contains only this decision."""
     return f"<channel:ReactDecisionOutV2>{json.dumps(decision, ensure_ascii=False)}</channel:ReactDecisionOutV2>"
 
@@ -93,14 +93,14 @@ async def search(context: ToolContext, queries: tuple[str, ...], n: int = 5) -> 
 SEARCH = calls("web_tools.web_search", queries=["best restaurants wuppertal"], n=5)
 
 
-class OneTime:
+class StoppedClock:
     """A clock that stands still, so that no example depends on the number of readings."""
 
     def epoch_us(self) -> int:
         return EPOCH_US
 
 
-class CountedIds:
+class NumberedIds:
     """Ids from the given bits, then from the numbers from 1 on."""
 
     def __init__(self, given: Sequence[int] = ()) -> None:
@@ -119,15 +119,15 @@ class CountedIds:
         return self._count
 
 
-class HeardModel:
+class ObservedModel:
     """A scripted model that records its requests and runs callbacks while it streams."""
 
     def __init__(self, replies: Sequence[str]) -> None:
         self.replies = list(replies)
-        self.asked: list[ModelRequest] = []
-        self.meanwhile: dict[int, Callable[[], Awaitable[object]]] = {}
+        self.requests: list[ModelRequest] = []
+        self.callbacks: dict[int, Callable[[], Awaitable[object]]] = {}
         """Callbacks by request number, counted from 1; each runs when its reply starts to stream."""
-        self.cut_short: set[int] = set()
+        self.truncated: set[int] = set()
         """Requests with a truncated reply, after which the model streams nothing more."""
 
     @property
@@ -139,13 +139,13 @@ class HeardModel:
         return 200_000
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.asked.append(request)
-        number = len(self.asked)
+        self.requests.append(request)
+        number = len(self.requests)
         async for event in ScriptedModel(self.replies).stream(request):
-            cut = number in self.cut_short
+            cut = number in self.truncated
             yield TextPiece(event.text[:CUT_CHARS]) if cut and isinstance(event, TextPiece) else event
-            if number in self.meanwhile:
-                await self.meanwhile.pop(number)()
+            if number in self.callbacks:
+                await self.callbacks.pop(number)()
             if cut:
                 await asyncio.Event().wait()
 
@@ -154,7 +154,7 @@ class HeardModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class UploadedFile:
     """A file that a user attaches."""
 
     name: str
@@ -164,28 +164,28 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ExampleConversation:
     """A conversation; an example shows the blocks of its last turn."""
 
     store: Store
-    turns: Turns
-    model: HeardModel
-    ids: CountedIds
+    turns: TurnRunner
+    model: ObservedModel
+    ids: NumberedIds
 
     @property
     def turn(self) -> TurnId:
         """The id of the last turn."""
         return self.turns.session.views.progress.turn_id
 
-    async def says(self, prompt: str, *uploads: Upload) -> TurnId:
+    async def run_turn(self, prompt: str, *uploads: UploadedFile) -> TurnId:
         """Send this prompt and run the turn to its end; return its id."""
         turn = make_turn_id(EPOCH_US // 1000, self.ids.next)
-        attached = [block for upload in uploads for block in _attached(upload, turn)]
+        attached = [block for upload in uploads for block in _attachment_blocks(upload, turn)]
         await self.turns.run(prompt, tuple(attached))
         assert self.turn == turn
         return turn
 
-    async def agrees(self, name: str, *tail: str, whole: bool = False, first_round: int = 1) -> None:
+    async def assert_matches(self, name: str, *tail: str, whole: bool = False, first_round: int = 1) -> None:
         """Assert that the blocks and the prompt equal those of the example's folder.
 
         They cover the turn's rounds from `first_round` on, or with `whole` the complete turn. Of the prompt's tail they
@@ -195,8 +195,8 @@ class Talk:
         blocks = await self._blocks()
         if not whole:
             begins = next(n for n, block in enumerate(blocks) if block.get("meta") == {"round": first_round})
-            blocks = [block for block in blocks[begins:] if block["type"] not in COURSE]
-        lines = "".join(f"{json.dumps(_bounded(block), ensure_ascii=False)}\n" for block in blocks)
+            blocks = [block for block in blocks[begins:] if block["type"] not in TURN_TYPES]
+        lines = "".join(f"{json.dumps(_shorten_texts(block), ensure_ascii=False)}\n" for block in blocks)
         texts = {"blocks.jsonl": lines, "prompt.txt": self._prompt(start, tail)}
         folder = FOLDER / name
         if os.environ.get("TIMELOOM_WRITE_GOLDEN"):
@@ -208,16 +208,16 @@ class Talk:
     async def _blocks(self) -> list[dict[str, object]]:
         exported = b"".join([piece async for piece in export_timeline(self.store, self.turns.session.conversation)])
         blocks = cast("list[dict[str, object]]", json.loads(exported)["blocks"])
-        return [block for block in blocks if block.get("turn_id") == self.turn and block["type"] not in UNSHOWN]
+        return [block for block in blocks if block.get("turn_id") == self.turn and block["type"] not in HIDDEN_TYPES]
 
     def _prompt(self, start: str, tail: Sequence[str]) -> str:
-        *cached, last = [_rendered(segment) for segment in self.model.asked[-1].segments]
+        *cached, last = [_to_rendered_segment(segment) for segment in self.model.requests[-1].segments]
         _, head, rest = as_text(cached).rpartition(start)
-        return head + rest + "".join(_part(last.text, title) for title in tail)
+        return head + rest + "".join(_tail_part(last.text, title) for title in tail)
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ExampleHarness:
     """Opens conversations for examples."""
 
     store: Store
@@ -225,31 +225,33 @@ class Stage:
     tools: list[Tool] = field(default_factory=lambda: [search])
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
 
-    async def talk(self, *replies: str, limits: Limits | None = None, ids: CountedIds | None = None) -> Talk:
+    async def start_conversation(
+        self, *replies: str, limits: TurnLimits | None = None, ids: NumberedIds | None = None
+    ) -> ExampleConversation:
         """Return a new conversation with a model that gives these replies."""
-        ids = ids or CountedIds()
-        session = await open_session(self.store, None, HEADER, clock=OneTime(), ids=ids)
-        model = HeardModel(replies)
-        setting = Setting(data_dir=self.folder, limits=limits or Limits(), policies=self.policies)
+        ids = ids or NumberedIds()
+        session = await open_session(self.store, None, HEADER, clock=StoppedClock(), ids=ids)
+        model = ObservedModel(replies)
+        setting = AgentSettings(data_dir=self.folder, limits=limits or TurnLimits(), policies=self.policies)
         registry = ToolRegistry((*react_tools(), *self.tools))
-        turns = make_turns(session, model, setting, lambda _: None, registry)
-        return Talk(self.store, turns, model, ids)
+        turns = build_turn_runner(session, model, setting, lambda _: None, registry)
+        return ExampleConversation(self.store, turns, model, ids)
 
 
-def _bounded(value: object) -> object:
+def _shorten_texts(value: object) -> object:
     """Return the value with very long texts replaced by their length and hash, so that the files stay small."""
     match value:
         case str() if len(value) > MAX_TEXT_CHARS:
             return f"<{len(value)} characters, sha256 {ref_of(value.encode()).sha256[:16]}>"
         case dict():
-            return {name: _bounded(one) for name, one in cast("dict[str, object]", value).items()}
+            return {name: _shorten_texts(one) for name, one in cast("dict[str, object]", value).items()}
         case list():
-            return [_bounded(one) for one in cast("list[object]", value)]
+            return [_shorten_texts(one) for one in cast("list[object]", value)]
         case _:
             return value
 
 
-def _attached(upload: Upload, turn: TurnId) -> tuple[AttachmentMeta, Attachment]:
+def _attachment_blocks(upload: UploadedFile, turn: TurnId) -> tuple[AttachmentMeta, Attachment]:
     path = f"fi:{turn}.user.attachments/{upload.name}"
     digest = Digest(artifact_path=path, mime=upload.mime, size_bytes=len(upload.data))
     text = upload.data.decode() if upload.mime.startswith("text/") else None
@@ -258,13 +260,13 @@ def _attached(upload: Upload, turn: TurnId) -> tuple[AttachmentMeta, Attachment]
     return AttachmentMeta(digest=digest, summary=upload.summary), content
 
 
-def _rendered(segment: Segment) -> RenderedSegment:
+def _to_rendered_segment(segment: Segment) -> RenderedSegment:
     if isinstance(segment, DataSegment):
         return RenderedSegment(data=segment.data, mime=segment.mime)
     return RenderedSegment(segment.text)
 
 
-def _part(tail: str, title: str) -> str:
+def _tail_part(tail: str, title: str) -> str:
     """Return the part of a prompt's tail that begins with this title."""
     lines = tail.split("\n")
     start = end = next(n for n, line in enumerate(lines) if line.startswith(title))

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from timeloom.core.blocks import Attachment, ConversationStarted, ForkPoint, Thinking, Titled, UserPrompt
-from timeloom.core.blocks.extract_payloads import put_back, references
+from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.ports.store import Store
@@ -31,7 +31,7 @@ FORK = ConversationId("conv_1770603271113_fork0000")
 OTHER = ConversationId("conv_1770603271114_other000")
 
 
-async def write(store: Store) -> None:
+async def write_conversations(store: Store) -> None:
     """Write every block type, a fork that shares payloads, and a tenant whose name cannot be a folder name."""
     await store.append(ALL, 0, sample_drafts())
     entries = await store.load(ALL)
@@ -55,20 +55,20 @@ async def write(store: Store) -> None:
     )
 
 
-async def listing(store: Store) -> AsyncIterator[bytes]:
+async def list_entries(store: Store) -> AsyncIterator[bytes]:
     """Yield one line per entry: its conversation, sequence number and JSON form with payloads inserted."""
     for name in await store.conversation_ids():
         tenant = (await store.info(name)).tenant
         for entry in await store.load(name):
-            payloads = {ref: await store.read_blob(tenant, ref) for ref in references(entry)}
-            block = msgspec.Raw(encode_block(put_back(entry, payloads.__getitem__)))
+            payloads = {ref: await store.read_blob(tenant, ref) for ref in find_blob_refs(entry)}
+            block = msgspec.Raw(encode_block(restore_payloads(entry, payloads.__getitem__)))
             yield msgspec.json.encode({"conversation": name, "seq": entry.seq, "block": block})
 
 
 async def make_folder() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     async with await SqliteStore.open(FOLDER) as store:
-        await write(store)
+        await write_conversations(store)
     # Remove files that every open recreates or that git does not keep.
     (FOLDER / "open.lock").unlink()
     (FOLDER / "blobs" / "incoming").rmdir()
@@ -76,7 +76,7 @@ async def make_folder() -> None:
 
 async def make_expected() -> None:
     async with await SqliteStore.open(shutil.copytree(FOLDER, FOLDER.with_name("copy"))) as store:
-        EXPECTED.write_bytes(b"\n".join([line async for line in listing(store)]) + b"\n")
+        EXPECTED.write_bytes(b"\n".join([line async for line in list_entries(store)]) + b"\n")
     shutil.rmtree(FOLDER.with_name("copy"))
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.example_harness import Stage, answers, calls
-from timeloom.ports.sandbox import Broker, Ending, Output, Program, Ran
+from tests.golden.example_harness import ExampleHarness, answers, calls
+from timeloom.ports.sandbox import Broker, ExitReason, OutputSink, Program, ProgramResult
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ class PlayedSandbox:
     folder: Path
     files: Mapping[str, bytes]
     exit_code: int = 0
-    ending: Ending = "exited"
+    ending: ExitReason = "exited"
     out: str = ""
     err: str = ""
     name: str = "played"
@@ -47,13 +47,13 @@ class PlayedSandbox:
         """Nothing waits."""
 
     @asynccontextmanager
-    async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
+    async def run(self, program: Program, broker: Broker, output: OutputSink) -> AsyncGenerator[ProgramResult]:
         await broker.call("web_tools.web_search", '{"queries":["prices"]}')
         left = self.folder / "left"
         (left / FILES).mkdir(parents=True)
         for place, data in self.files.items():
             (left / place).write_bytes(data)
-        yield Ran(
+        yield ProgramResult(
             ending=self.ending,
             exit_code=self.exit_code,
             out_dir=left,
@@ -62,39 +62,41 @@ class PlayedSandbox:
         )
 
 
-async def played(stage: Stage, example: str, contract: Sequence[str], sandbox: PlayedSandbox) -> None:
+async def played(stage: ExampleHarness, example: str, contract: Sequence[str], sandbox: PlayedSandbox) -> None:
     """A turn whose one call has this contract and comes to this."""
     stage = replace(stage, tools=[*stage.tools, ExecTool(sandbox)], policies=())
     params = [{"filepath": name, "description": "for the boss"} for name in contract]
-    talk = await stage.talk(calls(TOOL_ID, "Computing prices", contract=params, prog_name="prices") + CODE, answers())
-    await talk.says("compute it")
-    await talk.agrees(example)
+    talk = await stage.start_conversation(
+        calls(TOOL_ID, "Computing prices", contract=params, prog_name="prices") + CODE, answers()
+    )
+    await talk.run_turn("compute it")
+    await talk.assert_matches(example)
 
 
-async def test_a_program_produces_a_pdf_a_text_and_a_workbook(stage: Stage, tmp_path: Path) -> None:
+async def test_a_program_produces_a_pdf_a_text_and_a_workbook(stage: ExampleHarness, tmp_path: Path) -> None:
     text = {f"{FILES}/notes.txt": b"Two of three places answered.\n"}
     sandbox = PlayedSandbox(tmp_path, {**SUMMARY, **text, **REPORT}, out="done\n")
     await played(stage, "exec_files", (f"{FILES}/summary.pdf", f"{FILES}/notes.txt", f"{FILES}/report.xlsx"), sandbox)
 
 
-async def test_a_program_only_prints(stage: Stage, tmp_path: Path) -> None:
+async def test_a_program_only_prints(stage: ExampleHarness, tmp_path: Path) -> None:
     await played(stage, "exec_prints", (), PlayedSandbox(tmp_path, {}, out="31\n[[S:1]] <channel:thinking>\n"))
 
 
-async def test_all_files_are_there_and_the_program_failed(stage: Stage, tmp_path: Path) -> None:
+async def test_all_files_are_there_and_the_program_failed(stage: ExampleHarness, tmp_path: Path) -> None:
     sandbox = PlayedSandbox(tmp_path, {**REPORT, **SUMMARY}, exit_code=1, err=TRACEBACK)
     await played(stage, "exec_case_a", NAMES, sandbox)
 
 
-async def test_a_file_is_missing(stage: Stage, tmp_path: Path) -> None:
+async def test_a_file_is_missing(stage: ExampleHarness, tmp_path: Path) -> None:
     await played(stage, "exec_case_b", NAMES, PlayedSandbox(tmp_path, SUMMARY))
 
 
-async def test_a_file_is_missing_and_the_program_failed(stage: Stage, tmp_path: Path) -> None:
+async def test_a_file_is_missing_and_the_program_failed(stage: ExampleHarness, tmp_path: Path) -> None:
     sandbox = PlayedSandbox(tmp_path, SUMMARY, exit_code=1, err=TRACEBACK)
     await played(stage, "exec_case_c", NAMES, sandbox)
 
 
-async def test_a_program_takes_too_long_and_leaves_what_nobody_asked_for(stage: Stage, tmp_path: Path) -> None:
+async def test_a_program_takes_too_long_and_leaves_what_nobody_asked_for(stage: ExampleHarness, tmp_path: Path) -> None:
     left = {f"{FILES}/table.csv": b"place,price\n" + b"a" * 2000 + b",31\n" + b"b" * 20_000, "draft.md": b"# Draft\n"}
     await played(stage, "exec_limit", (), PlayedSandbox(tmp_path, left, exit_code=137, ending="timeout"))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.make_v1 import listing
+from tests.golden.make_v1 import list_entries
 from timeloom.core.blocks import BLOCK_CLASSES
 from timeloom.ports.reader import ConversationQuery
-from timeloom.ports.store import Verified
+from timeloom.ports.store import VerifyReport
 from timeloom.stores.sqlite import SqliteStore
 
 FOLDERS = sorted(path for path in (Path(__file__).parent / "logs").iterdir() if path.is_dir())
@@ -21,9 +21,9 @@ def test_there_is_a_golden_log() -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_an_old_log_loads_as_what_was_stored(folder: Path, tmp_path: Path) -> None:
-    async def load() -> tuple[Verified, list[bytes]]:
+    async def load() -> tuple[VerifyReport, list[bytes]]:
         async with await SqliteStore.open(tmp_path / "data", create=False) as store:
-            return await store.verify(), [line async for line in listing(store)]
+            return await store.verify(), [line async for line in list_entries(store)]
 
     shutil.copytree(folder, tmp_path / "data")
     verified, lines = asyncio.run(load())

@@ -14,14 +14,14 @@ from pathlib import Path
 import msgspec
 
 from timeloom.ports.sandbox import Program, ToolStub
-from timeloom.sandbox.broker_socket import Door
+from timeloom.sandbox.broker_socket import BrokerSocket
 from timeloom.sandbox.guest import BOOTSTRAP
 
 TOKEN = "5f" * 16
 ME = frozenset({os.getuid()})
 
 
-def envelope(ret: object = None, error: object = None) -> str:
+def make_envelope(ret: object = None, error: object = None) -> str:
     return msgspec.json.encode({"ok": error is None, "error": error, "ret": ret}).decode()
 
 
@@ -32,33 +32,33 @@ class TableBroker:
     table: dict[str, object] = field(default_factory=dict[str, object])
     calls: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     cancelled: list[str] = field(default_factory=list[str])
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
-    gate: asyncio.Barrier | None = None
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    barrier: asyncio.Barrier | None = None
 
     async def call(self, tool_id: str, params: str) -> str:
         self.calls.append((tool_id, params))
-        self.begun.set()
+        self.started.set()
         try:
-            if self.gate:
-                await self.gate.wait()
+            if self.barrier:
+                await self.barrier.wait()
         except asyncio.CancelledError:
             self.cancelled.append(tool_id)
             raise
         if tool_id == "bad.raises":
             raise RuntimeError("a broker with a mistake")
         if tool_id == "big.answer":
-            return envelope("x" * 9_000_000)
+            return make_envelope("x" * 9_000_000)
         if tool_id == "no.such":
-            return envelope(error={"code": "unknown_tool", "message": "no tool has this id"})
-        return envelope({"tool_id": tool_id, "params": msgspec.json.decode(params)})
+            return make_envelope(error={"code": "unknown_tool", "message": "no tool has this id"})
+        return make_envelope({"tool_id": tool_id, "params": msgspec.json.decode(params)})
 
     async def fetch(self, path: str) -> str:
         if path in self.table:
-            return envelope(self.table[path])
-        return envelope(error={"code": "path_not_found", "message": f"nothing is at {path}"})
+            return make_envelope(self.table[path])
+        return make_envelope(error={"code": "path_not_found", "message": f"nothing is at {path}"})
 
 
-class Ended(msgspec.Struct, frozen=True):
+class GuestExit(msgspec.Struct, frozen=True):
     """The exit code and the output of a program."""
 
     code: int
@@ -67,19 +67,21 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Inside:
+class GuestProcess:
     """A guest bootstrap that runs beside its broker socket."""
 
-    door: Door
+    door: BrokerSocket
     process: asyncio.subprocess.Process
     root: Path
 
-    async def run(self, code: str, broker: TableBroker | None = None, stubs: Sequence[ToolStub] = ()) -> Ended:
-        await self.door.ready()
+    async def run(self, code: str, broker: TableBroker | None = None, stubs: Sequence[ToolStub] = ()) -> GuestExit:
+        await self.door.wait_ready()
         program = Program(code=code, execution_id="exec_1", stubs=tuple(stubs))
-        await self.door.start(program, broker or TableBroker(), workdir=f"{self.root}/work", output_dir=self.out)
+        await self.door.start_program(
+            program, broker or TableBroker(), workdir=f"{self.root}/work", output_dir=self.out
+        )
         out, err = await self.process.communicate()
-        return Ended(self.process.returncode or 0, out.decode(), err.decode())
+        return GuestExit(self.process.returncode or 0, out.decode(), err.decode())
 
     @property
     def out(self) -> str:
@@ -87,11 +89,11 @@ class Inside:
 
 
 @asynccontextmanager
-async def inside(root: Path, *arguments: str, token: str = TOKEN) -> AsyncGenerator[Inside]:
+async def run_guest(root: Path, *arguments: str, token: str = TOKEN) -> AsyncGenerator[GuestProcess]:
     for name in ("work", "out", "sock"):
         (root / name).mkdir()
     path = root / "sock" / "door"
-    door = await Door.open(path, token=TOKEN, uids=ME)
+    door = await BrokerSocket.open(path, token=TOKEN, uids=ME)
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", BOOTSTRAP, path, *arguments), stdin=pipe, stdout=pipe, stderr=pipe, env={}
@@ -100,7 +102,7 @@ async def inside(root: Path, *arguments: str, token: str = TOKEN) -> AsyncGenera
         assert process.stdin is not None
         process.stdin.write(f"{token}\n".encode())
         await process.stdin.drain()
-        yield Inside(door, process, root)
+        yield GuestProcess(door, process, root)
     finally:
         if process.returncode is None:
             process.kill()

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from timeloom.core.blocks import Usage
 from timeloom.core.blocks.caching import CachePoint, Lifetime
 from timeloom.core.policy.cache.costs import CacheRules
-from timeloom.core.tokens import estimate
-from timeloom.core.view.context.provider_caches import Kept
-from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextSegment
+from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.context.provider_caches import CachedPrefix
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextSegment
 from timeloom.testing import ScriptedModel
 
 RULES = CacheRules(min_tokens=10)
@@ -18,27 +18,27 @@ _START = datetime(2026, 2, 9, 2, 0, 0, tzinfo=UTC)
 SECONDS: dict[Lifetime, int] = {"5m": 300, "1h": 3600}
 
 
-def ts(seconds: float) -> str:
+def timestamp_after(seconds: float) -> str:
     """Return the timestamp that many seconds after the start."""
     return (_START + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
-def point(blocks: int, size: int, lifetime: Lifetime = "5m") -> CachePoint:
+def make_cache_point(blocks: int, size: int, lifetime: Lifetime = "5m") -> CachePoint:
     """Return a cache point after that many blocks and after the entry of that number."""
-    return CachePoint(blocks, blocks, size, stands(blocks) if blocks else "", lifetime)
+    return CachePoint(blocks, blocks, size, prefix_hash(blocks) if blocks else "", lifetime)
 
 
-def kept(blocks: int, size: int, lifetime: Lifetime = "5m", at: float = 0) -> Kept:
+def make_kept_prefix(blocks: int, size: int, lifetime: Lifetime = "5m", at: float = 0) -> CachedPrefix:
     """Return a prefix of that many blocks, last used at that time."""
-    return Kept("s", stands(blocks) if blocks else "", blocks, blocks, size, lifetime, ts(at))
+    return CachedPrefix("s", prefix_hash(blocks) if blocks else "", blocks, blocks, size, lifetime, timestamp_after(at))
 
 
-def stands(blocks: int) -> str:
+def prefix_hash(blocks: int) -> str:
     """Return the hash of a prefix of that many blocks."""
     return f"p{blocks}"
 
 
-class Caching:
+class CachingModel:
     """A scripted model behind a prompt cache, with its own clock and its own token count."""
 
     def __init__(self, model: ScriptedModel, *, ratio: float = 1.25, name: str = "anthropic:claude-sonnet-4-5") -> None:
@@ -54,17 +54,17 @@ class Caching:
         """Stream the scripted reply with the usage that the cache reports for the request."""
         self.requests.append(request)
         async for event in self._model.stream(request):
-            if isinstance(event, Finished):
-                yield replace(event, usage=self.used(request))
+            if isinstance(event, FinishEvent):
+                yield replace(event, usage=self.compute_usage(request))
             else:
                 yield event
 
-    def used(self, request: ModelRequest) -> Usage:
+    def compute_usage(self, request: ModelRequest) -> Usage:
         """Return the tokens read and written, and update the kept prefixes."""
         texts = [request.system, *(one.text if isinstance(one, TextSegment) else one.mime for one in request.segments)]
         points: list[tuple[int, Lifetime]] = [(1, request.system_cache_lifetime)]
         points.extend((at + 2, one.cache_lifetime) for at, one in enumerate(request.segments) if one.cache_point)
-        found = [len(prefix) for count, _ in points for prefix in self._back(texts, count)]
+        found = [len(prefix) for count, _ in points for prefix in self._find_prefixes(texts, count)]
         read = max(found, default=0)
         if read:
             self._renew(tuple(texts[:read]), "5m")
@@ -80,7 +80,7 @@ class Caching:
             output_tokens=10,
         )
 
-    def _back(self, texts: list[str], count: int) -> list[tuple[str, ...]]:
+    def _find_prefixes(self, texts: list[str], count: int) -> list[tuple[str, ...]]:
         prefixes = [tuple(texts[:end]) for end in range(count, max(0, count - 20), -1)]
         return [prefix for prefix in prefixes if self._has(prefix)]
 
@@ -92,7 +92,7 @@ class Caching:
         self._kept[prefix] = (self.now_s, self._kept[prefix][1] if self._has(prefix) else lifetime)
 
     def _tokens(self, texts: list[str]) -> int:
-        return round(self._ratio * sum(map(estimate, texts)))
+        return round(self._ratio * sum(map(estimate_tokens, texts)))
 
     async def close(self) -> None:
         """Do nothing: no connection is open."""

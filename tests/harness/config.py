@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 from hypothesis import strategies as st
 
-from timeloom.config.catalogue import Row
-from timeloom.config.resolve import Sources, resolve
-from timeloom.config.sections.execution import Profile
+from timeloom.config.catalogue import SettingSpec
+from timeloom.config.resolve import SettingSources, resolve
+from timeloom.config.sections.execution import ExecutionProfile
 from timeloom.config.settings import Settings
 from timeloom.config.toml_file import ConfigFile, parse_config
 from timeloom.providers.settings import Price
@@ -28,21 +28,21 @@ TYPED = (
 FOLDER = Path("/somewhere")
 
 
-def file_of(text: str, *, named: bool = True) -> ConfigFile:
-    return parse_config(text, "timeloom.toml", FOLDER, named=named)
+def parse_file(text: str, *, named: bool = True) -> ConfigFile:
+    return parse_config(text, "timeloom.toml", FOLDER, is_explicit=named)
 
 
-def settings_of(toml: str = "", **environ: str) -> Settings:
-    return resolve(Sources(environ=environ, file=file_of(toml))).settings
+def resolve_settings(toml: str = "", **environ: str) -> Settings:
+    return resolve(SettingSources(environ=environ, file=parse_file(toml))).settings
 
 
-def assert_typed(row: Row, value: object) -> None:
+def assert_typed(row: SettingSpec, value: object) -> None:
     """Assert that the value has the type of its setting."""
     if isinstance(value, Path):
         assert isinstance(row.default, Path | None)
         assert str(value)
     elif isinstance(value, Mapping):
-        kind = {"prices": Price, "policy.calls_per_turn": int, "execution.runtime.profiles": Profile}[row.key]
+        kind = {"prices": Price, "policy.calls_per_turn": int, "execution.runtime.profiles": ExecutionProfile}[row.key]
         assert msgspec.convert(msgspec.to_builtins(value), dict[str, kind]) == value
     else:
         assert msgspec.convert(value, row.type) == value

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from tests.harness.turn import HEADER, Stage
+from tests.harness.turn import HEADER, TurnHarness
 from timeloom.app import open_session
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 from timeloom.ports.clock import SystemClock
-from timeloom.ports.store import Finding, Store
-from timeloom.runtime.erase.erase import Asked, ErasureReport, erase
+from timeloom.ports.store import Store, StoreProblem
+from timeloom.runtime.erase.erase import EraseRequest, ErasureReport, erase
 from timeloom.runtime.replay.replay import ReplayedCall, replay
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing import ScriptedModel
@@ -19,43 +19,43 @@ SECRET = "xq7zkw9v"
 SENTENCE = f"My account number is {SECRET}, keep it safe."
 
 
-def found_in(folder: Path, secret: str = SECRET) -> list[str]:
+def find_secret(folder: Path, secret: str = SECRET) -> list[str]:
     """Return the files that contain the secret, in upper or lower case."""
     wanted = secret.encode().lower()
     files = [path for path in folder.rglob("*") if path.is_file()]
     return sorted(path.relative_to(folder).as_posix() for path in files if wanted in path.read_bytes().lower())
 
 
-class Room:
+class EraseHarness:
     """A conversation on disk, and requests to erase parts of it."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.folder = tmp_path / "data"
-        self.stage = Stage(self.folder)
+        self.turns_harness = TurnHarness(self.folder)
         self.steps: list[str] = []
         self.window_tokens = 200_000
         self.conversation = ConversationId("")
 
     @property
     def workspaces(self) -> Path:
-        return self.stage.setting.workspaces
+        return self.turns_harness.setting.workspaces
 
-    async def talk(self, store: Store, message: str, *steps: str) -> None:
+    async def run_turn(self, store: Store, message: str, *steps: str) -> None:
         """Run one turn in which the model gives these replies."""
         self.steps += steps
-        self.stage.model = ScriptedModel(self.steps, window_tokens=self.window_tokens)
+        self.turns_harness.model = ScriptedModel(self.steps, window_tokens=self.window_tokens)
         session = await open_session(store, self.conversation or None, HEADER)
         self.conversation = session.conversation
-        turns = await self.stage.open(session)
+        turns = await self.turns_harness.open(session)
         await turns.run(message)
-        await turns.titles.settle()
+        await turns.titles.finish()
         await session.close()
 
-    def asked(self, *paths: str, quotes: bool = False) -> Asked:
-        return Asked(conversation=self.conversation, paths=paths, quotes=quotes)
+    def request(self, *paths: str, quotes: bool = False) -> EraseRequest:
+        return EraseRequest(conversation=self.conversation, paths=paths, quotes=quotes)
 
     async def erase(self, store: Store, *paths: str, quotes: bool = False) -> ErasureReport:
-        return await erase(store, self.asked(*paths, quotes=quotes), self.workspaces, "ann", SystemClock())
+        return await erase(store, self.request(*paths, quotes=quotes), self.workspaces, "ann", SystemClock())
 
     async def entries(self, store: Store) -> list[Entry]:
         return await store.load(self.conversation)
@@ -64,17 +64,17 @@ class Room:
         """Return the path of a block of that class."""
         return [entry.path for entry in await self.entries(store) if isinstance(entry.block, kind)][at]
 
-    async def replayed(self, store: Store) -> tuple[list[ReplayedCall], list[Finding]]:
+    async def replay_calls(self, store: Store) -> tuple[list[ReplayedCall], list[StoreProblem]]:
         found = [one async for one in replay(store, self.conversation)]
-        wrong = [one for one in found if isinstance(one, Finding)]
+        wrong = [one for one in found if isinstance(one, StoreProblem)]
         return [one for one in found if isinstance(one, ReplayedCall)], wrong
 
 
-def on_disk(room: Room, check: Callable[[SqliteStore], Awaitable[None]]) -> None:
+def run_on_disk(harness: EraseHarness, check: Callable[[SqliteStore], Awaitable[None]]) -> None:
     """Run the check with the store on disk, then assert that the store verifies without findings."""
 
     async def run() -> None:
-        async with await SqliteStore.open(room.folder) as store:
+        async with await SqliteStore.open(harness.folder) as store:
             await check(store)
             assert (await store.verify()).findings == ()
 

@@ -16,12 +16,12 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.harness.broker_socket import ME, TOKEN
-from tests.harness.react_tools import T1, Stage
+from tests.harness.react_tools import T1, ToolHarness
 from timeloom.core.blocks import ToolCall, ToolCode
 from timeloom.core.ids import TurnId
-from timeloom.ports.sandbox import Broker, Ending, Output, Program, Ran, Sandbox
+from timeloom.ports.sandbox import Broker, ExitReason, OutputSink, Program, ProgramResult, Sandbox
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
-from timeloom.sandbox.broker_socket import Door
+from timeloom.sandbox.broker_socket import BrokerSocket
 from timeloom.sandbox.guest import BOOTSTRAP
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
@@ -32,9 +32,9 @@ class PlainSandbox:
 
     name = "plain"
 
-    def __init__(self, after: Callable[[Path], None] | None = None, ending: Ending = "exited") -> None:
+    def __init__(self, after: Callable[[Path], None] | None = None, ending: ExitReason = "exited") -> None:
         self._after = after
-        self._ending: Ending = ending
+        self._ending: ExitReason = ending
         self.programs: list[Program] = []
 
     async def check(self) -> None:
@@ -44,7 +44,7 @@ class PlainSandbox:
         """Do nothing: no process is waiting."""
 
     @asynccontextmanager
-    async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
+    async def run(self, program: Program, broker: Broker, output: OutputSink) -> AsyncGenerator[ProgramResult]:
         self.programs.append(program)
         root = Path(tempfile.mkdtemp())
         try:
@@ -53,12 +53,12 @@ class PlainSandbox:
             for place, source in program.inputs.items():
                 (root / "out" / place).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, root / "out" / place)
-            yield await self._ran(root, program, broker, output)
+            yield await self._run_program(root, program, broker, output)
         finally:
             shutil.rmtree(root)
 
-    async def _ran(self, root: Path, program: Program, broker: Broker, output: Output) -> Ran:
-        door = await Door.open(root / "sock" / "door", token=TOKEN, uids=ME)
+    async def _run_program(self, root: Path, program: Program, broker: Broker, output: OutputSink) -> ProgramResult:
+        door = await BrokerSocket.open(root / "sock" / "door", token=TOKEN, uids=ME)
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", BOOTSTRAP, root / "sock" / "door"), stdin=pipe, stdout=pipe, stderr=pipe, env={}
@@ -66,8 +66,8 @@ class PlainSandbox:
         try:
             assert process.stdin is not None
             process.stdin.write(f"{TOKEN}\n".encode())
-            await door.ready()
-            await door.start(program, broker, workdir=f"{root}/work", output_dir=f"{root}/out")
+            await door.wait_ready()
+            await door.start_program(program, broker, workdir=f"{root}/work", output_dir=f"{root}/out")
             out, err = await process.communicate()
         finally:
             if process.returncode is None:
@@ -80,7 +80,7 @@ class PlainSandbox:
             output("stderr", err.decode())
         if self._after:
             self._after(root / "out")
-        return Ran(
+        return ProgramResult(
             ending=self._ending,
             exit_code=process.returncode or 0,
             out_dir=root / "out",
@@ -92,7 +92,7 @@ class PlainSandbox:
 class TableTools:
     """Answers calls of a program by functions and records them on the timeline."""
 
-    def __init__(self, stage: Stage, context: ToolContext, specs: Sequence[ToolSpec], answer: "AnswerOf") -> None:
+    def __init__(self, stage: ToolHarness, context: ToolContext, specs: Sequence[ToolSpec], answer: "AnswerOf") -> None:
         self._stage, self._context, self._answer = stage, context, answer
         self.specs = specs
 
@@ -106,7 +106,7 @@ class TableTools:
 AnswerOf = Callable[[str, str], Awaitable[dict[str, object]]]
 
 
-async def echoed(tool_id: str, params: str) -> dict[str, object]:
+async def echo_call(tool_id: str, params: str) -> dict[str, object]:
     if tool_id == "web_tools.broken":
         return {"ok": False, "error": {"code": "gate_refused", "message": "no"}, "ret": None}
     return {"ok": True, "error": None, "ret": msgspec.json.decode(params)}
@@ -123,20 +123,20 @@ SPECS = (
 )
 
 
-async def execution(
-    stage: Stage, code: str | None, specs: Sequence[ToolSpec] | None = SPECS, turn: TurnId = T1
+async def make_exec_context(
+    stage: ToolHarness, code: str | None, specs: Sequence[ToolSpec] | None = SPECS, turn: TurnId = T1
 ) -> ToolContext:
     """Return the context of an exec call whose code is on the timeline."""
     context = stage.context(turn)
     if code is not None:
         await stage.append(ToolCode(tool_call_id=context.tool_call_id, text=code), turn=turn)
     await stage.append(ToolCall(tool_id=TOOL_ID, tool_call_id=context.tool_call_id), turn=turn)
-    nested = None if specs is None else TableTools(stage, context, specs, echoed)
+    nested = None if specs is None else TableTools(stage, context, specs, echo_call)
     return replace(context, nested=nested)
 
 
-async def executed(
-    stage: Stage,
+async def run_exec(
+    stage: ToolHarness,
     code: str | None,
     *contract: object,
     sandbox: Sandbox | None = None,
@@ -144,6 +144,6 @@ async def executed(
     **params: object,
 ) -> Outcome:
     """Run an exec call with this code and contract and return its outcome."""
-    context = await execution(stage, code)
+    context = await make_exec_context(stage, code)
     text = msgspec.json.encode({"contract": contract, **params}).decode()
     return await ExecTool(sandbox or PlainSandbox(), settings).call(text, context)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.harness.turn import Stage, Step
+from tests.harness.turn import Step, TurnHarness
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.core.stream.live_reply import LiveDelta
@@ -16,11 +16,11 @@ from timeloom.ports.store import StoreError
 from timeloom.runtime.hub.events import ConvStatus
 from timeloom.runtime.hub.hub import Hub, HubSettings
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 
 
-class LateStore(MemoryStore):
+class DelayedStore(MemoryStore):
     """A memory store whose answers arrive with a delay, like those of a store in another thread."""
 
     is_full = False
@@ -41,23 +41,23 @@ class LateStore(MemoryStore):
         return entries
 
 
-class Hall(Stage):
+class HubHarness(TurnHarness):
     """A turn harness whose conversations are opened by a hub."""
 
     def __init__(self, tmp_path: Path, *steps: str | Step) -> None:
         super().__init__(tmp_path, *steps)
-        self.store = LateStore()
-        self.opened: list[Turns] = []
+        self.store = DelayedStore()
+        self.opened: list[TurnRunner] = []
 
     def hub(self, settings: HubSettings | None = None) -> Hub:
-        return Hub(self.store, self._opening, SystemClock(), RandomIds(), settings or HubSettings(grace_s=0.01))
+        return Hub(self.store, self._open_turns, SystemClock(), RandomIds(), settings or HubSettings(grace_s=0.01))
 
-    async def _opening(
+    async def _open_turns(
         self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
-    ) -> Turns:
+    ) -> TurnRunner:
         clock, ids = SystemClock(), RandomIds()
         if header:
-            turns = await self.open(await Session.begin(self.store, conversation, header, clock, ids))
+            turns = await self.open(await Session.start_deferred(self.store, conversation, header, clock, ids))
         else:
             turns = await self.open(await Session.resume(self.store, conversation, clock, ids))
         self.opened.append(turns)
@@ -67,7 +67,7 @@ class Hall(Stage):
         return [entry.block for entry in await self.store.load(conversation)]
 
 
-async def idle(hub: Hub, stage: Hall, conversation: ConversationId) -> None:
+async def wait_until_idle(hub: Hub, stage: HubHarness, conversation: ConversationId) -> None:
     async with hub.stream(await stage.store.info(conversation), 0) as (_, events):
         async for event in events:
             if isinstance(event, ConvStatus) and event.state == "idle":

@@ -6,17 +6,17 @@ from functools import cache
 from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.stream.decision import Decision
 from timeloom.testing.conformance.scenes import system_text
-from timeloom_local.engine import Engine
+from timeloom_local.engine import LlamaEngine
 from timeloom_local.model import LocalModel
-from timeloom_local.planner import next_reply
-from timeloom_local.read_catalogue import Offer, read_offers
-from timeloom_local.read_prompt import Situation
+from timeloom_local.planner import plan_reply
+from timeloom_local.read_catalogue import OfferedTool, read_catalogue
+from timeloom_local.read_prompt import PromptContent
 from timeloom_local.reply import Parts, Slot
 from timeloom_local.routing.embeddings import SentenceModel
 from timeloom_local.routing.router import Router
 from timeloom_local.weights import router_weights
 
-STANDS = {"string": "words", "lines": '"one", "two"', "raw": "{}"}
+PLACEHOLDERS = {"string": "words", "lines": '"one", "two"', "raw": "{}"}
 
 
 @cache
@@ -30,8 +30,8 @@ def router() -> Router:
 
 
 @cache
-def engine() -> Engine:
-    opened = Engine()
+def engine() -> LlamaEngine:
+    opened = LlamaEngine()
     atexit.register(opened.close)
     return opened
 
@@ -41,14 +41,14 @@ def model() -> LocalModel:
     return LocalModel(engine())
 
 
-def parts_of(situation: Situation, offers: tuple[Offer, ...] | None = None) -> Parts:
-    return next_reply(situation, read_offers(system_text()) if offers is None else offers, router())
+def reply_parts(situation: PromptContent, offers: tuple[OfferedTool, ...] | None = None) -> Parts:
+    return plan_reply(situation, read_catalogue(system_text()) if offers is None else offers, router())
 
 
-def decided(situation: Situation, offers: tuple[Offer, ...] | None = None) -> Decision:
+def next_decision(situation: PromptContent, offers: tuple[OfferedTool, ...] | None = None) -> Decision:
     """Return the decision of the next reply, with placeholder text in every slot that the model fills."""
-    parts = parts_of(situation, offers)
-    reply = read_reply("".join(STANDS[part.form] if isinstance(part, Slot) else part for part in parts))
+    parts = reply_parts(situation, offers)
+    reply = read_reply("".join(PLACEHOLDERS[part.form] if isinstance(part, Slot) else part for part in parts))
     assert not reply.faults
     assert not reply.remarks
     (decision,) = reply.decisions

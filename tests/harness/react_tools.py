@@ -32,7 +32,7 @@ T1, T2 = TurnId("turn_1"), TurnId("turn_2")
 CONVERSATION = ConversationId("conv_1")
 
 
-class Stage:
+class ToolHarness:
     """A conversation that tools read up to its tail; it implements `TimelineReader`."""
 
     def __init__(self, store: Store, out_dir: Path) -> None:
@@ -97,7 +97,7 @@ class Stage:
         )
         return path
 
-    async def leave(self, path: str, text: str, turn: TurnId = T1, mime: str = "text/markdown") -> str:
+    async def record_file(self, path: str, text: str, turn: TurnId = T1, mime: str = "text/markdown") -> str:
         """Record a text file that a tool wrote in a turn, only on the timeline; return its path."""
         context = self.context(turn)
         artifact = Artifact(path=path, mime=mime, text=text, kind="file", visibility="external")
@@ -132,14 +132,14 @@ def _result(artifact: Artifact, call: CallId) -> list[AnyBlock]:
     return blocks
 
 
-async def memory_stage(out_dir: Path) -> Stage:
+async def open_tool_harness(out_dir: Path) -> ToolHarness:
     """Return a harness on the memory store with an empty conversation."""
-    stage = Stage(await MemoryStore.open(), out_dir)
+    stage = ToolHarness(await MemoryStore.open(), out_dir)
     await stage.append()
     return stage
 
 
-def said(outcome: Outcome) -> dict[str, object]:
+def decode_status(outcome: Outcome) -> dict[str, object]:
     """Return the status or summary of the outcome, decoded."""
     text = outcome.summary if outcome.status is None else outcome.status
     assert text is not None

@@ -7,19 +7,19 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tests.harness.turn import HEADER, Step
-from timeloom.app import Setting, SideModels, make_turns, open_session
+from timeloom.app import AgentSettings, SideModels, build_turn_runner, open_session
 from timeloom.core.blocks import AnyBlock, ModelCalled
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.render.prompt import RENDERING, PromptView, needed_seqs
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import Views
 from timeloom.ports.model import ModelEvent, ModelRequest
-from timeloom.ports.store import Finding, Store
+from timeloom.ports.store import Store, StoreProblem
 from timeloom.ports.tool import ToolContext
-from timeloom.runtime.prompt.builder import request_sha256
+from timeloom.runtime.prompt.hashing import request_sha256
 from timeloom.runtime.replay.replay import ReplayedCall, replay
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
 from timeloom.tools.define import tool
@@ -32,7 +32,7 @@ TS = "2026-02-09T02:14:32.676425Z"
 LARGE = "many words " * 4_000
 
 
-class Recorder:
+class RecordingModel:
     """A scripted model that records its requests."""
 
     def __init__(self, *steps: str | Step) -> None:
@@ -55,7 +55,7 @@ class Recorder:
         await self._model.close()
 
 
-class Stage:
+class ReplayHarness:
     """A store, a model and the turns of one conversation."""
 
     def __init__(
@@ -63,18 +63,18 @@ class Stage:
     ) -> None:
         self.store = store or MemoryStore()
         self._titles = titles
-        self.model = Recorder(*steps)
-        self._limits = Limits(fanout="safe_fanout" if fanout else "off")
+        self.model = RecordingModel(*steps)
+        self._limits = TurnLimits(fanout="safe_fanout" if fanout else "off")
         self._tmp_path = tmp_path
 
-    async def open(self, conversation: ConversationId | None = None) -> Turns:
+    async def open(self, conversation: ConversationId | None = None) -> TurnRunner:
         session = await open_session(self.store, conversation, HEADER)
-        setting = Setting(data_dir=self._tmp_path, limits=self._limits)
+        setting = AgentSettings(data_dir=self._tmp_path, limits=self._limits)
         title_model = self.model if self._titles else None
-        turns = make_turns(
-            session, self.model, setting, lambda _: None, _registry(), side=SideModels(title=title_model)
+        turns = build_turn_runner(
+            session, self.model, setting, lambda _: None, _registry(), side_models=SideModels(title=title_model)
         )
-        turns.asking.backoff = (0.001,)
+        turns.model_caller.backoff = (0.001,)
         return turns
 
 
@@ -86,24 +86,26 @@ def _registry() -> ToolRegistry:
     return ToolRegistry((*react_tools(), tool("t.look", effect="pure")(look)))
 
 
-async def replayed(store: Store, conversation: ConversationId) -> tuple[list[ReplayedCall], list[Finding]]:
+async def run_replay(store: Store, conversation: ConversationId) -> tuple[list[ReplayedCall], list[StoreProblem]]:
     """Run a replay and return its calls and its findings."""
     found = [one async for one in replay(store, conversation)]
-    return [one for one in found if isinstance(one, ReplayedCall)], [one for one in found if isinstance(one, Finding)]
+    return [one for one in found if isinstance(one, ReplayedCall)], [
+        one for one in found if isinstance(one, StoreProblem)
+    ]
 
 
-def drafts_of(entries: Sequence[Entry]) -> list[Draft]:
+def to_drafts(entries: Sequence[Entry]) -> list[Draft]:
     """Return the entries as drafts, without sequence numbers."""
     return [Draft(entry.turn_id, entry.ts, entry.block, entry.original) for entry in entries]
 
 
-def hashed(entries: Sequence[Entry]) -> list[Entry]:
+def with_request_hashes(entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries with the correct request hash in each model call, computed from a freshly opened prompt."""
     views, done = Views(), list[Entry]()
     for entry in entries:
         block = entry.block
         if isinstance(block, ModelCalled):
-            opened = PromptView.opened(views, {seq: done[seq - 1] for seq in needed_seqs(views)})
+            opened = PromptView.from_views(views, {seq: done[seq - 1] for seq in needed_seqs(views)})
             fingerprint = opened.fingerprint() if block.purpose == "decision" else ""
             sha256 = request_sha256(str(block.system), fingerprint, str(block.tail))
             block = replace(block, request_sha256=sha256, rendering=RENDERING)
@@ -112,14 +114,14 @@ def hashed(entries: Sequence[Entry]) -> list[Entry]:
     return done
 
 
-def log(*blocks: AnyBlock, turn: TurnId = TURN) -> list[Entry]:
+def make_log(*blocks: AnyBlock, turn: TurnId = TURN) -> list[Entry]:
     """Return a conversation of one turn with correct hashes; entry 1 is the header, and the blocks follow."""
     drafts = [Draft(NO_TURN, TS, HEADER), *(Draft(turn, TS, block) for block in blocks)]
-    return hashed([place(draft, seq) for seq, draft in enumerate(drafts, 1)])
+    return with_request_hashes([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)])
 
 
-async def stored(entries: Sequence[Entry], store: Store | None = None) -> Store:
+async def store_entries(entries: Sequence[Entry], store: Store | None = None) -> Store:
     """Return a store that contains these entries as its only conversation."""
     store = store or MemoryStore()
-    await store.append(CONVERSATION, 0, drafts_of(entries))
+    await store.append(CONVERSATION, 0, to_drafts(entries))
     return store

@@ -7,7 +7,7 @@ from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef, ref_of
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.tool import Caller, Emit, ToolContext
 
@@ -28,7 +28,7 @@ class BlockTimeline:
         self.append(*blocks, turn=turn)
 
     def append(self, *blocks: AnyBlock, turn: TurnId = OLD_TURN) -> None:
-        added = [place(Draft(turn, TS, block), seq) for seq, block in enumerate(blocks, len(self._entries) + 1)]
+        added = [to_entry(Draft(turn, TS, block), seq) for seq, block in enumerate(blocks, len(self._entries) + 1)]
         fold(added, self._views)
         self._entries += added
 
@@ -50,11 +50,11 @@ class BlockTimeline:
         return self._payloads[ref]
 
 
-def silent(_channel: str, _text: str, /) -> None:
+def discard_output(_channel: str, _text: str, /) -> None:
     """Discard the text."""
 
 
-def context_of(timeline: BlockTimeline, emit: Emit = silent, out_dir: Path = Path("/srv/out")) -> ToolContext:
+def make_context(timeline: BlockTimeline, emit: Emit = discard_output, out_dir: Path = Path("/srv/out")) -> ToolContext:
     return ToolContext(
         conversation=ConversationId("conv_1"),
         turn_id=TURN,

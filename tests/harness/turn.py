@@ -5,14 +5,14 @@ import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
-from timeloom.app import Setting, SideModels, make_turns, open_session
+from timeloom.app import AgentSettings, SideModels, build_turn_runner, open_session
 from timeloom.core.blocks import AnyBlock, ConversationStarted
-from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.model import Model
 from timeloom.ports.tool import Outcome, Tool, ToolContext
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
 from timeloom.tools.define import tool
@@ -29,14 +29,14 @@ def calls(tool_id: str, notes: str = "", **params: object) -> str:
         "notes": notes,
         "tool_call": {"tool_id": tool_id, "params": params},
     }
-    return f"<channel:thinking>hm</channel:thinking>\n{decided(decision)}"
+    return f"<channel:thinking>hm</channel:thinking>\n{decision_reply(decision)}"
 
 
 def answers(text: str, notes: str = "") -> str:
-    return decided({"action": "complete", "notes": notes, "final_answer": text})
+    return decision_reply({"action": "complete", "notes": notes, "final_answer": text})
 
 
-def decided(decision: dict[str, object]) -> str:
+def decision_reply(decision: dict[str, object]) -> str:
     return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
 
 
@@ -45,14 +45,14 @@ def script(*steps: str | Step) -> ScriptedModel:
     return ScriptedModel.from_text(json.dumps(items))
 
 
-class Stage:
+class TurnHarness:
     """A conversation in memory with a scripted model."""
 
-    def __init__(self, tmp_path: Path, *steps: str | Step, limits: Limits | None = None) -> None:
+    def __init__(self, tmp_path: Path, *steps: str | Step, limits: TurnLimits | None = None) -> None:
         self.store = MemoryStore()
         self.model = script(*steps)
-        self.heard: list[LiveDelta] = []
-        self.setting = Setting(data_dir=tmp_path, limits=limits or Limits())
+        self.deltas: list[LiveDelta] = []
+        self.setting = AgentSettings(data_dir=tmp_path, limits=limits or TurnLimits())
         self.effects: list[str] = []
         self.title_model: Model | None = None
         self.summary_model: Model | None = None
@@ -61,20 +61,20 @@ class Stage:
         self.waiting = asyncio.Event()
         """Set once the tool `t.wait` has started."""
 
-    async def open(self, session: Session | None = None) -> Turns:
+    async def open(self, session: Session | None = None) -> TurnRunner:
         session = session or await open_session(self.store, None, HEADER)
-        turns = make_turns(
+        turns = build_turn_runner(
             session,
             self.model,
             self.setting,
-            self.heard.append,
+            self.deltas.append,
             self.registry(),
             SideModels(title=self.title_model, summary=self.summary_model),
         )
-        turns.asking.backoff = (0.001,)
+        turns.model_caller.backoff = (0.001,)
         return turns
 
-    async def reopen(self, session: Session) -> Turns:
+    async def reopen(self, session: Session) -> TurnRunner:
         """Close the session and open the conversation again, as another process would."""
         await session.close()
         return await self.open(await open_session(self.store, session.conversation, HEADER))
@@ -105,16 +105,16 @@ class Stage:
         taken = {one.spec.tool_id for one in self.extra}
         return ToolRegistry((*react_tools(), *(one for one in own if one.spec.tool_id not in taken), *self.extra))
 
-    def said(self, channel: str) -> str:
-        return "".join(delta.text for delta in self.heard if delta.channel == channel)
+    def channel_text(self, channel: str) -> str:
+        return "".join(delta.text for delta in self.deltas if delta.channel == channel)
 
 
-async def blocks_of(turns: Turns) -> list[AnyBlock]:
+async def blocks_of(turns: TurnRunner) -> list[AnyBlock]:
     session = turns.session
     return [entry.block for entry in await session.entries(range(1, session.views.tail + 1))]
 
 
-def only(blocks: list[AnyBlock], kind: type[AnyBlock]) -> list[AnyBlock]:
+def blocks_of_type(blocks: list[AnyBlock], kind: type[AnyBlock]) -> list[AnyBlock]:
     return [block for block in blocks if isinstance(block, kind)]
 
 

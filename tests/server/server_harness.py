@@ -10,23 +10,23 @@ from pathlib import Path
 import httpx2
 import msgspec
 
-from timeloom.app import Setting
+from timeloom.app import AgentSettings
 from timeloom.core.policy.budget import Budgets
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.runtime.hub.hub import Hub, HubSettings
-from timeloom.server.auth.access_policy import Rules
-from timeloom.server.auth.audit_log import AuditTrail
-from timeloom.server.auth.authenticate import Doorkeeper, Key, Register, Role, hashed
-from timeloom.server.auth.revocation import Watch
-from timeloom.server.conversation_factory import ServerOpening
+from timeloom.server.auth.access_policy import AccessPolicy
+from timeloom.server.auth.audit_log import AuditLog
+from timeloom.server.auth.authenticate import ApiKey, Authenticator, Role, TokenVerifier, hash_token
+from timeloom.server.auth.revocation import RevocationMonitor
+from timeloom.server.conversation_factory import ConversationFactory
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.observability.metrics import Metrics
-from timeloom.server.rate_limit import Gate, Limits
-from timeloom.server.rerun_jobs import Reruns
-from timeloom.server.serve import Serving, listen
+from timeloom.server.rate_limit import RateLimiter, RateLimits
+from timeloom.server.rerun_jobs import RerunJobs
+from timeloom.server.serve import HttpServer, listen
 from timeloom.server.services import Services
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
@@ -41,7 +41,7 @@ CHAT = "/chat/home/demo"
 LIST = "/conversations/home/demo"
 
 
-class Frame(msgspec.Struct, frozen=True):
+class SseFrame(msgspec.Struct, frozen=True):
     """A server-sent event as a client parses it."""
 
     event: str
@@ -49,44 +49,44 @@ class Frame(msgspec.Struct, frozen=True):
     id: int = 0
 
 
-def key(token: str, tenant: str, project: str, user: str, role: Role = "user") -> Key:
-    return Key(sha256=hashed(token), tenant=tenant, project=project, user=user, role=role)
+def make_key(token: str, tenant: str, project: str, user: str, role: Role = "user") -> ApiKey:
+    return ApiKey(sha256=hash_token(token), tenant=tenant, project=project, user=user, role=role)
 
 
 KEYS = (
-    key("ann", "home", "demo", "ann"),
-    key("bob", "home", "demo", "bob"),
-    key("admin", "home", "*", "root", "admin"),
-    key("project", "home", "other", "ann"),
-    key("tenant", "away", "demo", "ann"),
-    key("tenant-admin", "away", "*", "root", "admin"),
-    key("approver", "home", "demo", "eve", "approver"),
-    key("operator", "*", "*", "op", "admin"),
+    make_key("ann", "home", "demo", "ann"),
+    make_key("bob", "home", "demo", "bob"),
+    make_key("admin", "home", "*", "root", "admin"),
+    make_key("project", "home", "other", "ann"),
+    make_key("tenant", "away", "demo", "ann"),
+    make_key("tenant-admin", "away", "*", "root", "admin"),
+    make_key("approver", "home", "demo", "eve", "approver"),
+    make_key("operator", "*", "*", "op", "admin"),
 )
 
 
 def calls(tool_id: str, **params: object) -> str:
     decision: Json = {"action": "call_tool", "notes": "a note", "tool_call": {"tool_id": tool_id, "params": params}}
-    return f"<channel:thinking>hm</channel:thinking>\n{decided(decision)}"
+    return f"<channel:thinking>hm</channel:thinking>\n{decision_reply(decision)}"
 
 
 def answers(text: str) -> str:
-    return decided({"action": "complete", "final_answer": text})
+    return decision_reply({"action": "complete", "final_answer": text})
 
 
-def decided(decision: Json) -> str:
+def decision_reply(decision: Json) -> str:
     return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
 
 
-def always(text: str) -> Step:
+def repeated_reply(text: str) -> Step:
     return {"reply": text, "repeat": True}
 
 
-def slowly(text: str, delay_ms: int = 20, chunk: int = 8) -> Step:
+def slow_reply(text: str, delay_ms: int = 20, chunk: int = 8) -> Step:
     return {"reply": text, "chunk": chunk, "delay_ms": delay_ms}
 
 
-class Client:
+class ApiClient:
     """An HTTP client with a token."""
 
     def __init__(self, http: httpx2.AsyncClient, token: str) -> None:
@@ -99,7 +99,7 @@ class Client:
     async def post(self, path: str, body: object) -> httpx2.Response:
         return await self.http.post(path, json=body, headers=self.headers)
 
-    async def say(self, message: str, conversation: str = "") -> Json:
+    async def send_message(self, message: str, conversation: str = "") -> Json:
         body = {"message": message} | ({"conversation_id": conversation} if conversation else {})
         response = await self.post(CHAT, body)
         assert response.status_code == 202, response.text
@@ -123,7 +123,7 @@ class Client:
         return found
 
     @asynccontextmanager
-    async def posting(self, message: str, conversation: str = "") -> AsyncGenerator[AsyncIterator[Frame]]:
+    async def post_and_stream(self, message: str, conversation: str = "") -> AsyncGenerator[AsyncIterator[SseFrame]]:
         """Post a message and stream the turn that it opens."""
         body = {"message": message} | ({"conversation_id": conversation} if conversation else {})
         headers = self.headers | {"accept": "text/event-stream"}
@@ -132,14 +132,14 @@ class Client:
             yield frames(response)
 
     @asynccontextmanager
-    async def hearing(self, conversation: str, after: int = 0) -> AsyncGenerator[AsyncIterator[Frame]]:
+    async def stream_conversation(self, conversation: str, after: int = 0) -> AsyncGenerator[AsyncIterator[SseFrame]]:
         """Stream a conversation after that block."""
         headers = self.headers | ({"last-event-id": str(after)} if after else {})
         async with self.http.stream("GET", f"{CHAT}/{conversation}/stream", headers=headers) as response:
             assert response.status_code == 200, await response.aread()
             yield frames(response)
 
-    async def until(self, conversation: str, state: str) -> Json:
+    async def wait_for_state(self, conversation: str, state: str) -> Json:
         """Wait until the conversation has that state and return its status."""
         while True:
             status: Json = (await self.get(f"{LIST}/{conversation}/status")).json()
@@ -148,7 +148,7 @@ class Client:
             await asyncio.sleep(0.01)
 
 
-async def frames(response: httpx2.Response) -> AsyncIterator[Frame]:
+async def frames(response: httpx2.Response) -> AsyncIterator[SseFrame]:
     """Yield the events of a response, without heartbeats."""
     event, number, data = "", 0, list[str]()
     async for line in response.aiter_lines():
@@ -161,21 +161,21 @@ async def frames(response: httpx2.Response) -> AsyncIterator[Frame]:
             case "data":
                 data.append(value)
             case "" if event:
-                yield Frame(event, json.loads("\n".join(data)), number)
+                yield SseFrame(event, json.loads("\n".join(data)), number)
                 event, number, data = "", 0, []
             case _:
                 pass
 
 
-def blocks_in(heard: Iterable[Frame]) -> list[tuple[int, object]]:
-    return [(frame.id, frame.data["block"]) for frame in heard if frame.event == "chat.block"]
+def blocks_in(received: Iterable[SseFrame]) -> list[tuple[int, object]]:
+    return [(frame.id, frame.data["block"]) for frame in received if frame.event == "chat.block"]
 
 
-def numbered(blocks: list[Json]) -> list[tuple[int, object]]:
+def number_blocks(blocks: list[Json]) -> list[tuple[int, object]]:
     return list(enumerate(blocks, 1))
 
 
-class Stage:
+class ServerHarness:
     """A server over a store, and its clients."""
 
     def __init__(self, folder: Path, *steps: str | Step, store: Store | None = None, **settings: float) -> None:
@@ -189,10 +189,10 @@ class Stage:
         self.sent: list[str] = []
         self.leave_s = 3.0
         self.uploads = UploadLimits()
-        self.rules = Rules()
-        self.limits = Limits()
+        self.rules = AccessPolicy()
+        self.limits = RateLimits()
         self.budgets = Budgets()
-        self.registers: tuple[Register, ...] = ()
+        self.registers: tuple[TokenVerifier, ...] = ()
         self.waiting = asyncio.Event()
         """Set once the tool `t.wait` or `t.flood` has started."""
         self.flooding = asyncio.Event()
@@ -233,10 +233,10 @@ class Stage:
         return ToolRegistry((*react_tools(), *own))
 
     @asynccontextmanager
-    async def open_place(self) -> AsyncGenerator[Services]:
+    async def open_services(self) -> AsyncGenerator[Services]:
         clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
-        setting = Setting(data_dir=self.folder, budgets=self.budgets)
-        opening = ServerOpening(
+        setting = AgentSettings(data_dir=self.folder, budgets=self.budgets)
+        opening = ConversationFactory(
             store=self.store,
             model=self.model,
             setting=setting,
@@ -245,62 +245,62 @@ class Stage:
             tools=self.registry(),
             observer=metrics,
         )
-        models = {model.name: opening.again(model) for model in (self.model, *self.models)}
+        models = {model.name: opening.rerun_opener(model) for model in (self.model, *self.models)}
         async with (
             Hub(self.store, opening, clock, ids, self.settings) as hub,
-            Reruns(opening, models, self.settings.grace_s, self.limits) as reruns,
+            RerunJobs(opening, models, self.settings.grace_s, self.limits) as reruns,
         ):
-            metrics.watch(hub)
-            doorkeeper = Doorkeeper(KEYS, *self.registers)
+            metrics.export_live_counts(hub)
+            doorkeeper = Authenticator(KEYS, *self.registers)
             yield Services(
                 store=self.store,
                 hub=hub,
                 reruns=reruns,
-                doorkeeper=doorkeeper,
-                watch=Watch(doorkeeper, look_s=0.02),
-                audit=AuditTrail(self.folder / "audit"),
+                authenticator=doorkeeper,
+                revocation_monitor=RevocationMonitor(doorkeeper, interval_s=0.02),
+                audit_log=AuditLog(self.folder / "audit"),
                 workspaces=setting.workspaces,
                 clock=clock,
                 ids=ids,
                 max_body_bytes=10_000,
-                leave_s=self.leave_s,
+                drain_timeout_s=self.leave_s,
                 uploads=self.uploads,
-                rules=self.rules,
-                gate=Gate(self.limits),
+                access_policy=self.rules,
+                rate_limiter=RateLimiter(self.limits),
                 metrics=metrics,
             )
 
     @asynccontextmanager
-    async def serve(self, *, recovers: bool = False, small_buffers: bool = False) -> AsyncGenerator["Served"]:
+    async def serve(self, *, recovers: bool = False, small_buffers: bool = False) -> AsyncGenerator["RunningServer"]:
         """Run the server until the context ends."""
-        async with self.open_place() as place:
+        async with self.open_services() as place:
             with listen("127.0.0.1", 0) as listener:
                 url = f"http://127.0.0.1:{listener.getsockname()[1]}"
                 if small_buffers:
                     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-                serving = Serving(place)
+                serving = HttpServer(place)
                 if recovers:
-                    place.hub.recover()
+                    place.hub.resume_open_turns()
                 running = asyncio.create_task(serving.serve(listener))
                 async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
                     try:
-                        yield Served(place, http, url)
+                        yield RunningServer(place, http, url)
                     finally:
-                        serving.leave()
+                        serving.shut_down()
                         await running
 
 
-class Served:
+class RunningServer:
     """A running server."""
 
-    def __init__(self, place: Services, http: httpx2.AsyncClient, url: str) -> None:
-        self.place = place
+    def __init__(self, services: Services, http: httpx2.AsyncClient, url: str) -> None:
+        self.services = services
         self.http = http
         self.url = url
-        self.ann = Client(http, "ann")
+        self.ann = ApiClient(http, "ann")
 
-    def client(self, token: str) -> Client:
-        return Client(self.http, token)
+    def client(self, token: str) -> ApiClient:
+        return ApiClient(self.http, token)
 
     def cookie(self, token: str) -> dict[str, str]:
         """Return the cookie header of a browser that signed in with that token."""

@@ -8,11 +8,21 @@ from typing import NamedTuple
 import pytest
 from starlette.requests import HTTPConnection
 
-from tests.server.server_harness import CHAT, LIST, Json, Served, Stage, always, answers, calls, run
-from timeloom.server.auth.access_policy import Rules
-from timeloom.server.auth.authenticate import cookie_of
-from timeloom.server.authorize import Who
-from timeloom.server.endpoints import OPERATIONS, Operation
+from tests.server.server_harness import (
+    CHAT,
+    LIST,
+    Json,
+    RunningServer,
+    ServerHarness,
+    answers,
+    calls,
+    repeated_reply,
+    run,
+)
+from timeloom.server.auth.access_policy import AccessPolicy
+from timeloom.server.auth.authenticate import cookie_name
+from timeloom.server.authorize import Permission
+from timeloom.server.endpoints import ENDPOINTS, Endpoint
 from timeloom.server.http.uploads import UploadLimits
 
 pytestmark = pytest.mark.slow
@@ -55,7 +65,7 @@ QUERIES: dict[str, dict[str, str]] = {
 FITTING: dict[str, int] = {"post_approval": 409, "delete_rerun": 409, "get_comparison": 404}
 """What an operation answers where nothing waits for it, or where there is nothing to compare."""
 
-INSIDE: Mapping[str, Who] = {"post_fetch": "decider", "post_by_rn": "decider", "post_completion": "owner"}
+INSIDE: Mapping[str, Permission] = {"post_fetch": "decider", "post_by_rn": "decider", "post_completion": "owner"}
 """Operations whose body names the conversation; without permission for it, they answer that it does not exist."""
 
 PROJECT = {"x-timeloom-tenant": "home", "x-timeloom-project": "demo"}
@@ -66,7 +76,7 @@ STRANGERS = ("project", "tenant", "tenant-admin")
 
 MEMBERS = frozenset({"bob", "ann", "approver", "admin", "operator"})
 
-ALLOWED: Mapping[Who, frozenset[str]] = {
+ALLOWED: Mapping[Permission, frozenset[str]] = {
     "anybody": MEMBERS | {"", "wrong", *STRANGERS},
     "known": MEMBERS,
     "operator": frozenset({"operator"}),
@@ -91,19 +101,19 @@ class Target(NamedTuple):
     path: str
 
 
-def may(operation: Operation, token: str) -> bool:
+def may(operation: Endpoint, token: str) -> bool:
     if operation.name in INSIDE:
         return token in ALLOWED[INSIDE[operation.name]]
-    reads = token == "approver" and operation.who == "owner" and operation.method == "GET"
-    return reads or token in ALLOWED[operation.who]
+    reads = token == "approver" and operation.requires == "owner" and operation.method == "GET"
+    return reads or token in ALLOWED[operation.requires]
 
 
-def refusal(operation: Operation, token: str) -> int:
+def refusal(operation: Endpoint, token: str) -> int:
     if token in ("", "wrong"):
         return 401
-    if operation.name in INSIDE and token in ALLOWED[operation.who]:
+    if operation.name in INSIDE and token in ALLOWED[operation.requires]:
         return 404
-    return 404 if operation.who in ("owner", "reader", "decider") else 403
+    return 404 if operation.requires in ("owner", "reader", "decider") else 403
 
 
 def filled(template: object, target: Target) -> Json:
@@ -113,7 +123,7 @@ def filled(template: object, target: Target) -> Json:
     return json.loads(text)
 
 
-async def asked(served: Served, operation: Operation, target: Target, token: str) -> tuple[int, str]:
+async def asked(served: RunningServer, operation: Endpoint, target: Target, token: str) -> tuple[int, str]:
     """Return the status and the body; of a stream only its beginning."""
     names = target._asdict() | {"tenant": "home", "project": "demo", "call_id": "0123456789ab", "model": "timeloom"}
     query = filled(QUERIES.get(operation.name, {}), target)
@@ -121,7 +131,7 @@ async def asked(served: Served, operation: Operation, target: Target, token: str
         operation.method,
         operation.path.format(**names),
         params={name: str(value) for name, value in query.items()},
-        json=filled(BODIES[operation.name], target) if operation.body else None,
+        json=filled(BODIES[operation.name], target) if operation.body_type else None,
         headers={**PROJECT, **(served.client(token).headers if token else {})},
     ) as response:
         if operation.name == "get_stream" and response.status_code == 200:
@@ -129,26 +139,26 @@ async def asked(served: Served, operation: Operation, target: Target, token: str
         return response.status_code, (await response.aread()).decode()
 
 
-async def held(served: Served, message: str = "go") -> str:
-    conversation = str((await served.ann.say(message))["conversation_id"])
-    await served.ann.until(conversation, "idle")
+async def held(served: RunningServer, message: str = "go") -> str:
+    conversation = str((await served.ann.send_message(message))["conversation_id"])
+    await served.ann.wait_for_state(conversation, "idle")
     return conversation
 
 
-async def prepared(served: Served) -> Target:
+async def prepared(served: RunningServer) -> Target:
     conversation = await held(served, SECRET)
     (file,) = (await served.ann.get(f"{LIST}/{conversation}/files")).json()["files"]
     turn = (await served.ann.blocks(conversation))[-1]["turn_id"]
     return Target(conversation, str(turn), file["rn"], file["path"])
 
 
-def a_stage(folder: Path) -> Stage:
+def a_stage(folder: Path) -> ServerHarness:
     writes = calls("react.write", path="files/note.md", content=f"open {SECRET}", channel="canvas")
-    return Stage(folder, writes, always(answers("Done.")))
+    return ServerHarness(folder, writes, repeated_reply(answers("Done.")))
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
-def test_nobody_gets_what_is_not_theirs(tmp_path: Path, operation: Operation) -> None:
+@pytest.mark.parametrize("operation", ENDPOINTS, ids=lambda one: one.name)
+def test_nobody_gets_what_is_not_theirs(tmp_path: Path, operation: Endpoint) -> None:
     async def check() -> None:
         async with a_stage(tmp_path).serve() as served:
             target = await prepared(served)
@@ -164,13 +174,13 @@ def test_nobody_gets_what_is_not_theirs(tmp_path: Path, operation: Operation) ->
 
 
 @pytest.mark.parametrize("token", ["ann", "admin", "operator", "approver", "bob"])
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
-def test_whoever_may_gets_what_they_ask_for(tmp_path: Path, operation: Operation, token: str) -> None:
+@pytest.mark.parametrize("operation", ENDPOINTS, ids=lambda one: one.name)
+def test_whoever_may_gets_what_they_ask_for(tmp_path: Path, operation: Endpoint, token: str) -> None:
     async def check() -> None:
         async with a_stage(tmp_path).serve() as served:
             status, said = await asked(served, operation, await prepared(served), token)
             assert status == FITTING.get(operation.name, operation.status), said
-            if operation.who == "member" and operation.name not in INSIDE:
+            if operation.requires == "member" and operation.name not in INSIDE:
                 assert SECRET not in said or token == "ann"
 
     if may(operation, token):
@@ -178,24 +188,24 @@ def test_whoever_may_gets_what_they_ask_for(tmp_path: Path, operation: Operation
 
 
 def test_every_operation_has_a_case() -> None:
-    assert {one.name for one in OPERATIONS if one.body} == BODIES.keys()
-    assert len({one.name for one in OPERATIONS}) == len(OPERATIONS)
+    assert {one.name for one in ENDPOINTS if one.body_type} == BODIES.keys()
+    assert len({one.name for one in ENDPOINTS}) == len(ENDPOINTS)
 
 
 def test_who_decides_is_a_rule_of_the_server(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.send"), answers("Done."))
-        stage.rules = Rules(approvals="approver")
+        stage = ServerHarness(tmp_path, calls("t.send"), answers("Done."))
+        stage.rules = AccessPolicy(approvals="approver")
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
-            call = (await served.ann.until(conversation, "waiting"))["approvals"]
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
+            call = (await served.ann.wait_for_state(conversation, "waiting"))["approvals"]
             assert isinstance(call, list)
             path = f"{LIST}/{conversation}/approvals/{call[0]}"
             refused = await served.ann.post(path, {"approved": True})
             assert (refused.status_code, refused.json()["code"], stage.sent) == (403, "forbidden", [])
             eve = served.client("approver")
             assert (await eve.post(path, {"approved": True})).status_code == 202
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             assert stage.sent == call
             # To decide is not to speak.
             assert (await eve.post(CHAT, {"message": "x", "conversation_id": conversation})).status_code == 404
@@ -205,7 +215,7 @@ def test_who_decides_is_a_rule_of_the_server(tmp_path: Path) -> None:
 
 def test_what_is_not_theirs_looks_like_what_is_not_there(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await held(served)
             bob = served.client("bob")
             real, none = await bob.get(f"{LIST}/{conversation}"), await bob.get(f"{LIST}/{conversation}x")
@@ -219,7 +229,7 @@ def test_what_is_not_theirs_looks_like_what_is_not_there(tmp_path: Path) -> None
 
 def test_a_conversation_is_found_under_its_own_project_only(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await held(served)
             admin = served.client("admin")
             assert (await admin.get(f"{LIST}/{conversation}")).status_code == 200
@@ -233,7 +243,7 @@ def test_a_conversation_is_found_under_its_own_project_only(tmp_path: Path) -> N
 
 def test_a_list_shows_the_callers_own_and_an_admin_may_ask_for_anybodys(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
             mine = await held(served)
             bob, admin = served.client("bob"), served.client("admin")
             assert (await bob.get(LIST)).json()["conversations"] == []
@@ -246,7 +256,7 @@ def test_a_list_shows_the_callers_own_and_an_admin_may_ask_for_anybodys(tmp_path
 
 def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             sent = await served.http.get(LIST, params={"token": "ann", "limit": 3})
             assert (sent.status_code, sent.headers["location"]) == (303, f"{LIST}?limit=3")
             cookie = sent.headers["set-cookie"]
@@ -264,7 +274,7 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(tmp_path
 
 def test_two_servers_of_a_machine_do_not_log_each_other_out(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path / "one").serve() as one, Stage(tmp_path / "two").serve() as two:
+        async with ServerHarness(tmp_path / "one").serve() as one, ServerHarness(tmp_path / "two").serve() as two:
             # A browser sends the cookies of a host to all of its ports, and this client is one.
             for served, token in ((one, "ann"), (two, "bob")):
                 await one.http.get(f"{served.url}{LIST}", params={"token": token})
@@ -287,12 +297,12 @@ def test_two_servers_of_a_machine_do_not_log_each_other_out(tmp_path: Path) -> N
 def test_the_cookie_has_the_port_that_was_asked(host: str, name: str) -> None:
     headers = [(b"host", host.encode())]
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "scheme": "http", "headers": headers}
-    assert cookie_of(HTTPConnection(scope)) == name
+    assert cookie_name(HTTPConnection(scope)) == name
 
 
 def test_me_tells_how_much_can_be_attached(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path)
+        stage = ServerHarness(tmp_path)
         stage.uploads = UploadLimits(max_bytes=1_000, max_files=2)
         async with stage.serve() as served:
             me = (await served.ann.get("/me")).json()
@@ -303,7 +313,7 @@ def test_me_tells_how_much_can_be_attached(tmp_path: Path) -> None:
 
 def test_a_wrong_token_in_the_address_sets_nothing(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             refused = await served.http.get(LIST, params={"token": "guess"})
             assert refused.status_code == 401
             assert "set-cookie" not in refused.headers

@@ -9,8 +9,19 @@ import pytest
 from ag_ui.core import Event, RunAgentInput
 from pydantic import TypeAdapter
 
-from tests.server.server_harness import CHAT, LIST, Client, Served, Stage, always, answers, calls, run, slowly
-from timeloom.server.protocols.ag_ui.run import KEPT
+from tests.server.server_harness import (
+    CHAT,
+    LIST,
+    ApiClient,
+    RunningServer,
+    ServerHarness,
+    answers,
+    calls,
+    repeated_reply,
+    run,
+    slow_reply,
+)
+from timeloom.server.protocols.ag_ui.run import HIDDEN_FILE_TEXT
 
 Said = dict[str, Any]
 EVENT: TypeAdapter[object] = TypeAdapter(Event)
@@ -37,7 +48,7 @@ def asks(text: str, thread: str = "thread-1", before: tuple[Said, ...] = (), **m
     return json.loads(body.model_dump_json(by_alias=True))
 
 
-async def events(client: Client, body: Said) -> AsyncGenerator[Said]:
+async def events(client: ApiClient, body: Said) -> AsyncGenerator[Said]:
     headers = client.headers | {"accept": "text/event-stream"}
     async with client.http.stream("POST", "/ag-ui", json=body, headers=headers) as response:
         assert response.status_code == 200, await response.aread()
@@ -47,7 +58,7 @@ async def events(client: Client, body: Said) -> AsyncGenerator[Said]:
                 yield json.loads(line[6:])
 
 
-async def heard(client: Client, body: Said) -> list[Said]:
+async def heard(client: ApiClient, body: Said) -> list[Said]:
     found = [event async for event in events(client, body)]
     check_order(found)
     return found
@@ -79,7 +90,7 @@ def texts(found: list[Said], kind: str = "TEXT_MESSAGE_CONTENT") -> list[str]:
     return list(said.values())
 
 
-async def conversations(served: Served) -> list[str]:
+async def conversations(served: RunningServer) -> list[str]:
     return [one["id"] for one in (await served.ann.get(LIST)).json()["conversations"]]
 
 
@@ -88,12 +99,14 @@ def test_the_text_of_an_internal_file_is_not_told(tmp_path: Path, order: tuple[s
     async def check() -> None:
         said = {"path": "files/a.md", "channel": "internal", "content": "secret stuff, and more of it"}
         write, read = {name: said[name] for name in order}, {"paths": ["files/a.md"]}
-        stage = Stage(tmp_path, calls("react.write", **write), calls("react.read", **read), answers("Done."))
+        stage = ServerHarness(tmp_path, calls("react.write", **write), calls("react.read", **read), answers("Done."))
         async with stage.serve() as served:
             found = await heard(served.ann, asks("go"))
             told = [event for event in found if event["type"].startswith("TOOL_CALL")]
             assert "secret" not in json.dumps(told)
-            assert [event["content"] for event in told if event["type"] == "TOOL_CALL_RESULT"].count(KEPT) >= 1
+            assert [event["content"] for event in told if event["type"] == "TOOL_CALL_RESULT"].count(
+                HIDDEN_FILE_TEXT
+            ) >= 1
             live = [event["value"]["text"] for event in found if event["type"] == "CUSTOM"]
             assert bool(live) == (order[0] == "content")
             (conversation,) = await conversations(served)
@@ -104,7 +117,7 @@ def test_the_text_of_an_internal_file_is_not_told(tmp_path: Path, order: tuple[s
 
 def test_a_turn_is_a_run_of_the_published_schema(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.look", size=2), slowly(answers("A long answer, piece by piece.")))
+        stage = ServerHarness(tmp_path, calls("t.look", size=2), slow_reply(answers("A long answer, piece by piece.")))
         async with stage.serve() as served:
             found = await heard(served.ann, asks("go"))
             assert texts(found) == ["a note", "A long answer, piece by piece."]
@@ -131,7 +144,7 @@ def test_a_turn_is_a_run_of_the_published_schema(tmp_path: Path) -> None:
 
 def test_a_thread_is_always_the_same_conversation_and_everybody_has_their_own(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Yes."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Yes."))).serve() as served:
             await heard(served.ann, asks("first"))
             earlier: tuple[Said, ...] = (
                 {"id": "a", "role": "user", "content": "first"},
@@ -148,9 +161,9 @@ def test_a_thread_is_always_the_same_conversation_and_everybody_has_their_own(tm
 
 def test_a_thread_may_be_the_id_of_a_conversation(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Yes."))).serve() as served:
-            conversation = str((await served.ann.say("hello"))["conversation_id"])
-            await served.ann.until(conversation, "idle")
+        async with ServerHarness(tmp_path, repeated_reply(answers("Yes."))).serve() as served:
+            conversation = str((await served.ann.send_message("hello"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
             found = await heard(served.ann, asks("again", thread=conversation))
             assert texts(found) == ["Yes."]
             assert await conversations(served) == [conversation]
@@ -163,7 +176,7 @@ def test_a_thread_may_be_the_id_of_a_conversation(tmp_path: Path) -> None:
 
 def test_a_thread_that_began_elsewhere_is_quoted(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Yes."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Yes."))).serve() as served:
             before: tuple[Said, ...] = (
                 {"id": "a", "role": "user", "content": [{"type": "text", "text": "Who?"}]},
                 {"id": "b", "role": "assistant", "content": "Me."},
@@ -180,7 +193,7 @@ def test_a_thread_that_began_elsewhere_is_quoted(tmp_path: Path) -> None:
 
 def test_a_turn_that_waits_is_interrupted_and_resumed(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.send"), always(answers("Sent.")))
+        stage = ServerHarness(tmp_path, calls("t.send"), repeated_reply(answers("Sent.")))
         async with stage.serve() as served:
             found = await heard(served.ann, asks("send it"))
             outcome = found[-1]["outcome"]
@@ -196,7 +209,7 @@ def test_a_turn_that_waits_is_interrupted_and_resumed(tmp_path: Path) -> None:
 
 def test_a_thread_that_waits_says_for_what_each_time(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.send"), always(answers("Sent.")))
+        stage = ServerHarness(tmp_path, calls("t.send"), repeated_reply(answers("Sent.")))
         async with stage.serve() as served:
             first = (await heard(served.ann, asks("send it")))[-1]["outcome"]
             again = (await heard(served.ann, asks("well?")))[-1]["outcome"]
@@ -210,7 +223,7 @@ def test_a_thread_that_waits_says_for_what_each_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", [{"status": "cancelled"}, {"status": "resolved", "payload": {"approved": False}}])
 def test_what_is_not_approved_is_not_done(tmp_path: Path, answer: Said) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.send"), always(answers("Well then.")))
+        stage = ServerHarness(tmp_path, calls("t.send"), repeated_reply(answers("Well then.")))
         async with stage.serve() as served:
             outcome = (await heard(served.ann, asks("send it")))[-1]["outcome"]
             resume: list[Said] = [{"interruptId": outcome["interrupts"][0]["id"], **answer}]
@@ -222,7 +235,7 @@ def test_what_is_not_approved_is_not_done(tmp_path: Path, answer: Said) -> None:
 
 def test_a_turn_that_is_cancelled_says_so(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), always(answers("x")))
+        stage = ServerHarness(tmp_path, calls("t.wait"), repeated_reply(answers("x")))
         async with stage.serve() as served:
             found: list[Said] = []
             async for event in events(served.ann, asks("go")):
@@ -239,13 +252,13 @@ def test_a_turn_that_is_cancelled_says_so(tmp_path: Path) -> None:
 
 def test_a_stream_that_ends_before_its_turn_is_an_error(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"))
+        stage = ServerHarness(tmp_path, calls("t.wait"))
         async with stage.serve() as served:
             found: list[Said] = []
             async for event in events(served.ann, asks("go")):
                 found.append(event)
                 if event["type"] == "TOOL_CALL_END":
-                    served.place.hub.hang_up()
+                    served.services.hub.stop_accepting()
             check_order(found)
             assert (found[-1]["type"], found[-1]["code"]) == ("RUN_ERROR", "server_closing")
 
@@ -254,7 +267,7 @@ def test_a_stream_that_ends_before_its_turn_is_an_error(tmp_path: Path) -> None:
 
 def test_a_client_that_leaves_leaves_the_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, slowly(answers("A long answer, piece by piece."), 30, 4))
+        stage = ServerHarness(tmp_path, slow_reply(answers("A long answer, piece by piece."), 30, 4))
         async with stage.serve() as served:
             stream = events(served.ann, asks("go"))
             async for event in stream:
@@ -262,7 +275,7 @@ def test_a_client_that_leaves_leaves_the_turn(tmp_path: Path) -> None:
                     break
             await stream.aclose()
             (conversation,) = await conversations(served)
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             assert "A long answer, piece by piece." in str(await served.ann.blocks(conversation))
 
     run(check)
@@ -284,7 +297,7 @@ def test_a_client_that_leaves_leaves_the_turn(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_done_is_refused(tmp_path: Path, more: Said, status: int, code: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             response = await served.ann.post("/ag-ui", asks("x") | more)
             assert (response.status_code, response.json()["code"]) == (status, code)
             assert await conversations(served) == []
@@ -294,7 +307,7 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path, more: Said, status: int,
 
 def test_a_decision_on_nothing_is_refused(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Yes."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Yes."))).serve() as served:
             await heard(served.ann, asks("go"))
             for name in ("0123456789ab", "no such name"):
                 resume: list[Said] = [{"interruptId": name, "status": "resolved"}]

@@ -8,7 +8,18 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.server.server_harness import CHAT, LIST, Client, Json, Stage, always, answers, calls, run, slowly
+from tests.server.server_harness import (
+    CHAT,
+    LIST,
+    ApiClient,
+    Json,
+    ServerHarness,
+    answers,
+    calls,
+    repeated_reply,
+    run,
+    slow_reply,
+)
 from timeloom.core.citations.rewriter import CitationRewriter
 from timeloom.server.http.uploads import UploadLimits
 
@@ -31,7 +42,7 @@ def file(name: str, content: bytes, mime: str = "text/plain") -> bytes:
     return part(f'name="files"; filename="{name}"', content, mime)
 
 
-async def post(client: Client, path: str, *parts: bytes, end: bytes = b"--x-boundary--\r\n") -> httpx2.Response:
+async def post(client: ApiClient, path: str, *parts: bytes, end: bytes = b"--x-boundary--\r\n") -> httpx2.Response:
     headers = client.headers | {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
     return await client.http.post(path, content=b"".join(parts) + end, headers=headers)
 
@@ -42,7 +53,7 @@ def of_type(blocks: list[Json], kind: str) -> list[Json]:
 
 def test_files_of_a_message_are_attachments_of_its_turn_and_sources(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Read.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Read.")).serve() as served:
             parts = [
                 file("fares.csv", b"from,to\nnorden,juist\n", "text/csv"),
                 field("message", "Which is cheaper?"),
@@ -53,7 +64,7 @@ def test_files_of_a_message_are_attachments_of_its_turn_and_sources(tmp_path: Pa
             assert response.status_code == 202, response.text
             said: Json = response.json()
             conversation, turn = str(said["conversation_id"]), said["turn_id"]
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             blocks = await served.ann.blocks(conversation)
             attached = of_type(blocks, "user.attachment")
             assert [(one["path"], one["mime"], one["text"]) for one in attached] == [
@@ -84,15 +95,17 @@ def test_files_of_a_message_are_attachments_of_its_turn_and_sources(tmp_path: Pa
 @pytest.mark.parametrize("kind", ["followup", "steer", "alert"])
 def test_files_of_an_event_are_under_the_paths_of_the_event(tmp_path: Path, kind: str) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait") if kind == "steer" else slowly(calls("t.look")), answers("Read."))
+        stage = ServerHarness(
+            tmp_path, calls("t.wait") if kind == "steer" else slow_reply(calls("t.look")), answers("Read.")
+        )
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             if kind == "steer":
                 await stage.waiting.wait()
             parts = [field("kind", kind), field("text", "look at this"), file("a.txt", b"one"), file("a.txt", b"two")]
             said: Json = (await post(served.ann, f"/events/home/demo/{conversation}", *parts)).json()
             assert said["status"] in ("followup", "steered", "told"), said
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             blocks = await served.ann.blocks(conversation)
             assert isinstance(said["seq"], int)
             event = blocks[said["seq"] - 1]
@@ -112,13 +125,13 @@ def test_files_of_an_event_are_under_the_paths_of_the_event(tmp_path: Path, kind
 @pytest.mark.parametrize(("kind", "family"), [("steer", "user"), ("followup", "user"), ("form", "external.form")])
 def test_files_of_what_opens_the_next_turn_are_there(tmp_path: Path, kind: str, family: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
-            await served.ann.until(conversation, "idle")
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
             parts = [field("kind", kind), field("text", "look"), file("a.txt", b"one")]
             said: Json = (await post(served.ann, f"/events/home/demo/{conversation}", *parts)).json()
             assert said["status"] == "started"
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             (attached,) = of_type(await served.ann.blocks(conversation), "user.attachment")
             assert str(attached["path"]).startswith(f"fi:{said['turn_id']}.{family}.attachments/")
 
@@ -149,7 +162,7 @@ def test_what_is_no_text_or_has_no_harmless_name_is_refused(
     tmp_path: Path, name: str, content: bytes, mime: str, code: str
 ) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("Done."))
+        stage = ServerHarness(tmp_path, answers("Done."))
         async with stage.serve() as served:
             response = await post(served.ann, CHAT, field("message", "go"), file(name, content, mime))
             assert response.json()["code"] == code
@@ -163,7 +176,7 @@ def test_what_is_no_text_or_has_no_harmless_name_is_refused(
 
 def test_a_text_in_another_charset_is_read_as_it_was_written(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Read.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Read.")).serve() as served:
             parts = [
                 file("latin.txt", "Größe: 5 €".encode("cp1252"), 'text/plain; charset="Windows-1252"'),
                 file("wide.txt", "Größe".encode("utf-16")),
@@ -179,7 +192,7 @@ def test_a_text_in_another_charset_is_read_as_it_was_written(tmp_path: Path) -> 
 
 def test_an_upload_is_refused_as_soon_as_it_is_too_large(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("Done."))
+        stage = ServerHarness(tmp_path, answers("Done."))
         stage.uploads = UploadLimits(max_bytes=1_000_000, max_files=2, max_field_bytes=1_000)
         async with stage.serve() as served:
 
@@ -223,7 +236,7 @@ def test_an_upload_is_refused_as_soon_as_it_is_too_large(tmp_path: Path) -> None
 )
 def test_a_form_that_is_none_is_refused(tmp_path: Path, parts: list[bytes]) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             response = await post(served.ann, CHAT, *parts)
             assert (response.status_code, response.json()["code"]) == (400, "request_malformed")
 
@@ -233,7 +246,7 @@ def test_a_form_that_is_none_is_refused(tmp_path: Path, parts: list[bytes]) -> N
 @pytest.mark.parametrize("disposition", ['name="files"; filename=""', 'name="files"'])
 def test_a_file_without_a_name_is_told_so(tmp_path: Path, disposition: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             parts = (part(disposition, b"something is in it", "text/plain"), field("message", "go"))
             response = await post(served.ann, CHAT, *parts)
             assert (response.status_code, response.json()["code"]) == (400, "request_malformed")
@@ -244,7 +257,7 @@ def test_a_file_without_a_name_is_told_so(tmp_path: Path, disposition: str) -> N
 
 def test_a_form_that_is_cut_off_or_has_no_boundary_is_refused(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             cut = await post(served.ann, CHAT, field("message", "go"), file("a.txt", b"x"), end=b"")
             assert (cut.status_code, cut.json()["code"]) == (400, "request_malformed")
             for kind in ("multipart/form-data", "multipart/form-data; boundary=" + "b" * 100):
@@ -257,12 +270,12 @@ def test_a_form_that_is_cut_off_or_has_no_boundary_is_refused(tmp_path: Path) ->
 
 def test_a_form_without_a_chosen_file_is_a_message(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             empty = part('name="files"; filename=""', b"", "application/octet-stream")
             response = await post(served.ann, CHAT, field("message", "go"), empty)
             assert response.status_code == 202
             conversation = str(response.json()["conversation_id"])
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             assert of_type(await served.ann.blocks(conversation), "user.attachment") == []
 
     run(check)
@@ -271,8 +284,8 @@ def test_a_form_without_a_chosen_file_is_a_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["cancel", "steer"])
 def test_what_ends_a_turn_has_no_attachments(tmp_path: Path, kind: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             parts = [field("kind", kind), file("a.txt", b"x")]
             response = await post(served.ann, f"/events/home/demo/{conversation}", *parts)
             assert (response.status_code, response.json()["code"]) == (400, "request_malformed")
@@ -282,7 +295,7 @@ def test_what_ends_a_turn_has_no_attachments(tmp_path: Path, kind: str) -> None:
 
 def test_the_document_says_that_files_may_be_sent(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             described = msgspec.json.decode((await served.http.get("/openapi.json")).content)
             body = described["paths"]["/chat/{tenant}/{project}"]["post"]["requestBody"]["content"]
             assert set(body) == {"application/json", "multipart/form-data"}
@@ -293,11 +306,11 @@ def test_the_document_says_that_files_may_be_sent(tmp_path: Path) -> None:
 def test_the_citations_of_an_answer_are_marks_while_it_is_written(tmp_path: Path) -> None:
     async def check() -> None:
         text = "Juist is cheaper [[S:1]], or not [[S:9]] [[S:"
-        async with Stage(tmp_path, slowly(answers(text), 2, 3)).serve() as served:
+        async with ServerHarness(tmp_path, slow_reply(answers(text), 2, 3)).serve() as served:
             parts = [field("message", "Which?"), file("fares.csv", b"a,b", "text/csv")]
             response = await post(served.ann, CHAT, *parts)
             heard: list[str] = []
-            async with served.ann.hearing(str(response.json()["conversation_id"])) as events:
+            async with served.ann.stream_conversation(str(response.json()["conversation_id"])) as events:
                 async for frame in events:
                     if frame.event == "chat.delta" and frame.data["channel"] == "answer":
                         heard.append(str(frame.data["text"]))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.server_harness import LIST, Served, Stage, always, answers, calls, run
+from tests.server.server_harness import LIST, RunningServer, ServerHarness, answers, calls, repeated_reply, run
 from timeloom.core.codes import CodedError
-from timeloom.server.auth.audit_log import AuditEntry, AuditPage, AuditQuery, AuditTrail
+from timeloom.server.auth.audit_log import AuditEntry, AuditLog, AuditPage, AuditQuery
 
 AUDIT = "/audit/home/demo"
 
@@ -18,16 +18,16 @@ def entry(number: int, project: str = "demo") -> AuditEntry:
     )
 
 
-async def trail(served: Served) -> list[tuple[str, str, str, int]]:
+async def trail(served: RunningServer) -> list[tuple[str, str, str, int]]:
     said = (await served.client("admin").get(AUDIT)).json()["entries"]
     return [(one["user"], one["operation"], one.get("owner", ""), one.get("status", 0)) for one in said]
 
 
 def test_who_is_let_in_to_what_is_not_theirs_is_recorded_before_and_after(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
-            conversation = str((await served.ann.say("my secret"))["conversation_id"])
-            await served.ann.until(conversation, "idle")
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            conversation = str((await served.ann.send_message("my secret"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
             assert await trail(served) == []
             admin, url = served.client("admin"), f"{LIST}/{conversation}"
             await admin.get(f"{url}/timeline")
@@ -48,9 +48,9 @@ def test_who_is_let_in_to_what_is_not_theirs_is_recorded_before_and_after(tmp_pa
 
 def test_decisions_erasures_and_deletions_are_recorded_whoever_does_them(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, calls("t.send"), answers("Done.")).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
-            await served.ann.until(conversation, "waiting")
+        async with ServerHarness(tmp_path, calls("t.send"), answers("Done.")).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "waiting")
             url = f"{LIST}/{conversation}"
             await served.ann.post(f"{url}/approvals/000000000000", {"approved": True})
             await served.ann.post(f"{url}/erase", {"all": True})
@@ -69,9 +69,9 @@ def test_decisions_erasures_and_deletions_are_recorded_whoever_does_them(tmp_pat
 
 def test_what_cannot_be_recorded_is_not_done(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
-            await served.ann.until(conversation, "idle")
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
             (tmp_path / "audit").write_text("no folder")
             refused = await served.http.delete(f"{LIST}/{conversation}", headers=served.ann.headers)
             assert (refused.status_code, refused.json()["code"]) == (503, "store_unwritable")
@@ -81,7 +81,7 @@ def test_what_cannot_be_recorded_is_not_done(tmp_path: Path) -> None:
 
 
 def test_a_trail_is_read_page_by_page_and_goes_on_where_it_ended(tmp_path: Path) -> None:
-    kept = AuditTrail(tmp_path)
+    kept = AuditLog(tmp_path)
 
     async def pages(cursor: str = "") -> tuple[list[str], str]:
         found: list[str] = []
@@ -109,7 +109,7 @@ def test_a_trail_is_read_page_by_page_and_goes_on_where_it_ended(tmp_path: Path)
 
 
 def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path: Path) -> None:
-    kept, file = AuditTrail(tmp_path), tmp_path / "home" / "demo.jsonl"
+    kept, file = AuditLog(tmp_path), tmp_path / "home" / "demo.jsonl"
 
     async def check() -> None:
         await kept.add(entry(1))

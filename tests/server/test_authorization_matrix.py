@@ -4,32 +4,32 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.server.server_harness import CHAT, LIST, Served, Stage, always, answers, calls, run
+from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, answers, calls, repeated_reply, run
 from tests.server.test_ag_ui import asks, heard
 from tests.server.test_socketio import connected
 from tests.server.test_websocket import opened, until
-from timeloom.server.auth.access_policy import Rules
+from timeloom.server.auth.access_policy import AccessPolicy
 
 AUDIT = "/audit/home/demo"
 Told = dict[str, Any]
 
 
-async def waiting(served: Served, conversation: str = "") -> tuple[str, str]:
+async def waiting(served: RunningServer, conversation: str = "") -> tuple[str, str]:
     """A conversation of ann that waits for a decision, and on which call."""
-    conversation = str((await served.ann.say("send it", conversation))["conversation_id"])
-    status: Told = await served.ann.until(conversation, "waiting")
+    conversation = str((await served.ann.send_message("send it", conversation))["conversation_id"])
+    status: Told = await served.ann.wait_for_state(conversation, "waiting")
     return conversation, str(status["approvals"][0])
 
 
-async def audited(served: Served, user: str) -> list[tuple[str, int]]:
+async def audited(served: RunningServer, user: str) -> list[tuple[str, int]]:
     """Return the decisions of that user on the audit trail."""
     entries: list[Told] = (await served.client("admin").get(AUDIT)).json()["entries"]
     return [(one["call_id"], one.get("status", 0)) for one in entries if one["user"] == user and one.get("call_id")]
 
 
-def a_stage(folder: Path) -> Stage:
-    stage = Stage(folder, *[calls("t.send"), answers("Sent.")] * 3, always(answers("Done.")))
-    stage.rules = Rules(approvals="approver")
+def a_stage(folder: Path) -> ServerHarness:
+    stage = ServerHarness(folder, *[calls("t.send"), answers("Sent.")] * 3, repeated_reply(answers("Done.")))
+    stage.rules = AccessPolicy(approvals="approver")
     return stage
 
 
@@ -46,7 +46,7 @@ def test_an_approver_hears_and_decides_on_a_socket_and_does_not_speak(tmp_path: 
                 assert (await until(held, "refused"))[-1]["data"]["code"] == "approval_unknown"
                 await held.send(json.dumps({"event": "chat.decision", "data": decision | {"call_id": call}}))
                 assert (await until(held, "accepted"))[-1]["data"]["status"] == "decided"
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             async with opened(served, conversation) as held:
                 await held.send(json.dumps({"event": "chat.decision", "data": {"call_id": call, "approved": True}}))
                 assert (await until(held, "refused"))[-1]["data"]["code"] == "forbidden"
@@ -66,7 +66,7 @@ def test_an_approver_decides_by_socketio_and_by_ag_ui(tmp_path: Path) -> None:
                 assert (await eve.client.call("chat.message", {"message": "x"}))["error"]
                 said = await eve.client.call("chat.decision", {"call_id": first, "approved": False, "text": "No."})
                 assert said["status"] == "decided"
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             _, second = await waiting(served, conversation)
             resume: list[Told] = [{"interruptId": second, "status": "resolved", "payload": {"approved": True}}]
             found = await heard(served.client("approver"), asks("", resume=resume) | {"threadId": conversation})
@@ -79,9 +79,9 @@ def test_an_approver_decides_by_socketio_and_by_ag_ui(tmp_path: Path) -> None:
 
 def test_an_approver_reads_what_was_thought_of_turns(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
-            await served.ann.until(conversation, "idle")
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
             url = f"{LIST}/{conversation}/turns-with-feedbacks"
             assert (await served.client("approver").post(url, {})).status_code == 200
             assert (await served.client("bob").post(url, {})).status_code == 404
@@ -91,21 +91,21 @@ def test_an_approver_reads_what_was_thought_of_turns(tmp_path: Path) -> None:
 
 def test_what_an_admin_says_to_somebody_elses_agent_has_their_name(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), always(answers("Done.")))
+        stage = ServerHarness(tmp_path, calls("t.wait"), repeated_reply(answers("Done.")))
         async with stage.serve() as served:
             admin = served.client("admin")
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             await stage.waiting.wait()
             await admin.send(conversation, "followup", "and this")
             await served.ann.send(conversation, "followup", "and that")
             await admin.send(conversation, "steer", "now this")
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             await admin.post(CHAT, {"message": "by post", "conversation_id": conversation})
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             async with opened(served, conversation, token="admin") as held:
                 await held.send(json.dumps({"event": "chat.message", "data": {"message": "by socket"}}))
                 await until(held, "accepted")
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             completion = {"model": "timeloom", "messages": [{"role": "user", "content": "by completion"}]}
             named = {"x-conversation-id": conversation, "x-timeloom-project": "demo"}
             await served.http.post("/v1/chat/completions", json=completion, headers=admin.headers | named)

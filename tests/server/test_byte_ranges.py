@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.core.codes import CodedError
-from timeloom.server.http.byte_ranges import wanted_range
+from timeloom.server.http.byte_ranges import parse_range
 from timeloom.server.http.downloads import content_disposition, content_type
 
 SIZE = 100
@@ -38,24 +38,24 @@ SIZE = 100
     ],
 )
 def test_a_range_is_a_part_of_the_file_or_not_understood(header: str | None, wanted: tuple[int, int] | None) -> None:
-    assert wanted_range(header, SIZE) == wanted
+    assert parse_range(header, SIZE) == wanted
 
 
 @pytest.mark.parametrize("header", ["bytes=100-", "bytes=100-200", "bytes=-0", f"bytes={'9' * 5000}-"])
 def test_a_range_without_a_byte_is_refused(header: str) -> None:
     with pytest.raises(CodedError) as refused:
-        wanted_range(header, SIZE)
+        parse_range(header, SIZE)
     assert refused.value.code == "range_unsatisfiable"
 
 
 def test_the_end_of_an_empty_file_is_all_of_it() -> None:
-    assert wanted_range("bytes=-5", 0) is None
+    assert parse_range("bytes=-5", 0) is None
 
 
 @given(st.text(max_size=40) | st.from_regex(r"bytes=[0-9]{0,20}-[0-9]{0,20}", fullmatch=True), st.integers(0, 10**12))
 def test_any_header_gives_bytes_of_the_file_or_all_or_none(header: str, size: int) -> None:
     try:
-        wanted = wanted_range(header, size)
+        wanted = parse_range(header, size)
     except CodedError as error:
         assert error.code == "range_unsatisfiable"
         return

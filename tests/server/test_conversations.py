@@ -2,24 +2,24 @@
 
 from pathlib import Path
 
-from tests.server.server_harness import LIST, Served, Stage, always, answers, calls, run
-from timeloom.app import Setting
+from tests.server.server_harness import LIST, RunningServer, ServerHarness, answers, calls, repeated_reply, run
+from timeloom.app import AgentSettings
 from timeloom.core.ids import ConversationId
-from timeloom.runtime.erase.side_files import EXPORTS, HISTORY
+from timeloom.runtime.erase.side_files import EXPORTS_FOLDER, HISTORY_FILE
 from timeloom.stores.sqlite import SqliteStore
 
-ANSWERS = always(answers("The answer is four."))
+ANSWERS = repeated_reply(answers("The answer is four."))
 
 
-async def held(served: Served, message: str) -> str:
-    conversation = str((await served.ann.say(message))["conversation_id"])
-    await served.ann.until(conversation, "idle")
+async def held(served: RunningServer, message: str) -> str:
+    conversation = str((await served.ann.send_message(message))["conversation_id"])
+    await served.ann.wait_for_state(conversation, "idle")
     return conversation
 
 
 def test_conversations_are_listed_page_by_page_and_found_by_words(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             names = [await held(served, f"about {word}") for word in ("apples", "pears", "plums")]
             listed: list[str] = []
             cursor = ""
@@ -38,7 +38,7 @@ def test_conversations_are_listed_page_by_page_and_found_by_words(tmp_path: Path
 
 def test_a_conversation_says_whose_it_is_and_what_it_does(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation = await held(served, "about apples")
             info = (await served.ann.get(f"{LIST}/{conversation}")).json()
             assert (info["user"], info["title"]) == ("ann", "about apples")
@@ -52,7 +52,7 @@ def test_a_conversation_says_whose_it_is_and_what_it_does(tmp_path: Path) -> Non
 
 def test_a_timeline_is_also_given_as_an_export(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, calls("t.look"), answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, calls("t.look"), answers("Done.")).serve() as served:
             conversation = await held(served, "go")
             whole = (await served.ann.get(f"{LIST}/{conversation}/timeline", form="export")).json()
             blocks = await served.ann.blocks(conversation)
@@ -66,16 +66,16 @@ def test_a_timeline_is_also_given_as_an_export(tmp_path: Path) -> None:
 
 def test_a_fork_goes_on_by_itself(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation = await held(served, "one")
-            await served.ann.say("two", conversation)
-            await served.ann.until(conversation, "idle")
+            await served.ann.send_message("two", conversation)
+            await served.ann.wait_for_state(conversation, "idle")
             for body, turns in (({}, 2), ({"turn": "1"}, 1), ({"seq": 3}, 1)):
                 made = await served.ann.post(f"{LIST}/{conversation}/fork", body)
                 assert (made.status_code, made.json()["turns"]) == (201, turns)
             copy = made.json()["conversation"]
-            assert (await served.ann.say("on", copy))["status"] == "started"
-            await served.ann.until(copy, "idle")
+            assert (await served.ann.send_message("on", copy))["status"] == "started"
+            await served.ann.wait_for_state(copy, "idle")
             for body, status in (({"turn": "1", "seq": 3}, 400), ({"seq": 999}, 404), ({"turn": "9"}, 404)):
                 assert (await served.ann.post(f"{LIST}/{conversation}/fork", body)).status_code == status
 
@@ -86,7 +86,7 @@ def test_what_is_erased_is_gone_and_the_conversation_goes_on(tmp_path: Path) -> 
     async def check() -> None:
         async with (
             await SqliteStore.open(tmp_path / "data") as store,
-            Stage(tmp_path, ANSWERS, store=store).serve() as served,
+            ServerHarness(tmp_path, ANSWERS, store=store).serve() as served,
         ):
             conversation = await held(served, "my secret")
             url = f"{LIST}/{conversation}/erase"
@@ -96,21 +96,21 @@ def test_what_is_erased_is_gone_and_the_conversation_goes_on(tmp_path: Path) -> 
             assert "secret" not in str(await served.ann.blocks(conversation))
             assert (await served.ann.post(url, {})).status_code == 400
             assert (await served.ann.post(url, {"paths": ["ar:turn_1.user.prompt"]})).status_code == 404
-            assert (await served.ann.say("again", conversation))["status"] == "started"
-            await served.ann.until(conversation, "idle")
+            assert (await served.ann.send_message("again", conversation))["status"] == "started"
+            await served.ann.wait_for_state(conversation, "idle")
 
     run(check)
 
 
 def test_nothing_is_erased_while_a_turn_runs_and_a_running_one_is_deleted_whole(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), answers("never"))
+        stage = ServerHarness(tmp_path, calls("t.wait"), answers("never"))
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             await stage.waiting.wait()
             refused = await served.ann.post(f"{LIST}/{conversation}/erase", {"all": True})
             assert (refused.status_code, refused.json()["code"]) == (409, "turn_open")
-            folder = Setting(data_dir=tmp_path).workspaces / conversation
+            folder = AgentSettings(data_dir=tmp_path).workspaces / conversation
             assert folder.exists()
             gone = await served.http.delete(f"{LIST}/{conversation}", headers=served.ann.headers)
             assert gone.status_code == 204
@@ -122,33 +122,33 @@ def test_nothing_is_erased_while_a_turn_runs_and_a_running_one_is_deleted_whole(
 
 def test_an_erase_also_forgets_what_was_typed_and_exported(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             kept, gone, deleted = [await held(served, text) for text in ("keep this", "my secret", "my other secret")]
             typed = ("keep this", "my secret", "my other secret")
-            (tmp_path / HISTORY).write_text("".join(f"\n# now\n+{text}\n" for text in typed))
+            (tmp_path / HISTORY_FILE).write_text("".join(f"\n# now\n+{text}\n" for text in typed))
             for name in (kept, gone, deleted):
-                (tmp_path / EXPORTS / name).mkdir(parents=True)
+                (tmp_path / EXPORTS_FOLDER / name).mkdir(parents=True)
             assert (await served.ann.post(f"{LIST}/{gone}/erase", {"all": True})).status_code == 200
             await served.http.delete(f"{LIST}/{deleted}", headers=served.ann.headers)
-            left = (tmp_path / HISTORY).read_text()
+            left = (tmp_path / HISTORY_FILE).read_text()
             assert "keep this" in left
             assert "secret" not in left
-            assert [path.name for path in (tmp_path / EXPORTS).iterdir()] == [kept]
+            assert [path.name for path in (tmp_path / EXPORTS_FOLDER).iterdir()] == [kept]
 
     run(check)
 
 
 def test_a_person_names_a_conversation_while_a_turn_runs_and_after(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), answers("never"))
+        stage = ServerHarness(tmp_path, calls("t.wait"), answers("never"))
         async with stage.serve() as served:
-            running = str((await served.ann.say("go"))["conversation_id"])
+            running = str((await served.ann.send_message("go"))["conversation_id"])
             await stage.waiting.wait()
             named = await served.ann.post(f"{LIST}/{running}/title", {"title": "  My \n  fruits "})
             assert (named.status_code, named.json()["title"]) == (200, "My fruits")
             assert (await served.ann.get(f"{LIST}/{running}")).json()["title"] == "My fruits"
             await served.ann.send(running, "cancel")
-            await served.ann.until(running, "idle")
+            await served.ann.wait_for_state(running, "idle")
             await served.ann.post(f"{LIST}/{running}/title", {"title": "Again"})
             info = (await served.ann.get(f"{LIST}/{running}")).json()
             assert info["title"] == "Again"
@@ -163,11 +163,11 @@ def test_a_person_names_a_conversation_while_a_turn_runs_and_after(tmp_path: Pat
 
 def test_what_another_program_holds_is_not_named_here(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, ANSWERS)
+        stage = ServerHarness(tmp_path, ANSWERS)
         async with stage.serve() as served:
             conversation = await held(served, "about apples")
             name = ConversationId(conversation)
-            async with served.place.hub.released(name, parks=True):
+            async with served.services.hub.release_temporarily(name, stops_turn=True):
                 lease = await stage.store.acquire(name, "somebody else")
             refused = await served.ann.post(f"{LIST}/{conversation}/title", {"title": "Mine"})
             assert (refused.status_code, refused.json()["code"]) == (409, "conversation_held")
@@ -179,7 +179,7 @@ def test_what_another_program_holds_is_not_named_here(tmp_path: Path) -> None:
 
 def test_words_are_found_in_titles_and_messages(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             names = [await held(served, f"about {word}, please") for word in ("apples", "pears", "pears and plums")]
             found = (await served.ann.get(f"{LIST}/search", words="pears", limit=1)).json()
             assert [one["conversation"]["id"] for one in found["found"]] == [names[2]]
@@ -202,11 +202,11 @@ def test_words_are_found_in_titles_and_messages(tmp_path: Path) -> None:
 
 def test_a_conversation_is_fetched_turn_by_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation = await held(served, "one")
             for text in ("two", "three"):
-                await served.ann.say(text, conversation)
-                await served.ann.until(conversation, "idle")
+                await served.ann.send_message(text, conversation)
+                await served.ann.wait_for_state(conversation, "idle")
             url, said, cursor = f"{LIST}/fetch", list[str](), ""
             while True:
                 page = (
@@ -237,10 +237,10 @@ def test_a_conversation_is_fetched_turn_by_turn(tmp_path: Path) -> None:
 
 def test_what_a_model_was_sent_is_shown_as_it_was(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, calls("t.look"), answers("Done."), ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, calls("t.look"), answers("Done."), ANSWERS).serve() as served:
             conversation = await held(served, "about apples")
-            await served.ann.say("and pears", conversation)
-            await served.ann.until(conversation, "idle")
+            await served.ann.send_message("and pears", conversation)
+            await served.ann.wait_for_state(conversation, "idle")
             url = f"{LIST}/{conversation}/prompt"
             newest = (await served.ann.get(url)).json()
             assert (newest["call"]["verdict"], newest["call"]["round"]) == ("same", 1)
@@ -261,7 +261,7 @@ def test_what_a_model_was_sent_is_shown_as_it_was(tmp_path: Path) -> None:
 
 def test_an_admin_lists_the_conversations_of_all(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, admin = await held(served, "about apples"), served.client("admin")
             for user, expected in (("", []), ("ann", [conversation]), ("*", [conversation]), ("bob", [])):
                 page = (await admin.get(LIST, user=user)).json()

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 from markdown_it import MarkdownIt
 
 from tests.harness.repository import ROOT
-from tests.server.server_harness import LIST, Client, Stage, answers, calls, run
+from tests.server.server_harness import LIST, ApiClient, ServerHarness, answers, calls, run
 
 PAGES = [ROOT / "docs" / "reference" / name for name in ("http-api.md", "http-conversations.md")]
 
@@ -26,7 +26,7 @@ def examples() -> list[tuple[str, str]]:
     return [(one.content, two.content) for one, two in pairwise(fences) if (one.info, two.info) == ("http", "json")]
 
 
-async def answered(client: Client, request: str) -> object:
+async def answered(client: ApiClient, request: str) -> object:
     line, _, body = request.strip().partition("\n")
     method, url = line.split(" ")
     sent = json.loads(body) if body else None
@@ -67,7 +67,7 @@ def assert_alike(got: object, shown: object, ids: Ids, where: str) -> None:
         assert type(got) is type(shown), (where, got, shown)
 
 
-async def until_rerun_ended(client: Client, fork: str) -> None:
+async def until_rerun_ended(client: ApiClient, fork: str) -> None:
     """Wait for the run itself: between its turns, and before the first, the fork's own status is idle already."""
     while True:
         compared = (await client.get(f"{LIST}/{fork}/comparison")).json()
@@ -78,10 +78,10 @@ async def until_rerun_ended(client: Client, fork: str) -> None:
 
 def test_every_example_is_answered_as_the_page_says(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, WRITES, answers("At nine.")).serve() as served:
-            said = await served.ann.say("When do ferries leave?")
+        async with ServerHarness(tmp_path, WRITES, answers("At nine.")).serve() as served:
+            said = await served.ann.send_message("When do ferries leave?")
             ids = Ids(str(said["conversation_id"]), str(said["turn_id"]))
-            await served.ann.until(ids.conversation_id, "idle")
+            await served.ann.wait_for_state(ids.conversation_id, "idle")
             found = examples()
             assert len(found) > 10
             for request, shown in found:

@@ -7,7 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.server.server_harness import LIST, Client, Frame, Json, Served, Stage, always, answers, calls, run
+from tests.server.server_harness import (
+    LIST,
+    ApiClient,
+    Json,
+    RunningServer,
+    ServerHarness,
+    SseFrame,
+    answers,
+    calls,
+    repeated_reply,
+    run,
+)
 from timeloom.core.blocks import Feedback
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.ports.store import Store
@@ -15,34 +26,34 @@ from timeloom.server.routes.feedback import ConversationsInPeriod, Satisfaction,
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
 
-ANSWERS = always(answers("The answer is four."))
+ANSWERS = repeated_reply(answers("The answer is four."))
 LONG_AGO, FAR_AHEAD = "2000-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
 
 
-async def held(client: Client, *messages: str) -> tuple[str, list[str]]:
+async def held(client: ApiClient, *messages: str) -> tuple[str, list[str]]:
     """A conversation of these messages, and its turns."""
     conversation, turns = "", list[str]()
     for message in messages:
-        said = await client.say(message, conversation)
+        said = await client.send_message(message, conversation)
         conversation = str(said["conversation_id"])
         turns.append(str(said["turn_id"]))
-        await client.until(conversation, "idle")
+        await client.wait_for_state(conversation, "idle")
     return conversation, turns
 
 
-async def react(client: Client, conversation: str, turn: str, reaction: str | None, **more: object) -> Json:
+async def react(client: ApiClient, conversation: str, turn: str, reaction: str | None, **more: object) -> Json:
     response = await client.post(f"{LIST}/{conversation}/turns/{turn}/feedback", {"reaction": reaction, **more})
     assert response.status_code == 201, response.text
     return response.json()
 
 
-async def judged(client: Client, conversation: str, **body: object) -> TurnsWithFeedbacks:
+async def judged(client: ApiClient, conversation: str, **body: object) -> TurnsWithFeedbacks:
     response = await client.post(f"{LIST}/{conversation}/turns-with-feedbacks", body)
     assert response.status_code == 200, response.text
     return msgspec.json.decode(response.content, type=TurnsWithFeedbacks)
 
 
-async def in_period(client: Client, **body: object) -> ConversationsInPeriod:
+async def in_period(client: ApiClient, **body: object) -> ConversationsInPeriod:
     asked = {"start": LONG_AGO, "end": FAR_AHEAD, **body}
     response = await client.post(f"{LIST}/feedback/conversations-in-period", asked)
     assert response.status_code == 200, response.text
@@ -51,7 +62,7 @@ async def in_period(client: Client, **body: object) -> ConversationsInPeriod:
 
 def test_a_person_has_one_reaction_on_a_turn_and_null_clears_it(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, (one, two) = await held(served.ann, "one", "two")
             await react(served.ann, conversation, one, "ok", text="Very helpful!", ts="2026-03-21T10:00:00Z")
             taken = await react(served.ann, conversation, one, "not_ok", text="on second thoughts")
@@ -72,7 +83,7 @@ def test_a_person_has_one_reaction_on_a_turn_and_null_clears_it(tmp_path: Path) 
 
 def test_erased_feedback_is_told_and_counted_no_more(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, (one, two, three) = await held(served.ann, "one", "two", "three")
             seqs = [
                 (await react(served.ann, conversation, one, "ok"))["seq"],
@@ -92,7 +103,7 @@ def test_erased_feedback_is_told_and_counted_no_more(tmp_path: Path) -> None:
 
 def test_what_machines_say_is_added_and_only_an_admin_passes_it_on(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, (turn,) = await held(served.ann, "one")
             url = f"{LIST}/{conversation}/turns/{turn}/feedback"
             machine = {"reaction": "not_ok", "origin": "machine", "confidence": 0.75}
@@ -111,7 +122,7 @@ def test_what_machines_say_is_added_and_only_an_admin_passes_it_on(tmp_path: Pat
 
 def test_what_somebody_thinks_is_not_replaced_by_an_admin(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, (turn, other) = await held(served.ann, "one", "two")
             admin, url = served.client("admin"), f"{LIST}/{conversation}/turns/{turn}/feedback"
             await react(admin, conversation, other, "ok")
@@ -131,7 +142,7 @@ def test_what_somebody_thinks_is_not_replaced_by_an_admin(tmp_path: Path) -> Non
 
 def test_feedback_that_is_none_is_refused(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, (turn,) = await held(served.ann, "one")
             for body, status in (
                 ({}, 400),
@@ -159,7 +170,7 @@ def test_feedback_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_turns_are_chosen_by_what_was_said_of_them_page_by_page(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, turns = await held(served.ann, "one", "two", "three", "four")
             for turn, reaction in zip(turns, ("ok", "not_ok", "ok"), strict=False):
                 await react(served.ann, conversation, turn, reaction)
@@ -190,7 +201,7 @@ def test_turns_are_chosen_by_what_was_said_of_them_page_by_page(tmp_path: Path) 
 def test_satisfaction_is_told_of_a_period(kind: str, tmp_path: Path) -> None:
     async def check() -> None:
         store: Store = MemoryStore() if kind == "memory" else await SqliteStore.open(tmp_path / "data")
-        async with Stage(tmp_path, ANSWERS, store=store).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS, store=store).serve() as served:
             conversation, (one, two) = await held(served.ann, "one", "two")
             other, (third,) = await held(served.client("bob"), "three")
             await held(served.ann, "nothing is said of this")
@@ -217,7 +228,7 @@ def test_satisfaction_is_told_of_a_period(kind: str, tmp_path: Path) -> None:
 NOTHING = Satisfaction(ok=0, not_ok=0, neutral=0, machine=0, satisfaction=None)
 
 
-async def refusals(served: Served) -> None:
+async def refusals(served: RunningServer) -> None:
     url, period = f"{LIST}/feedback/conversations-in-period", {"start": LONG_AGO, "end": FAR_AHEAD}
     for body, status in (
         ({"start": LONG_AGO}, 400),
@@ -231,11 +242,11 @@ async def refusals(served: Served) -> None:
 
 def test_the_model_is_told_of_feedback_in_its_next_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, (turn,) = await held(served.ann, "one")
             await react(served.ann, conversation, turn, "not_ok", text="Wrong by two.")
-            await served.ann.say("two", conversation)
-            await served.ann.until(conversation, "idle")
+            await served.ann.send_message("two", conversation)
+            await served.ann.wait_for_state(conversation, "idle")
             prompt = (await served.ann.get(f"{LIST}/{conversation}/prompt")).json()
             assert f"[FEEDBACK]\n  {turn}: not_ok: Wrong by two.\n" in prompt["tail"]
             assert "Wrong by two" not in "".join(segment["text"] for segment in prompt["segments"])
@@ -245,23 +256,23 @@ def test_the_model_is_told_of_feedback_in_its_next_turn(tmp_path: Path) -> None:
 
 def test_feedback_is_taken_while_a_turn_runs_and_heard_by_all(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("one"), calls("t.wait"), answers("never"))
+        stage = ServerHarness(tmp_path, answers("one"), calls("t.wait"), answers("never"))
         async with stage.serve() as served:
             conversation, (turn,) = await held(served.ann, "one")
-            await served.ann.say("two", conversation)
+            await served.ann.send_message("two", conversation)
             await stage.waiting.wait()
             taken = await react(served.ann, conversation, turn, "ok")
-            async with served.ann.hearing(conversation) as frames, asyncio.timeout(60):
+            async with served.ann.stream_conversation(conversation) as frames, asyncio.timeout(60):
                 heard = [frame async for frame in until(frames, taken["seq"])]
             assert "turn.feedback" in str(heard[-1].data)
             assert turn in str(heard[-1].data)
             await served.ann.send(conversation, "cancel")
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
 
     run(check)
 
 
-async def until(frames: AsyncIterator[Frame], seq: object) -> AsyncIterator[Frame]:
+async def until(frames: AsyncIterator[SseFrame], seq: object) -> AsyncIterator[SseFrame]:
     """The events up to the block of that seq."""
     async for frame in frames:
         yield frame
@@ -271,10 +282,10 @@ async def until(frames: AsyncIterator[Frame], seq: object) -> AsyncIterator[Fram
 
 def test_a_program_beside_the_server_gives_feedback_through_its_hub(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWERS).serve() as served:
+        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
             conversation, (turn,) = await held(served.ann, "one")
             block = Feedback(origin="machine", reaction="neutral", confidence=0.4, text="no source", author="checker")
-            (entry,) = await served.place.hub.append(ConversationId(conversation), [block], TurnId(turn))
+            (entry,) = await served.services.hub.append(ConversationId(conversation), [block], TurnId(turn))
             page = await judged(served.ann, conversation)
             (said,) = page.turns[0].feedbacks
             assert (said.seq, said.ts, said.origin) == (entry.seq, entry.ts, "machine")

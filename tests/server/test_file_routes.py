@@ -8,8 +8,8 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from tests.server.server_harness import LIST, Client, Json, Stage, answers, calls, run
-from timeloom.app import Setting
+from tests.server.server_harness import LIST, ApiClient, Json, ServerHarness, answers, calls, run
+from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     AnyBlock,
     Attachment,
@@ -74,18 +74,18 @@ async def keep(store: Store, *blocks: AnyBlock, user: str = "ann") -> None:
     await store.append(NAME, 0, [Draft(NO_TURN, TS, header), *(Draft(TURN, TS, block) for block in inner)])
 
 
-async def got(client: Client, rel: str, *, disposition: str = "attachment", **headers: str) -> httpx2.Response:
+async def got(client: ApiClient, rel: str, *, disposition: str = "attachment", **headers: str) -> httpx2.Response:
     query = {"path": f"fi:{TURN}.{rel}", "disposition": disposition}
     said = client.headers | {name.replace("_", "-"): value for name, value in headers.items()}
     return await client.http.get(f"{LIST}/{NAME}/file", params=query, headers=said)
 
 
-async def asked(client: Client, route: str, path: str) -> httpx2.Response:
+async def asked(client: ApiClient, route: str, path: str) -> httpx2.Response:
     return await client.http.get(f"{LIST}/{NAME}/{route}", params={"path": path}, headers=client.headers)
 
 
 async def place(folder: Path, rel: str, data: bytes) -> Path:
-    file = Setting(data_dir=folder).workspaces / NAME / TURN / rel
+    file = AgentSettings(data_dir=folder).workspaces / NAME / TURN / rel
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data)
     return file
@@ -103,7 +103,7 @@ def test_a_file_is_given_as_it_was_made(kind: str, tmp_path: Path) -> None:
             *sent("external.form.attachments/m1/note.txt", "short"),
         )
         assert len(PICTURE) > PIECE_BYTES
-        async with Stage(tmp_path, answers("x"), store=store).serve() as served:
+        async with ServerHarness(tmp_path, answers("x"), store=store).serve() as served:
             picture = await got(served.ann, "outputs/a.png")
             assert (picture.status_code, picture.content) == (200, PICTURE)
             assert picture.headers["etag"] == f'"{hashlib.sha256(PICTURE).hexdigest()}"'
@@ -126,7 +126,7 @@ def test_a_file_is_given_as_it_was_made(kind: str, tmp_path: Path) -> None:
 
 def test_a_part_of_a_file_is_given_and_nothing_is_sent_twice(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         await keep(stage.store, *made("outputs/a.png", "image/png", data=PICTURE))
         async with stage.serve() as served:
             size = len(PICTURE)
@@ -156,7 +156,7 @@ def test_a_part_of_a_file_is_given_and_nothing_is_sent_twice(tmp_path: Path) -> 
 
 def test_what_the_timeline_has_no_bytes_of_is_read_from_the_workspace(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         data = b"PK\x03\x04" + bytes(PIECE_BYTES)
         await keep(
             stage.store,
@@ -169,7 +169,7 @@ def test_what_the_timeline_has_no_bytes_of_is_read_from_the_workspace(tmp_path: 
         await place(tmp_path, "outputs/cut.txt", b"the beginning")
         secret = tmp_path / "secret"
         secret.write_bytes(b"secret")
-        (Setting(data_dir=tmp_path).workspaces / NAME / TURN / "outputs/link.zip").symlink_to(secret)
+        (AgentSettings(data_dir=tmp_path).workspaces / NAME / TURN / "outputs/link.zip").symlink_to(secret)
         async with stage.serve() as served:
             whole = await got(served.ann, "outputs/a.zip")
             assert (whole.content, whole.headers["content-type"]) == (data, "application/zip")
@@ -186,7 +186,7 @@ def test_what_the_timeline_has_no_bytes_of_is_read_from_the_workspace(tmp_path: 
 
 def test_what_is_not_for_others_does_not_exist(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         await keep(
             stage.store,
             *made("files/secret.txt", "text/plain", data="secret", visibility="internal"),
@@ -208,7 +208,7 @@ def test_what_is_not_for_others_does_not_exist(tmp_path: Path) -> None:
 
 def test_a_version_that_failed_leaves_the_one_before_it(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         await keep(
             stage.store,
             *made("files/a.txt", "text/plain", data="first"),
@@ -223,7 +223,7 @@ def test_a_version_that_failed_leaves_the_one_before_it(tmp_path: Path) -> None:
 
 def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         await keep(stage.store)
         async with stage.serve() as served:
             for path in (
@@ -242,7 +242,7 @@ def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
 
 def test_what_was_erased_is_not_served(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         unsized = [AttachmentMeta(digest=Digest(artifact_path=f"fi:{TURN}.user.attachments/u.txt", mime="text/plain"))]
         await keep(
             stage.store,
@@ -266,7 +266,7 @@ def test_what_was_erased_is_not_served(tmp_path: Path) -> None:
 
 def test_files_are_listed_page_by_page_with_where_they_are(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         blocks = [block for n in range(5) for block in made(f"files/{n}.txt", "text/plain", call=f"c{n}", data="x" * n)]
         await keep(stage.store, *blocks, *sent("user.attachments/a.txt", "a"))
         async with stage.serve() as served:
@@ -299,7 +299,7 @@ TAMPERED = {
 
 def test_a_resource_name_leads_to_its_file_and_no_part_of_it_can_be_another(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         await keep(stage.store, *made("outputs/a.png", "image/png", data=PICTURE))
         async with stage.serve() as served:
             for client in (served.ann, served.client("admin")):
@@ -321,7 +321,7 @@ def test_a_resource_name_leads_to_its_file_and_no_part_of_it_can_be_another(tmp_
 
 def test_the_library_and_the_server_name_the_same_address(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("x"))
+        stage = ServerHarness(tmp_path, answers("x"))
         await keep(stage.store, *made("outputs/tab le.csv", "text/csv", data="a,b"))
         async with stage.serve() as served:
             path = f"fi:{TURN}.outputs/tab le.csv"
@@ -343,9 +343,9 @@ def test_a_file_that_a_turn_wrote_is_on_its_card(tmp_path: Path) -> None:
             calls("react.write", path="files/own.md", content=text, channel="internal"),
             answers("Done."),
         )
-        async with Stage(tmp_path, *steps).serve() as served:
-            conversation = str((await served.ann.say("write"))["conversation_id"])
-            await served.ann.until(conversation, "idle")
+        async with ServerHarness(tmp_path, *steps).serve() as served:
+            conversation = str((await served.ann.send_message("write"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
             (turn,) = (await served.ann.post(f"{LIST}/fetch", {"conversation_id": conversation})).json()["turns"]
             (card,) = turn["files"]
             assert (card["name"], card["mime"], card["size_bytes"]) == ("report.md", "text/markdown", len(text))
@@ -358,7 +358,7 @@ def test_a_payload_that_is_lost_is_the_servers_own_fault(tmp_path: Path) -> None
     async def check() -> None:
         async with await SqliteStore.open(tmp_path / "data") as store:
             await keep(store, *made("outputs/a.png", "image/png", data=PICTURE))
-            async with Stage(tmp_path, answers("x"), store=store).serve() as served:
+            async with ServerHarness(tmp_path, answers("x"), store=store).serve() as served:
                 shutil.rmtree(tmp_path / "data" / "blobs")
                 lost = await got(served.ann, "outputs/a.png")
                 assert (lost.status_code, lost.json()["code"]) == (500, "blob_missing")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.server_harness import CHAT, LIST, Json, Stage, always, answers, calls, run
+from tests.server.server_harness import CHAT, LIST, Json, ServerHarness, answers, calls, repeated_reply, run
 from timeloom.core.blocks import ConversationStarted, TurnStarted, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
-from timeloom.server.auth.access_policy import Rules
-from timeloom.server.http.timestamps import need_past, need_period
+from timeloom.server.auth.access_policy import AccessPolicy
+from timeloom.server.http.timestamps import check_past, check_period
 
 
 class LongAgo:
@@ -27,9 +27,9 @@ TS = "2026-02-09T02:14:32.676425Z"
 def test_head_says_what_get_would_and_sends_nothing(tmp_path: Path) -> None:
     async def check() -> None:
         writes = calls("react.write", path="files/note.md", content="a note", channel="canvas")
-        async with Stage(tmp_path, writes, always(answers("Done."))).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
-            await served.ann.until(conversation, "idle")
+        async with ServerHarness(tmp_path, writes, repeated_reply(answers("Done."))).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
             (file,) = (await served.ann.get(f"{LIST}/{conversation}/files")).json()["files"]
             for url in ("/health", LIST, f"{LIST}/{conversation}/timeline?form=export", file["url"], "/nowhere"):
                 got = await served.http.get(url, headers=served.ann.headers)
@@ -39,7 +39,7 @@ def test_head_says_what_get_would_and_sends_nothing(tmp_path: Path) -> None:
                 assert [head.headers.get(one) for one in names] == [got.headers.get(one) for one in names]
             stream = await served.http.head(f"{CHAT}/{conversation}/stream", headers=served.ann.headers)
             assert (stream.status_code, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-            assert served.place.gate.open_streams == 0
+            assert served.services.rate_limiter.open_streams == 0
             bob = served.client("bob")
             assert (await bob.http.head(file["url"], headers=bob.headers)).status_code == 404
 
@@ -48,7 +48,7 @@ def test_head_says_what_get_would_and_sends_nothing(tmp_path: Path) -> None:
 
 def test_a_method_that_is_not_there_says_which_are(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             for method, url, allowed in (
                 ("GET", CHAT, "POST"),
                 ("PUT", f"{LIST}/conv_1", "DELETE, GET, HEAD"),
@@ -64,8 +64,8 @@ def test_a_method_that_is_not_there_says_which_are(tmp_path: Path) -> None:
 
 def test_a_slash_in_a_part_of_an_address_is_none(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             for url in (f"{LIST}/{conversation}%2Fstatus", f"{LIST}/{conversation}%2fstatus"):
                 refused = await served.ann.get(url)
                 assert (refused.status_code, refused.json()["code"]) == (404, "route_unknown")
@@ -78,7 +78,7 @@ def test_a_slash_in_a_part_of_an_address_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", ["1e1", "+1", " 1", "1.0", "1_0", "٣", "-1", ""])
 def test_a_number_in_an_address_has_digits_alone(tmp_path: Path, limit: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             refused = await served.http.get(LIST, params={"limit": limit}, headers=served.ann.headers)
             assert (refused.status_code, refused.json()["code"]) == (400, "request_malformed")
 
@@ -88,7 +88,7 @@ def test_a_number_in_an_address_has_digits_alone(tmp_path: Path, limit: str) -> 
 @pytest.mark.parametrize("doubled", ["host: 127.0.0.1", "authorization: Bearer bob"])
 def test_a_header_that_is_there_twice_is_refused(tmp_path: Path, doubled: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             host, port = served.url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             head = (f"GET {LIST} HTTP/1.1", f"host: {host}", "authorization: Bearer ann", "connection: close", doubled)
@@ -103,8 +103,8 @@ def test_a_header_that_is_there_twice_is_refused(tmp_path: Path, doubled: str) -
 
 def test_a_page_of_another_site_posts_nothing_to_a_server_of_this_machine(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, always(answers("Done.")))
-        stage.rules = Rules(is_local=True, allow_origins=("https://app.example",))
+        stage = ServerHarness(tmp_path, repeated_reply(answers("Done.")))
+        stage.rules = AccessPolicy(is_local=True, allow_origins=("https://app.example",))
         async with stage.serve() as served:
             cross = served.ann.headers | {"sec-fetch-site": "cross-site"}
             for headers, status in (
@@ -126,7 +126,7 @@ def test_a_page_of_another_site_posts_nothing_to_a_server_of_this_machine(tmp_pa
 
 def test_a_name_that_is_none_is_told_so(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             for name in ("*", "a b", "-a", "x" * 65):
                 refused = await served.ann.get(f"/conversations/home/{name}")
                 assert (refused.status_code, refused.json()["code"]) == (400, "request_malformed")
@@ -140,7 +140,7 @@ def test_a_name_that_is_none_is_told_so(tmp_path: Path) -> None:
 
 def test_a_conversation_of_null_begins_one(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
             said = await served.ann.post(CHAT, {"message": "x", "conversation_id": None})
             assert (said.status_code, said.json()["status"]) == (202, "started")
 
@@ -149,10 +149,10 @@ def test_a_conversation_of_null_begins_one(tmp_path: Path) -> None:
 
 def test_times_are_of_a_calendar_and_what_happened_is_not_ahead(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
-            said = await served.ann.say("go")
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            said = await served.ann.send_message("go")
             conversation = str(said["conversation_id"])
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             for ts in ("2026-02-30T00:00:00Z", "2999-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "yesterday"):
                 event: Json = {"kind": "alert", "text": "x", "started_ts": ts}
                 refused = await served.ann.post(f"/events/home/demo/{conversation}", event)
@@ -162,22 +162,22 @@ def test_times_are_of_a_calendar_and_what_happened_is_not_ahead(tmp_path: Path) 
                 assert (await served.ann.post(url, feedback)).status_code == 400
 
     run(check)
-    need_past("ts", "1970-01-01T23:59:59Z", LongAgo())
+    check_past("ts", "1970-01-01T23:59:59Z", LongAgo())
     with pytest.raises(CodedError, match="must not be in the future"):
-        need_past("ts", "1970-01-02T00:00:01Z", LongAgo())
+        check_past("ts", "1970-01-02T00:00:01Z", LongAgo())
     start = "2999-01-01T00:00:00Z"
     for end in (start, "2999-01-01T00:00:00.000Z", "2999-01-01T00:00:00.1Z"):
-        need_period(start, end)
+        check_period(start, end)
     for early in ("2998-12-31T23:59:59.9Z", "2999-01-01T00:00:00.099Z"):
         with pytest.raises(CodedError, match="end must not be before start"):
-            need_period("2999-01-01T00:00:00.1Z", early)
+            check_period("2999-01-01T00:00:00.1Z", early)
     with pytest.raises(CodedError, match="end must be RFC 3339"):
-        need_period(start, "tomorrow")
+        check_period(start, "tomorrow")
 
 
 def test_a_turn_that_nobody_runs_is_interrupted(tmp_path: Path) -> None:
     async def check() -> None:
-        stage, name = Stage(tmp_path, always(answers("Done."))), ConversationId("conv_left")
+        stage, name = ServerHarness(tmp_path, repeated_reply(answers("Done."))), ConversationId("conv_left")
         header = ConversationStarted(tenant="home", project="demo", user="ann")
         blocks = [TurnStarted(n=1), UserPrompt(text="go")]
         drafts = [Draft(NO_TURN, TS, header), *(Draft(TurnId("turn_1"), TS, block) for block in blocks)]
@@ -187,10 +187,10 @@ def test_a_turn_that_nobody_runs_is_interrupted(tmp_path: Path) -> None:
             lease = await stage.store.acquire(name, "another program")
             assert (await served.ann.get(f"{LIST}/{name}/status")).json()["state"] == "running"
             await stage.store.release(lease)
-            async with served.ann.hearing(name) as heard:
+            async with served.ann.stream_conversation(name) as heard:
                 assert (await anext(heard)).data["state"] == "interrupted"
             # What is said goes on with it.
-            assert (await served.ann.say("still there?", name))["status"] == "followup"
-            await served.ann.until(name, "idle")
+            assert (await served.ann.send_message("still there?", name))["status"] == "followup"
+            await served.ann.wait_for_state(name, "idle")
 
     run(check)

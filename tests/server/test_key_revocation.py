@@ -6,33 +6,33 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.server.server_harness import CHAT, LIST, Served, Stage, always, answers, run
+from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, answers, repeated_reply, run
 from tests.server.test_socketio import connected
 from tests.server.test_websocket import opened, until
-from timeloom.server.auth.authenticate import Caller
+from timeloom.server.auth.authenticate import Principal
 
-CARL = Caller(tenant="home", project="demo", user="carl")
+CARL = Principal(tenant="home", project="demo", user="carl")
 
 
 class Fickle:
     """A register whose one key is taken back or given another role."""
 
     def __init__(self) -> None:
-        self.known: Caller | None = CARL
+        self.known: Principal | None = CARL
 
-    async def whose(self, token: str) -> Caller | None:
+    async def find_principal(self, token: str) -> Principal | None:
         return self.known if token == "carl" else None
 
 
-async def begun(served: Served) -> str:
+async def begun(served: RunningServer) -> str:
     carl = served.client("carl")
-    conversation = str((await carl.say("go"))["conversation_id"])
-    await carl.until(conversation, "idle")
+    conversation = str((await carl.send_message("go"))["conversation_id"])
+    await carl.wait_for_state(conversation, "idle")
     return conversation
 
 
-def a_stage(folder: Path) -> tuple[Stage, Fickle]:
-    stage, register = Stage(folder, always(answers("Done."))), Fickle()
+def a_stage(folder: Path) -> tuple[ServerHarness, Fickle]:
+    stage, register = ServerHarness(folder, repeated_reply(answers("Done."))), Fickle()
     stage.registers = (register,)
     return stage, register
 
@@ -46,13 +46,13 @@ def test_open_connections_end_when_their_key_is_taken_back(tmp_path: Path) -> No
             url = f"{CHAT}/{conversation}/stream"
             await served.http.get(LIST, params={"token": "carl"})
             async with (
-                served.client("carl").hearing(conversation) as heard,
+                served.client("carl").stream_conversation(conversation) as heard,
                 # The cookie, which a browser has, is a token like the header.
                 served.http.stream("GET", url) as by_cookie,
                 opened(served, conversation, token="carl") as socket,
                 connected(served, {"token": "carl"}) as idle,
                 connected(served, {"token": "carl"}) as joined,
-                served.ann.hearing(str((await served.ann.say("go"))["conversation_id"])) as others,
+                served.ann.stream_conversation(str((await served.ann.send_message("go"))["conversation_id"])) as others,
             ):
                 await joined.join(conversation)
                 register.known = None
@@ -78,7 +78,7 @@ def test_a_key_that_stands_for_something_else_has_to_come_back(tmp_path: Path) -
         async with stage.serve() as served:
             conversation = await begun(served)
             async with opened(served, conversation, token="carl") as socket:
-                register.known = Caller(tenant="home", project="demo", user="carl", role="approver")
+                register.known = Principal(tenant="home", project="demo", user="carl", role="approver")
                 assert (await until(socket, "chat.error"))[-1]["data"]["code"] == "unauthorized"
             async with opened(served, conversation, token="carl") as socket:
                 await socket.send(json.dumps({"event": "chat.message", "data": {"message": "Hello again"}}))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from tests.server.server_harness import Client, Frame, Json, Stage, answers, calls, run
+from tests.server.server_harness import ApiClient, Json, ServerHarness, SseFrame, answers, calls, run
 from tests.server.test_socketio import connected
 from tests.server.test_websocket import opened
 from timeloom.core.ids import ConversationId
-from timeloom.ports.model import Finished, ModelEvent, ModelRequest
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest
 from timeloom.ports.tool import ToolContext
 from timeloom.providers.script_file import parse_script
 from timeloom.runtime.hub.events import ConvStatus
@@ -37,13 +37,13 @@ class PausingModel(ScriptedModel):
     @override
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         async for event in super().stream(request):
-            if isinstance(event, Finished):
+            if isinstance(event, FinishEvent):
                 self.written.set()
                 await self.goes_on.wait()
             yield event
 
 
-class Pausing(Stage):
+class Pausing(ServerHarness):
     """A stage with such a model, and a conversation in which it has written."""
 
     def __init__(self, folder: Path, *steps: str) -> None:
@@ -51,8 +51,8 @@ class Pausing(Stage):
         self.paused = PausingModel(*(steps or (REPLY,)))
         self.model = self.paused
 
-    async def begin(self, client: Client) -> str:
-        conversation = str((await client.say("go"))["conversation_id"])
+    async def begin(self, client: ApiClient) -> str:
+        conversation = str((await client.send_message("go"))["conversation_id"])
         await self.paused.written.wait()
         return conversation
 
@@ -66,11 +66,11 @@ def texts(heard: list[Json]) -> dict[str, str]:
     return found
 
 
-async def joined(client: Client, conversation: str, after: int = 0) -> tuple[list[Json], int]:
+async def joined(client: ApiClient, conversation: str, after: int = 0) -> tuple[list[Json], int]:
     """Return the deltas that a reader receives up to the whole answer, and the number of blocks before it."""
     heard: list[Json] = []
     blocks = 0
-    async with client.hearing(conversation, after) as events:
+    async with client.stream_conversation(conversation, after) as events:
         async for frame in events:
             if frame.event == "chat.block":
                 assert not heard
@@ -82,9 +82,9 @@ async def joined(client: Client, conversation: str, after: int = 0) -> tuple[lis
     return heard, blocks
 
 
-async def rest(events: AsyncIterator[Frame]) -> list[Frame]:
+async def rest(events: AsyncIterator[SseFrame]) -> list[SseFrame]:
     """Return the events up to the end of the turn."""
-    heard: list[Frame] = []
+    heard: list[SseFrame] = []
     async for frame in events:
         heard.append(frame)
         if frame.event == "chat.complete":
@@ -92,7 +92,7 @@ async def rest(events: AsyncIterator[Frame]) -> list[Frame]:
     return heard
 
 
-def deltas(heard: list[Frame]) -> list[Json]:
+def deltas(heard: list[SseFrame]) -> list[Json]:
     return [frame.data for frame in heard if frame.event == "chat.delta"]
 
 
@@ -107,11 +107,11 @@ def test_what_was_written_while_nobody_listened_is_told_after_the_blocks(tmp_pat
                 assert blocks == missed
                 assert [one["channel"] for one in heard] == ["thinking", "answer"]
             stage.paused.goes_on.set()
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             said = [block.get("text") for block in await served.ann.blocks(conversation)]
             assert THOUGHT in said
             assert ANSWER in said
-            async with served.ann.hearing(conversation) as events:
+            async with served.ann.stream_conversation(conversation) as events:
                 assert deltas(await rest(events)) == []
 
     run(check)
@@ -140,7 +140,7 @@ def test_a_follow_up_does_not_end_it_and_whoever_sends_it_hears_the_answer_from_
         stage = Pausing(tmp_path, REPLY, answers("And more."))
         async with stage.serve() as served:
             conversation = await stage.begin(served.ann)
-            async with served.ann.posting("And?", conversation) as events:
+            async with served.ann.post_and_stream("And?", conversation) as events:
                 heard = [await anext(events) for _ in range(4)]
                 assert [frame.event for frame in heard] == ["conv.status", "chat.delta", "chat.delta", "chat.block"]
                 assert texts(deltas(heard)) == WHOLE
@@ -160,7 +160,7 @@ def test_what_a_steer_interrupted_is_told_until_the_model_is_asked_again(tmp_pat
             stage.paused.written.clear()
             await served.ann.send(conversation, "steer", "Another course!")
             await stage.paused.written.wait()
-            async with served.ann.hearing(conversation) as events:
+            async with served.ann.stream_conversation(conversation) as events:
                 stage.paused.goes_on.set()
                 heard = await rest(events)
             assert texts(deltas(heard)) == {"answer": "Another course."}
@@ -179,7 +179,7 @@ def test_a_round_that_begins_anew_is_told_from_its_own_beginning(tmp_path: Path)
         again.store = store
         async with again.serve(recovers=True) as served:
             await again.paused.written.wait()
-            async with served.ann.hearing(conversation, blocks) as events:
+            async with served.ann.stream_conversation(conversation, blocks) as events:
                 again.paused.goes_on.set()
                 heard = await rest(events)
             assert texts(deltas(heard)) == {"answer": "Anew."}
@@ -192,9 +192,9 @@ def test_the_text_of_a_turn_that_was_parked_is_told_no_more(tmp_path: Path) -> N
         stage = Pausing(tmp_path)
         async with stage.serve() as served:
             conversation = ConversationId(await stage.begin(served.ann))
-            hub, info = served.place.hub, await stage.store.info(conversation)
+            hub, info = served.services.hub, await stage.store.info(conversation)
             async with hub.stream(info, info.tail):
-                async with hub.released(conversation, parks=True):
+                async with hub.release_temporarily(conversation, stops_turn=True):
                     pass
                 async with hub.stream(info, info.tail) as (stream, events):
                     assert [type(await anext(events)) for _ in range(2)] == [ConvStatus, ConvStatus]
@@ -210,19 +210,19 @@ def test_half_a_citation_of_a_turn_that_was_parked_is_not_part_of_the_next_reply
         stage = Pausing(tmp_path, answers(half))
         async with stage.serve() as served:
             conversation = ConversationId(await stage.begin(served.ann))
-            hub, info = served.place.hub, await stage.store.info(conversation)
+            hub, info = served.services.hub, await stage.store.info(conversation)
             async with hub.stream(info, info.tail):
-                async with hub.released(conversation, parks=True):
+                async with hub.release_temporarily(conversation, stops_turn=True):
                     pass
                 stage.paused.goes_on.set()
-                async with served.ann.posting("Go on.", conversation) as events:
+                async with served.ann.post_and_stream("Go on.", conversation) as events:
                     heard = await rest(events)
             assert texts(deltas(heard)) == {"answer": half}
 
     run(check)
 
 
-class Printing(Stage):
+class Printing(ServerHarness):
     """A server harness with a tool that prints more than is kept, and ends when the test releases it."""
 
     @override
@@ -235,16 +235,16 @@ class Printing(Stage):
             await self.flooding.wait()
             return "done"
 
-        return super().registry().and_also([tool("t.dump", effect="pure")(dump)])
+        return super().registry().with_tools([tool("t.dump", effect="pure")(dump)])
 
 
 def test_of_what_is_too_long_the_end_is_told_and_that_it_was_cut(tmp_path: Path) -> None:
     async def check() -> None:
         stage = Printing(tmp_path, calls("t.dump"), answers("Done."))
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             await stage.waiting.wait()
-            async with served.ann.hearing(conversation) as events:
+            async with served.ann.stream_conversation(conversation) as events:
                 heard = [await anext(events)]
                 while not str(heard[-1].data.get("text", "")).endswith("39"):
                     heard.append(await anext(events))

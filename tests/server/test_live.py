@@ -3,13 +3,24 @@
 import asyncio
 from pathlib import Path
 
-from tests.server.server_harness import LIST, Frame, Json, Served, Stage, always, answers, calls, run, slowly
-from timeloom.core.policy.next_step import Limits
+from tests.server.server_harness import (
+    LIST,
+    Json,
+    RunningServer,
+    ServerHarness,
+    SseFrame,
+    answers,
+    calls,
+    repeated_reply,
+    run,
+    slow_reply,
+)
+from timeloom.core.policy.next_step import TurnLimits
 
 
-async def begun(stage: Stage, served: Served) -> str:
+async def begun(stage: ServerHarness, served: RunningServer) -> str:
     """A conversation whose turn is in the middle of a tool."""
-    conversation = str((await served.ann.say("go"))["conversation_id"])
+    conversation = str((await served.ann.send_message("go"))["conversation_id"])
     await stage.waiting.wait()
     return conversation
 
@@ -18,10 +29,10 @@ def types(blocks: list[Json]) -> list[object]:
     return [block["type"] for block in blocks]
 
 
-async def completed(served: Served, conversation: str) -> list[Frame]:
+async def completed(served: RunningServer, conversation: str) -> list[SseFrame]:
     """All events up to the end of the turn."""
-    heard: list[Frame] = []
-    async with served.ann.hearing(conversation) as events:
+    heard: list[SseFrame] = []
+    async with served.ann.stream_conversation(conversation) as events:
         async for frame in events:
             heard.append(frame)
             if frame.event == "chat.complete":
@@ -31,12 +42,12 @@ async def completed(served: Served, conversation: str) -> list[Frame]:
 
 def test_a_follow_up_is_acknowledged_by_its_place_and_seen_by_the_next_request(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, slowly(calls("t.look"), 30), answers("Both."))
+        stage = ServerHarness(tmp_path, slow_reply(calls("t.look"), 30), answers("Both."))
         async with stage.serve() as served:
-            first = await served.ann.say("go")
+            first = await served.ann.send_message("go")
             conversation = str(first["conversation_id"])
             assert first["status"] == "started"
-            said = await served.ann.say("and this", conversation)
+            said = await served.ann.send_message("and this", conversation)
             assert (said["status"], said["turn_id"]) == ("followup", first["turn_id"])
             heard = await completed(served, conversation)
             blocks = await served.ann.blocks(conversation)
@@ -53,7 +64,7 @@ def test_a_follow_up_is_acknowledged_by_its_place_and_seen_by_the_next_request(t
 
 def test_a_steer_interrupts_a_tool_and_the_turn_takes_the_other_course(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), answers("The other way."))
+        stage = ServerHarness(tmp_path, calls("t.wait"), answers("The other way."))
         async with stage.serve() as served:
             conversation = await begun(stage, served)
             said = await served.ann.send(conversation, "steer", "the other way")
@@ -70,7 +81,7 @@ def test_a_steer_interrupts_a_tool_and_the_turn_takes_the_other_course(tmp_path:
 def test_a_steer_without_text_stops_and_a_cancellation_cancels(tmp_path: Path) -> None:
     async def check() -> None:
         for kind, reason in (("steer", "stopped"), ("cancel", "cancelled")):
-            stage = Stage(tmp_path, calls("t.wait"), answers("never"))
+            stage = ServerHarness(tmp_path, calls("t.wait"), answers("never"))
             async with stage.serve() as served:
                 conversation = await begun(stage, served)
                 await served.ann.send(conversation, kind)
@@ -83,8 +94,8 @@ def test_a_steer_without_text_stops_and_a_cancellation_cancels(tmp_path: Path) -
 
 def test_any_other_event_is_told_to_the_turn_under_the_name_of_who_sent_it(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, slowly(calls("t.look"), 30), answers("Seen.")).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+        async with ServerHarness(tmp_path, slow_reply(calls("t.look"), 30), answers("Seen.")).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             body = {"kind": "form", "text": '{"size": 3}', "mime": "application/json"}
             response = await served.ann.post(f"/events/home/demo/{conversation}", body)
             assert response.json()["status"] == "told"
@@ -98,16 +109,16 @@ def test_any_other_event_is_told_to_the_turn_under_the_name_of_who_sent_it(tmp_p
 
 def test_what_comes_after_the_end_opens_the_next_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, *(answers(f"{n}.") for n in range(4))).serve() as served:
-            first = await served.ann.say("go")
+        async with ServerHarness(tmp_path, *(answers(f"{n}.") for n in range(4))).serve() as served:
+            first = await served.ann.send_message("go")
             conversation = str(first["conversation_id"])
             turns = {first["turn_id"]}
             for kind in ("followup", "steer", "alert"):
-                await served.ann.until(conversation, "idle")
+                await served.ann.wait_for_state(conversation, "idle")
                 said = await served.ann.send(conversation, kind, f"by {kind}")
                 assert said["status"] == "started"
                 turns.add(said["turn_id"])
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             blocks = await served.ann.blocks(conversation)
             assert len(turns) == 4
             assert types(blocks).count("turn.header") == types(blocks).count("assistant.completion") == 4
@@ -118,9 +129,9 @@ def test_what_comes_after_the_end_opens_the_next_turn(tmp_path: Path) -> None:
 
 def test_a_turn_waits_for_a_person_and_goes_on_with_the_decision(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.send"), answers("Sent."))
+        stage = ServerHarness(tmp_path, calls("t.send"), answers("Sent."))
         async with stage.serve() as served:
-            async with served.ann.posting("go") as events:
+            async with served.ann.post_and_stream("go") as events:
                 heard = [frame async for frame in events]
             # The stream of the message ends here: nobody knows how long the person takes.
             assert (heard[-1].event, heard[-1].data["state"]) == ("conv.status", "waiting")
@@ -131,7 +142,7 @@ def test_a_turn_waits_for_a_person_and_goes_on_with_the_decision(tmp_path: Path)
             url = f"{LIST}/{conversation}/approvals/{asked['tool_call_id']}"
             decided = await served.ann.post(url, {"approved": True, "text": "fine"})
             assert (decided.status_code, decided.json()["status"]) == (202, "decided")
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             assert len(stage.sent) == 1
             seq: int = decided.json()["seq"]
             block = (await served.ann.blocks(conversation))[seq - 1]
@@ -144,11 +155,11 @@ def test_a_turn_waits_for_a_person_and_goes_on_with_the_decision(tmp_path: Path)
 
 def test_nothing_is_lost_or_doubled_when_many_speak_at_once(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             words = [f"word {n}" for n in range(30)]
-            said = await asyncio.gather(*(served.ann.say(word, conversation) for word in words))
-            await served.ann.until(conversation, "idle")
+            said = await asyncio.gather(*(served.ann.send_message(word, conversation) for word in words))
+            await served.ann.wait_for_state(conversation, "idle")
             blocks = await served.ann.blocks(conversation)
             for word, accepted in zip(words, said, strict=True):
                 assert isinstance(accepted["seq"], int)
@@ -168,16 +179,16 @@ def starts(blocks: list[Json], seq: object) -> list[object]:
 
 def test_a_follow_up_to_an_answer_on_its_way_goes_on_and_the_earlier_answer_gets_its_number(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, slowly(answers("The first answer."), 20), answers("The second answer."))
+        stage = ServerHarness(tmp_path, slow_reply(answers("The first answer."), 20), answers("The second answer."))
         async with stage.serve() as served:
-            async with served.ann.posting("go") as events:
+            async with served.ann.post_and_stream("go") as events:
                 heard = [await anext(events)]
                 async for frame in events:
                     heard.append(frame)
                     if frame.event == "chat.delta":
                         break
                 conversation = str(heard[0].data["conversation_id"])
-                said = await served.ann.say("and back?", conversation)
+                said = await served.ann.send_message("and back?", conversation)
                 heard += [frame async for frame in events]
             assert (said["status"], heard[-1].data["reason"]) == ("followup", "completed")
             blocks = await served.ann.blocks(conversation)
@@ -193,24 +204,26 @@ def test_a_follow_up_to_an_answer_on_its_way_goes_on_and_the_earlier_answer_gets
 
 def test_every_follow_up_earns_a_round(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, slowly(calls("t.look"), 10), *(calls("t.look") for _ in range(40)))
+        stage = ServerHarness(tmp_path, slow_reply(calls("t.look"), 10), *(calls("t.look") for _ in range(40)))
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             for kind in ("followup", "alert", "form"):
                 await served.ann.send(conversation, kind, "and this")
             await completed(served, conversation)
             blocks = await served.ann.blocks(conversation)
-            assert types(blocks).count("react.round.start") == Limits().max_iterations + 3
+            assert types(blocks).count("react.round.start") == TurnLimits().max_iterations + 3
 
     run(check)
 
 
 def test_a_steer_cuts_a_generation_short_keeps_what_was_said_and_leaves_a_few_rounds(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, slowly(answers("A long answer that nobody wants."), 60_000), always(calls("t.look")))
+        stage = ServerHarness(
+            tmp_path, slow_reply(answers("A long answer that nobody wants."), 60_000), repeated_reply(calls("t.look"))
+        )
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
-            async with served.ann.hearing(conversation) as events:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
+            async with served.ann.stream_conversation(conversation) as events:
                 async for frame in events:
                     if frame.event == "chat.step" and frame.data["step"] == "model":
                         break
@@ -221,14 +234,14 @@ def test_a_steer_cuts_a_generation_short_keeps_what_was_said_and_leaves_a_few_ro
             assert isinstance(said["seq"], int)
             outcome = next(block for block in blocks[said["seq"] :] if block["type"] == "react.model.outcome")
             assert outcome["meta"] and "steered" in str(outcome["meta"])
-            assert types(blocks).count("react.round.start") == 1 + Limits().finalize_rounds
+            assert types(blocks).count("react.round.start") == 1 + TurnLimits().finalize_rounds
 
     run(check)
 
 
 def test_restored_order_follows_the_times_at_which_events_began(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.look"), calls("t.wait"), answers("Seen."))
+        stage = ServerHarness(tmp_path, calls("t.look"), calls("t.wait"), answers("Seen."))
         async with stage.serve() as served:
             conversation = await begun(stage, served)
             blocks = await served.ann.blocks(conversation)
@@ -239,7 +252,7 @@ def test_restored_order_follows_the_times_at_which_events_began(tmp_path: Path) 
                 body = {"kind": kind, "text": kind, "started_ts": began}
                 said: Json = (await served.ann.post(f"/events/home/demo/{conversation}", body)).json()
                 seqs.append(said["seq"])
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             blocks = await served.ann.blocks(conversation)
             shown = (await served.ann.get(f"{LIST}/{conversation}/timeline", form="restored")).json()["blocks"]
             order = [one["seq"] for one in shown]
@@ -254,8 +267,8 @@ def test_restored_order_follows_the_times_at_which_events_began(tmp_path: Path) 
 
 def test_events_carry_the_time_at_which_they_began(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, slowly(calls("t.look"), 30), answers("Seen.")).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+        async with ServerHarness(tmp_path, slow_reply(calls("t.look"), 30), answers("Seen.")).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             began = "2026-02-09T02:14:32.676425Z"
             for kind in ("followup", "steer", "wizard"):
                 body = {"kind": kind, "text": "x", "started_ts": began}
@@ -264,6 +277,6 @@ def test_events_carry_the_time_at_which_they_began(tmp_path: Path) -> None:
                 block = (await served.ann.blocks(conversation))[said["seq"] - 1]
                 assert isinstance(block["meta"], dict)
                 assert (block["meta"]["started_ts"], str(block["ts"]) > began) == (began, True)
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
 
     run(check)

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.server.server_harness import CHAT, LIST, Stage, always, answers, calls, run
+from tests.server.server_harness import CHAT, LIST, ServerHarness, answers, calls, repeated_reply, run
 from timeloom.core.blocks import ModelAnswered
 from timeloom.core.blocks.round import Usage
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry
-from timeloom.server.auth.access_policy import Rules
+from timeloom.server.auth.access_policy import AccessPolicy
 from timeloom.server.observability.metrics import Metrics
 
 
@@ -25,10 +25,12 @@ def samples(text: str) -> dict[tuple[str, str], float]:
 
 def test_what_the_server_does_is_counted(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, calls("t.look"), calls("t.wait"), always(answers("Done."))).serve() as served:
+        async with ServerHarness(
+            tmp_path, calls("t.look"), calls("t.wait"), repeated_reply(answers("Done."))
+        ).serve() as served:
             ann, operator = served.ann, served.client("operator")
-            conversation = str((await ann.say("my secret"))["conversation_id"])
-            async with ann.hearing(conversation) as events:
+            conversation = str((await ann.send_message("my secret"))["conversation_id"])
+            async with ann.stream_conversation(conversation) as events:
                 async for frame in events:
                     if frame.data.get("tool_id") == "t.wait":
                         break
@@ -36,7 +38,7 @@ def test_what_the_server_does_is_counted(tmp_path: Path) -> None:
                 assert now["timeloom_turns_running", ""] == 1
                 assert now["timeloom_streams_open", ""] == 1
             await ann.send(conversation, "steer")
-            await ann.until(conversation, "idle")
+            await ann.wait_for_state(conversation, "idle")
             await ann.post(CHAT, {"message": ""})
             text = (await operator.get("/metrics")).text
             then = samples(text)
@@ -59,8 +61,8 @@ def test_tokens_and_cost_and_errors_of_models_are_added_up() -> None:
     usage = Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3, cost_nano_usd=250_000_000)
     for seq, error in ((1, ""), (2, "model_overloaded")):
         block = ModelAnswered(round=1, model="m", stop_reason="end", usage=usage, error=error)
-        metrics.entry(Entry(seq=seq, turn_id=turn, ts="2026-02-09T02:14:32.676425Z", block=block))
-    found = samples(metrics.text().decode())
+        metrics.on_entry(Entry(seq=seq, turn_id=turn, ts="2026-02-09T02:14:32.676425Z", block=block))
+    found = samples(metrics.render().decode())
     assert found["timeloom_tokens_total", "input"] == 20
     assert found["timeloom_tokens_total", "cache_read"] == 6
     assert found["timeloom_cost_usd_total", ""] == pytest.approx(0.5)
@@ -70,16 +72,16 @@ def test_tokens_and_cost_and_errors_of_models_are_added_up() -> None:
 @pytest.mark.parametrize(
     ("rules", "anybody", "admin", "operator"),
     [
-        (Rules(), 401, 403, 200),
-        (Rules(metrics="open"), 200, 200, 200),
-        (Rules(metrics="off"), 401, 403, 404),
+        (AccessPolicy(), 401, 403, 200),
+        (AccessPolicy(metrics="open"), 200, 200, 200),
+        (AccessPolicy(metrics="off"), 401, 403, 404),
     ],
 )
 def test_who_may_read_them_is_a_rule_of_the_server(
-    tmp_path: Path, rules: Rules, anybody: int, admin: int, operator: int
+    tmp_path: Path, rules: AccessPolicy, anybody: int, admin: int, operator: int
 ) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path)
+        stage = ServerHarness(tmp_path)
         stage.rules = rules
         async with stage.serve() as served:
             assert (await served.http.get("/metrics")).status_code == anybody

@@ -23,10 +23,10 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key a
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from tests.server.server_harness import LIST, Stage, always, answers, run
+from tests.server.server_harness import LIST, ServerHarness, answers, repeated_reply, run
 from timeloom.core.codes import CodedError
-from timeloom.server.auth.authenticate import Caller, Doorkeeper
-from timeloom.server.auth.oidc import Claims, Expected, Issuer, open_issuer
+from timeloom.server.auth.authenticate import Authenticator, Principal
+from timeloom.server.auth.oidc import ClaimMapping, OidcIssuer, TokenRequirements, open_issuer
 
 AUDIENCE = "timeloom"
 Private = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
@@ -109,17 +109,17 @@ class Uptime:
         return self.now_s
 
 
-def known(server: Server, *tokens: str, claims: Claims | None = None) -> list[Caller | None]:
-    async def whose() -> list[Caller | None]:
-        expected = Expected(issuer=server.url, audience=AUDIENCE, claims=claims or Claims())
-        async with Issuer(expected) as issuer:
+def known(server: Server, *tokens: str, claims: ClaimMapping | None = None) -> list[Principal | None]:
+    async def whose() -> list[Principal | None]:
+        expected = TokenRequirements(issuer=server.url, audience=AUDIENCE, claims=claims or ClaimMapping())
+        async with OidcIssuer(expected) as issuer:
             return [await whose_of(issuer, token) for token in tokens]
 
     return asyncio.run(whose())
 
 
-async def whose_of(issuer: Issuer, token: str) -> Caller | None:
-    return await Doorkeeper((), issuer).whose(token)
+async def whose_of(issuer: OidcIssuer, token: str) -> Principal | None:
+    return await Authenticator((), issuer).find_principal(token)
 
 
 def test_a_token_of_each_kind_of_key_says_who_it_is() -> None:
@@ -134,7 +134,7 @@ def test_a_token_of_each_kind_of_key_says_who_it_is() -> None:
             server.token(aud=["another", AUDIENCE]),
         )
         found = known(server, *tokens)
-        ann = Caller(tenant="home", project="demo", user="ann")
+        ann = Principal(tenant="home", project="demo", user="ann")
         roles = ["user"] * 4 + ["admin", "approver", "user"]
         assert [one and one.role for one in found] == roles
         assert found[0] == ann
@@ -200,24 +200,24 @@ def test_clocks_may_differ_a_little() -> None:
 
 
 def test_what_the_claims_mean_is_set() -> None:
-    claims = Claims(
+    claims = ClaimMapping(
         user="email", tenant="acme", project="*", role_claim="realm_access.roles", admin_role="boss", approver_role=""
     )
     with issuing() as server:
         token = server.token(email="ann@acme.example", realm_access={"roles": ["boss"]}, tenant=None)
         assert known(server, token, claims=claims) == [
-            Caller(tenant="acme", project="*", user="ann@acme.example", role="admin")
+            Principal(tenant="acme", project="*", user="ann@acme.example", role="admin")
         ]
         assert known(server, server.token(email=["ann"]), claims=claims) == [None]
 
 
 def test_new_keys_are_found_and_old_ones_forgotten_without_asking_too_often() -> None:
     async def check(server: Server, uptime: Uptime) -> None:
-        async with Issuer(Expected(issuer=server.url, audience=AUDIENCE), uptime) as issuer:
-            assert await issuer.whose(server.token())
+        async with OidcIssuer(TokenRequirements(issuer=server.url, audience=AUDIENCE), uptime) as issuer:
+            assert await issuer.find_principal(server.token())
             server.keys = [published(OTHER_RSA, "new")]
             # Found at once, for nobody has asked for unknown keys before.
-            assert await issuer.whose(server.token(OTHER_RSA, kid="new"))
+            assert await issuer.find_principal(server.token(OTHER_RSA, kid="new"))
             assert await whose_of(issuer, server.token()) is None
             looks = server.looks
             for number in range(50):
@@ -227,7 +227,7 @@ def test_new_keys_are_found_and_old_ones_forgotten_without_asking_too_often() ->
             uptime.now_s += 3600
             looks = server.looks
             tokens = [server.token(OTHER_RSA, kid="new") for _ in range(10)]
-            assert all(await asyncio.gather(*(issuer.whose(token) for token in tokens)))
+            assert all(await asyncio.gather(*(issuer.find_principal(token) for token in tokens)))
             assert server.looks == looks + 1
 
     with issuing() as server:
@@ -236,16 +236,16 @@ def test_new_keys_are_found_and_old_ones_forgotten_without_asking_too_often() ->
 
 def test_keys_are_kept_for_a_while_when_the_issuer_is_away() -> None:
     async def check(server: Server, uptime: Uptime) -> None:
-        async with Issuer(Expected(issuer=server.url, audience=AUDIENCE), uptime) as issuer:
-            assert await issuer.whose(server.token())
+        async with OidcIssuer(TokenRequirements(issuer=server.url, audience=AUDIENCE), uptime) as issuer:
+            assert await issuer.find_principal(server.token())
             server.is_down = True
             uptime.now_s += 3600
-            assert await issuer.whose(server.token())
+            assert await issuer.find_principal(server.token())
             uptime.now_s += 86_400
             assert await whose_of(issuer, server.token()) is None
             server.is_down = False
             uptime.now_s += 60
-            assert await issuer.whose(server.token())
+            assert await issuer.find_principal(server.token())
 
     with issuing() as server:
         asyncio.run(check(server, Uptime()))
@@ -265,17 +265,17 @@ def test_an_issuer_that_calls_itself_otherwise_or_says_too_much_is_not_believed(
 )
 def test_an_issuer_has_an_audience_and_is_asked_over_https(issuer: str, audience: str) -> None:
     with pytest.raises(CodedError, match="oidc"):
-        open_issuer(Expected(issuer=issuer, audience=audience))
+        open_issuer(TokenRequirements(issuer=issuer, audience=audience))
 
 
 def test_tokens_of_an_issuer_are_let_in_beside_keys(tmp_path: Path) -> None:
     async def check(server: Server) -> None:
-        async with Issuer(Expected(issuer=server.url, audience=AUDIENCE)) as issuer:
-            stage = Stage(tmp_path, always(answers("Done.")))
+        async with OidcIssuer(TokenRequirements(issuer=server.url, audience=AUDIENCE)) as issuer:
+            stage = ServerHarness(tmp_path, repeated_reply(answers("Done.")))
             stage.registers = (issuer,)
             async with stage.serve() as served:
                 ann = served.client(server.token())
-                assert (await ann.say("hello"))["status"] == "started"
+                assert (await ann.send_message("hello"))["status"] == "started"
                 assert len((await ann.get(LIST)).json()["conversations"]) == 1
                 # The same person with a key of the file.
                 assert len((await served.ann.get(LIST)).json()["conversations"]) == 1
@@ -288,8 +288,8 @@ def test_tokens_of_an_issuer_are_let_in_beside_keys(tmp_path: Path) -> None:
 
 def test_whoever_is_refused_is_told_what_is_wrong_with_their_token(tmp_path: Path) -> None:
     async def check(server: Server) -> None:
-        async with Issuer(Expected(issuer=server.url, audience=AUDIENCE)) as issuer:
-            stage = Stage(tmp_path, always(answers("Done.")))
+        async with OidcIssuer(TokenRequirements(issuer=server.url, audience=AUDIENCE)) as issuer:
+            stage = ServerHarness(tmp_path, repeated_reply(answers("Done.")))
             stage.registers = (issuer,)
             async with stage.serve() as served:
                 for token, why in (

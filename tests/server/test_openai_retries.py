@@ -10,21 +10,30 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.server.server_harness import Served, Stage, Step, always, answers, calls, decided, run
+from tests.server.server_harness import (
+    RunningServer,
+    ServerHarness,
+    Step,
+    answers,
+    calls,
+    decision_reply,
+    repeated_reply,
+    run,
+)
 from timeloom.core.blocks import Notice
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import Allowance, Budgets
-from timeloom.server.protocols.send_and_stream import PAGE
+from timeloom.server.protocols.send_and_stream import PAGE_ENTRIES
 
 pytestmark = pytest.mark.slow
 
 EITHER = pytest.mark.parametrize("streams", [False, True])
-EXIT = decided({"action": "exit", "notes": "there is nothing to do"})
+EXIT = decision_reply({"action": "exit", "notes": "there is nothing to do"})
 Said = list[ChatCompletionMessageParam]
 
 
 @asynccontextmanager
-async def client(served: Served, conversation: str = "") -> AsyncGenerator[AsyncOpenAI]:
+async def client(served: RunningServer, conversation: str = "") -> AsyncGenerator[AsyncOpenAI]:
     """A client as it comes, which tries again by itself."""
     headers = {"x-conversation-id": conversation} if conversation else {}
     async with AsyncOpenAI(api_key="ann", base_url=f"{served.url}/v1", default_headers=headers) as opened:
@@ -46,11 +55,11 @@ def user(text: str) -> ChatCompletionMessageParam:
     return {"role": "user", "content": text}
 
 
-async def listed(served: Served) -> list[str]:
+async def listed(served: RunningServer) -> list[str]:
     return [one["id"] for one in (await served.ann.get("/conversations/home/demo")).json()["conversations"]]
 
 
-async def said(served: Served) -> list[object]:
+async def said(served: RunningServer) -> list[object]:
     """All messages of the one conversation."""
     (conversation,) = await listed(served)
     blocks = await served.ann.blocks(conversation)
@@ -62,15 +71,15 @@ async def said(served: Served) -> list[object]:
     ("step", "content", "finish_reason"),
     [
         (EXIT, "there is nothing to do", "stop"),
-        (decided({"action": "exit"}), "the turn ended without an answer: exited", "stop"),
-        (always(calls("t.look")), "the model's answers could not be carried out", "length"),
+        (decision_reply({"action": "exit"}), "the turn ended without an answer: exited", "stop"),
+        (repeated_reply(calls("t.look")), "the model's answers could not be carried out", "length"),
     ],
 )
 def test_a_turn_that_ends_without_an_answer_says_why(
     tmp_path: Path, streams: bool, step: str | Step, content: str, finish_reason: str
 ) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, step, always(EXIT)).serve() as served, client(served) as ours:
+        async with ServerHarness(tmp_path, step, repeated_reply(EXIT)).serve() as served, client(served) as ours:
             answer, ended = await asked(ours, [user("go")], streams=streams)
             assert (answer.startswith(content), ended) == (True, finish_reason), answer
             assert await said(served) == ["go"]
@@ -85,7 +94,7 @@ def test_a_turn_that_ends_without_an_answer_says_why(
 @EITHER
 def test_a_budget_that_is_used_up_is_a_limit(tmp_path: Path, streams: bool) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, always(calls("t.look")))
+        stage = ServerHarness(tmp_path, repeated_reply(calls("t.look")))
         stage.budgets = Budgets(turn=Allowance(rounds=1))
         async with stage.serve() as served, client(served) as ours:
             answer, ended = await asked(ours, [user("go")], streams=streams)
@@ -101,7 +110,7 @@ def test_a_turn_that_is_ended_from_outside_is_not_begun_again(
     tmp_path: Path, streams: bool, kind: str, content: str
 ) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), always(answers("x")))
+        stage = ServerHarness(tmp_path, calls("t.wait"), repeated_reply(answers("x")))
         async with stage.serve() as served, client(served) as ours:
             asking = asyncio.create_task(asked(ours, [user("go")], streams=streams))
             await stage.waiting.wait()
@@ -114,14 +123,14 @@ def test_a_turn_that_is_ended_from_outside_is_not_begun_again(
 
 
 @EITHER
-@pytest.mark.parametrize("step", [{"error": "context_too_long", "repeat": True}, always("no decision")])
+@pytest.mark.parametrize("step", [{"error": "context_too_long", "repeat": True}, repeated_reply("no decision")])
 def test_a_turn_that_fails_is_an_error_after_which_nothing_is_said_again(
     tmp_path: Path, streams: bool, step: Step
 ) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Hello."), step).serve() as served:
-            conversation = str((await served.ann.say("hello"))["conversation_id"])
-            await served.ann.until(conversation, "idle")
+        async with ServerHarness(tmp_path, answers("Hello."), step).serve() as served:
+            conversation = str((await served.ann.send_message("hello"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
             async with client(served, conversation) as ours:
                 with pytest.raises(openai.APIError) as failed:
                     await asked(ours, [user("go")], streams=streams)
@@ -136,11 +145,11 @@ def test_a_turn_that_fails_is_an_error_after_which_nothing_is_said_again(
 @EITHER
 def test_a_server_that_closes_has_the_message_and_is_not_told_it_again(tmp_path: Path, streams: bool) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"))
+        stage = ServerHarness(tmp_path, calls("t.wait"))
         async with stage.serve() as served, client(served) as ours:
             asking = asyncio.create_task(asked(ours, [user("go")], streams=streams))
             await stage.waiting.wait()
-            served.place.hub.hang_up()
+            served.services.hub.stop_accepting()
             with pytest.raises(openai.APIError) as closing:
                 await asking
             assert closing.value.code == "server_closing"
@@ -155,13 +164,15 @@ def test_a_server_that_closes_has_the_message_and_is_not_told_it_again(tmp_path:
 @EITHER
 def test_a_turn_that_waits_for_a_person_says_so_each_time(tmp_path: Path, streams: bool) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.send"), always(answers("Sent.")))
+        stage = ServerHarness(tmp_path, calls("t.send"), repeated_reply(answers("Sent.")))
         async with stage.serve() as served, client(served) as ours:
             question, ended = await asked(ours, [user("send it")], streams=streams)
             assert ("t.send" in question, ended) == (True, "stop")
             (conversation,) = await listed(served)
             # However much came since.
-            await served.place.hub.append(ConversationId(conversation), [Notice(code="x", text="x")] * (PAGE + 1))
+            await served.services.hub.append(
+                ConversationId(conversation), [Notice(code="x", text="x")] * (PAGE_ENTRIES + 1)
+            )
             history: Said = [user("send it"), {"role": "assistant", "content": question}, user("well?")]
             assert await asked(ours, history, streams=streams) == (question, "stop")
             assert await said(served) == ["send it", "well?"]

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.server_harness import CHAT, LIST, Served, Stage, always, answers, calls, run
-from timeloom.server.auth.access_policy import Rules
-from timeloom.server.http.header_limits import HEAD_BYTES
+from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, answers, calls, repeated_reply, run
+from timeloom.server.auth.access_policy import AccessPolicy
+from timeloom.server.http.header_limits import MAX_HEAD_BYTES
 from timeloom.server.http.uploads import UploadLimits
-from timeloom.server.rate_limit import Buckets, Limits
+from timeloom.server.rate_limit import RateLimits, TokenBuckets
 
 pytestmark = pytest.mark.slow
 
-ANSWER = always(answers("Done."))
+ANSWER = repeated_reply(answers("Done."))
 
 
-async def begin_to_say(served: Served, media_type: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def begin_to_say(served: RunningServer, media_type: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection with an incomplete message."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
     head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ann\r\n"
@@ -36,27 +36,27 @@ class Uptime:
 
 def test_a_bucket_gives_what_it_holds_and_fills_again_with_time() -> None:
     uptime = Uptime()
-    buckets = Buckets(per_s=2.0, burst=3.0, uptime=uptime)
-    assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
-    assert buckets.take("b") == 0
+    buckets = TokenBuckets(per_s=2.0, burst=3.0, uptime=uptime)
+    assert [buckets.take_token("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    assert buckets.take_token("b") == 0
     uptime.now_s = 0.5
-    assert [buckets.take("a"), buckets.take("a")] == [0, 0.5]
+    assert [buckets.take_token("a"), buckets.take_token("a")] == [0, 0.5]
     uptime.now_s = 100.0
-    assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    assert [buckets.take_token("a") for _ in range(4)] == [0, 0, 0, 0.5]
 
 
 def test_the_table_of_buckets_is_bounded_and_forgets_who_was_away_longest() -> None:
-    buckets = Buckets(per_s=1.0, burst=1.0, uptime=Uptime(), most_keys=2)
+    buckets = TokenBuckets(per_s=1.0, burst=1.0, uptime=Uptime(), most_keys=2)
     for name in ("a", "b", "a", "c"):
-        buckets.take(name)
+        buckets.take_token(name)
     assert len(buckets) == 2
-    assert [buckets.take("a"), buckets.take("b")] == [1.0, 0]
+    assert [buckets.take_token("a"), buckets.take_token("b")] == [1.0, 0]
 
 
 def test_one_who_asks_too_often_waits_and_others_do_not(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, ANSWER)
-        stage.limits = Limits(requests_per_s=0.01, burst=2)
+        stage = ServerHarness(tmp_path, ANSWER)
+        stage.limits = RateLimits(requests_per_s=0.01, burst=2)
         async with stage.serve() as served:
             statuses = [(await served.ann.get(LIST)).status_code for _ in range(3)]
             assert statuses == [200, 200, 429]
@@ -71,8 +71,8 @@ def test_one_who_asks_too_often_waits_and_others_do_not(tmp_path: Path) -> None:
 
 def test_guesses_are_limited_by_their_address_and_lock_nobody_out(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, ANSWER)
-        stage.limits = Limits(failures_per_minute=2)
+        stage = ServerHarness(tmp_path, ANSWER)
+        stage.limits = RateLimits(failures_per_minute=2)
         async with stage.serve() as served:
             guesser = served.client("guess")
             assert [(await guesser.get(LIST)).status_code for _ in range(3)] == [401, 401, 429]
@@ -85,13 +85,13 @@ def test_guesses_are_limited_by_their_address_and_lock_nobody_out(tmp_path: Path
 
 def test_a_caller_has_so_many_streams_and_one_that_ends_makes_room(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), ANSWER)
-        stage.limits = Limits(streams=1)
+        stage = ServerHarness(tmp_path, calls("t.wait"), ANSWER)
+        stage.limits = RateLimits(streams=1)
         async with stage.serve() as served:
             ann = served.ann
-            conversation = str((await ann.say("go"))["conversation_id"])
+            conversation = str((await ann.send_message("go"))["conversation_id"])
             before = len(await ann.blocks(conversation))
-            async with ann.hearing(conversation) as events:
+            async with ann.stream_conversation(conversation) as events:
                 await anext(events)
                 refused = await ann.get(f"{CHAT}/{conversation}/stream")
                 assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
@@ -100,7 +100,7 @@ def test_a_caller_has_so_many_streams_and_one_that_ends_makes_room(tmp_path: Pat
                 posted = await served.http.post(CHAT, json=body, headers=accept)
                 assert posted.status_code == 429
                 # What is not streamed needs no room.
-                assert (await ann.say("more", conversation))["status"] == "followup"
+                assert (await ann.send_message("more", conversation))["status"] == "followup"
             assert len(await ann.blocks(conversation)) > before
             statuses = [429]
             while statuses[-1] == 429:
@@ -115,8 +115,8 @@ def test_a_caller_has_so_many_streams_and_one_that_ends_makes_room(tmp_path: Pat
 @pytest.mark.parametrize("media_type", ["application/json", "multipart/form-data; boundary=b"])
 def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, media_type: str) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, ANSWER)
-        stage.limits, stage.uploads = Limits(body_s=0.05), UploadLimits(patience_s=0.05)
+        stage = ServerHarness(tmp_path, ANSWER)
+        stage.limits, stage.uploads = RateLimits(body_s=0.05), UploadLimits(base_timeout_s=0.05)
         async with stage.serve() as served:
             reader, writer = await begin_to_say(served, media_type)
             answered = (await reader.read()).decode()
@@ -129,7 +129,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, media_type:
 
 def test_who_leaves_before_a_body_has_come_is_no_fault_of_the_server(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWER).serve() as served:
+        async with ServerHarness(tmp_path, ANSWER).serve() as served:
             _, writer = await begin_to_say(served, "application/json")
             await writer.drain()
             writer.close()
@@ -148,14 +148,14 @@ def test_who_leaves_before_a_body_has_come_is_no_fault_of_the_server(tmp_path: P
         (b"", b"408 Request Timeout"),
         (b"GET /health HTTP/1.1\r\nx: y\r\n", b"408 Request Timeout"),
         (b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\nGET /he", b"408 Request Timeout"),
-        (b"GET /health HTTP/1.1\r\nx: " + b"a" * HEAD_BYTES, b"431 Request Header Fields Too Large"),
-        (b"GET /" + b"a" * HEAD_BYTES, b"431 Request Header Fields Too Large"),
+        (b"GET /health HTTP/1.1\r\nx: " + b"a" * MAX_HEAD_BYTES, b"431 Request Header Fields Too Large"),
+        (b"GET /" + b"a" * MAX_HEAD_BYTES, b"431 Request Header Fields Too Large"),
     ],
 )
 def test_a_head_that_does_not_end_is_not_waited_for(tmp_path: Path, sent: bytes, status: bytes) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, ANSWER)
-        stage.limits = Limits(head_s=0.3 if status.startswith(b"408") else 600.0)
+        stage = ServerHarness(tmp_path, ANSWER)
+        stage.limits = RateLimits(head_s=0.3 if status.startswith(b"408") else 600.0)
         async with stage.serve() as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
             writer.write(sent)
@@ -175,15 +175,15 @@ LARGE = b"host: localhost\r\n" + b"x: " + b"a" * 30_000 + b"\r\n"
     [
         (b"GET /health HTTP/1.1\r\n" + LARGE + LARGE[17:] + b"connection: close\r\n\r\n", [b"200"]),
         (b"GET /health HTTP/1.1\r\n" + LARGE + LARGE[17:] * 2 + b"\r\n", [b"431"]),
-        (b"GET /health?" + b"a" * HEAD_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", [b"431"]),
-        (b"GET /health HTTP/1.1\r\nx: " + b"a" * HEAD_BYTES + b"\r\n\r\n", [b"431"]),
+        (b"GET /health?" + b"a" * MAX_HEAD_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", [b"431"]),
+        (b"GET /health HTTP/1.1\r\nx: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n", [b"431"]),
         (b"GET /health HTTP/1.1\r\nno header\r\n\r\n", [b"400"]),
         (b"GET /health HTTP/1.1\r\n" + LARGE * 4 + b"\r\nGET /health HTTP/1.1\r\n" + LARGE + b"\r\n", [b"431"]),
     ],
 )
 def test_a_whole_head_has_at_most_64_kib(tmp_path: Path, sent: bytes, statuses: list[bytes]) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, ANSWER).serve() as served:
+        async with ServerHarness(tmp_path, ANSWER).serve() as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
             writer.write(sent)
             answered = await reader.read()
@@ -196,21 +196,21 @@ def test_a_whole_head_has_at_most_64_kib(tmp_path: Path, sent: bytes, statuses: 
 @pytest.mark.parametrize(
     ("rules", "host", "status"),
     [
-        (Rules(is_local=True), "localhost:8700", 200),
-        (Rules(is_local=True), "127.0.0.1", 200),
-        (Rules(is_local=True), "[::1]:8700", 200),
-        (Rules(is_local=True), "evil.example:8700", 421),
-        (Rules(is_local=True), "127.0.0.1.evil.example", 421),
-        (Rules(is_local=True), "", 421),
-        (Rules(is_local=True, hosts=("desk.lan",)), "DESK.lan:8700", 200),
-        (Rules(hosts=("app.example",)), "app.example", 200),
-        (Rules(hosts=("app.example",)), "localhost", 421),
-        (Rules(), "anything", 200),
+        (AccessPolicy(is_local=True), "localhost:8700", 200),
+        (AccessPolicy(is_local=True), "127.0.0.1", 200),
+        (AccessPolicy(is_local=True), "[::1]:8700", 200),
+        (AccessPolicy(is_local=True), "evil.example:8700", 421),
+        (AccessPolicy(is_local=True), "127.0.0.1.evil.example", 421),
+        (AccessPolicy(is_local=True), "", 421),
+        (AccessPolicy(is_local=True, hosts=("desk.lan",)), "DESK.lan:8700", 200),
+        (AccessPolicy(hosts=("app.example",)), "app.example", 200),
+        (AccessPolicy(hosts=("app.example",)), "localhost", 421),
+        (AccessPolicy(), "anything", 200),
     ],
 )
-def test_a_server_answers_to_its_own_names_only(tmp_path: Path, rules: Rules, host: str, status: int) -> None:
+def test_a_server_answers_to_its_own_names_only(tmp_path: Path, rules: AccessPolicy, host: str, status: int) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, ANSWER)
+        stage = ServerHarness(tmp_path, ANSWER)
         stage.rules = rules
         async with stage.serve() as served:
             answered = await served.http.get("/health", headers={"host": host})
@@ -222,8 +222,8 @@ def test_a_server_answers_to_its_own_names_only(tmp_path: Path, rules: Rules, ho
 
 def test_pages_of_other_origins_are_let_in_where_they_are_named_and_without_cookies(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, ANSWER)
-        stage.rules = Rules(allow_origins=("https://app.example",))
+        stage = ServerHarness(tmp_path, ANSWER)
+        stage.rules = AccessPolicy(allow_origins=("https://app.example",))
         async with stage.serve() as served:
             asks = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
             for origin, status in (("https://app.example", 200), ("https://evil.example", 400)):
@@ -250,8 +250,8 @@ def test_pages_that_are_let_in_send_the_headers_of_their_clients_and_read_ours(
     tmp_path: Path, method: str, headers: str
 ) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, ANSWER)
-        stage.rules = Rules(allow_origins=("https://app.example",))
+        stage = ServerHarness(tmp_path, ANSWER)
+        stage.rules = AccessPolicy(allow_origins=("https://app.example",))
         async with stage.serve() as served:
             origin = {"origin": "https://app.example"}
             asks = {"access-control-request-method": method, "access-control-request-headers": headers}

@@ -9,17 +9,17 @@ import pytest
 from typing_extensions import override
 
 from tests.server.server_harness import (
-    Client,
-    Frame,
+    ApiClient,
     Json,
-    Stage,
+    ServerHarness,
+    SseFrame,
     Step,
     answers,
     blocks_in,
     calls,
-    numbered,
+    number_blocks,
     run,
-    slowly,
+    slow_reply,
 )
 from timeloom.ports.tool import ToolContext
 from timeloom.providers.script_file import parse_script
@@ -31,11 +31,11 @@ from timeloom.tools.registry import ToolRegistry
 WINDOW_TOKENS = 8_000
 """So few that the turn has to be summed up on its way."""
 
-MEETS = [slowly(calls("t.meet", size=400), 1, 24) for _ in range(10)]
+MEETS = [slow_reply(calls("t.meet", size=400), 1, 24) for _ in range(10)]
 PAGE = "A page of text. " * 20
-WRITE = slowly(calls("react.write", path="a.md", content=PAGE), 1, 24)
+WRITE = slow_reply(calls("react.write", path="a.md", content=PAGE), 1, 24)
 ANSWER = "Done, after a while."
-TURN: tuple[Step, ...] = (*MEETS, WRITE, *MEETS, slowly(answers(ANSWER), 1))
+TURN: tuple[Step, ...] = (*MEETS, WRITE, *MEETS, slow_reply(answers(ANSWER), 1))
 WRITTEN = {"thinking": "hm", "timeline_text": "a note", "canvas": PAGE, "tool": "met", "answer": ANSWER}
 """Return the text of each channel over all rounds."""
 
@@ -52,11 +52,11 @@ class Losing:
         self.moved = asyncio.Event()
         """Set whenever that has changed."""
 
-    async def listen(self, client: Client, conversation: str, most: int) -> bool:
+    async def listen(self, client: ApiClient, conversation: str, most: int) -> bool:
         """Takes in events until there are so many blocks, or until the conversation rests and all of it is here."""
         while len(self.held) < most:
             self.returns += 1
-            async with client.hearing(conversation, len(self.held)) as events:
+            async with client.stream_conversation(conversation, len(self.held)) as events:
                 async for frame in events:
                     if frame.event != "conv.status":
                         self.seen.add(frame.event)
@@ -74,7 +74,7 @@ class Losing:
         return False
 
 
-class Meeting(Stage):
+class Meeting(ServerHarness):
     """A server harness with a tool that waits for the client, so that the client receives some events live."""
 
     def __init__(self, folder: Path, losing: Losing) -> None:
@@ -92,7 +92,7 @@ class Meeting(Stage):
             context.emit("tool", "met")
             return "x " * size
 
-        return super().registry().and_also([tool("t.meet", effect="pure")(meet)])
+        return super().registry().with_tools([tool("t.meet", effect="pure")(meet)])
 
 
 @pytest.mark.parametrize("restarts", [(), (20, 50, 90)], ids=["one server", "four servers"])
@@ -104,14 +104,14 @@ def test_what_a_client_assembles_is_the_timeline_wherever_it_was_cut_off(
         stage = Meeting(tmp_path, losing)
         for most in (*restarts, 10_000):
             async with await SqliteStore.open(tmp_path / "data") as stage.store, stage.serve(recovers=True) as served:
-                conversation = conversation or str((await served.ann.say("go"))["conversation_id"])
+                conversation = conversation or str((await served.ann.send_message("go"))["conversation_id"])
                 is_over = await losing.listen(served.ann, conversation, most)
                 assert is_over == (most == 10_000)
                 blocks = await served.ann.blocks(conversation)
                 # A title comes when the turn is over already.
                 await losing.listen(served.ann, conversation, len(blocks) if is_over else 0)
-                assert losing.held == numbered(blocks)[: len(losing.held)]
-        assert losing.held == numbered(blocks)
+                assert losing.held == number_blocks(blocks)[: len(losing.held)]
+        assert losing.held == number_blocks(blocks)
         types = [block["type"] for block in blocks]
         assert types.count("turn.header") == types.count("react.turn.end") == 1
         assert "conv.range.summary" in types
@@ -139,7 +139,7 @@ class Reader:
         self.ended: dict[tuple[int, str], str] = {}
         """By block and channel, the text that was on its way when the block came."""
 
-    def hear(self, frame: Frame) -> None:
+    def hear(self, frame: SseFrame) -> None:
         if frame.event == "chat.delta":
             channel = str(frame.data["channel"])
             self.open[channel] = self.open.get(channel, "") + str(frame.data["text"])
@@ -151,14 +151,14 @@ class Reader:
 
 
 def test_whoever_joins_at_whatever_event_has_what_is_being_written_whole(tmp_path: Path) -> None:
-    writes = [slowly(calls("t.look"), 2, 16), slowly(calls("react.write", path="a.md", content=PAGE), 2, 40)]
+    writes = [slow_reply(calls("t.look"), 2, 16), slow_reply(calls("react.write", path="a.md", content=PAGE), 2, 40)]
 
     async def check() -> None:
-        async with Stage(tmp_path, *writes, slowly(answers(ANSWER), 2, 4)).serve() as served:
+        async with ServerHarness(tmp_path, *writes, slow_reply(answers(ANSWER), 2, 4)).serve() as served:
 
             async def join(after: int) -> Reader:
                 reader = Reader()
-                async with served.ann.hearing(conversation, after) as events:
+                async with served.ann.stream_conversation(conversation, after) as events:
                     async for frame in events:
                         reader.hear(frame)
                         if frame.event == "chat.complete":
@@ -166,7 +166,7 @@ def test_whoever_joins_at_whatever_event_has_what_is_being_written_whole(tmp_pat
                 return reader
 
             first, conversation, others = Reader(), "", list[asyncio.Task[Reader]]()
-            async with served.ann.posting("go") as events:
+            async with served.ann.post_and_stream("go") as events:
                 async for frame in events:
                     first.hear(frame)
                     conversation = conversation or str(frame.data["conversation_id"])

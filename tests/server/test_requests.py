@@ -10,24 +10,24 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.server.server_harness import CHAT, LIST, Json, Stage, always, answers, calls, run
+from tests.server.server_harness import CHAT, LIST, Json, ServerHarness, answers, calls, repeated_reply, run
 from timeloom.core.codes import CODES
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub import live_conversation
 from timeloom.runtime.hub.events import ChatBlock, Heartbeat
 from timeloom.server.auth.api_keys import add_key, read_keys, remove_keys
-from timeloom.server.auth.authenticate import Caller
-from timeloom.server.endpoints import OPERATIONS
+from timeloom.server.auth.authenticate import Principal
+from timeloom.server.endpoints import ENDPOINTS
 from timeloom.server.http.problem_json import STATUSES
-from timeloom.server.http.sse import frame
-from timeloom.server.observability.logs import JsonLines
+from timeloom.server.http.sse import encode_event
+from timeloom.server.observability.logs import JsonLogFormatter
 
 ONE = "/conversations/{tenant}/{project}/{conversation_id}"
 
 
 def test_errors_are_problems_with_a_code(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             ann = served.ann
             expected: list[tuple[httpx2.Response, int, str]] = [
                 (await ann.post(CHAT, {"message": ""}), 400, "request_malformed"),
@@ -52,9 +52,9 @@ def test_errors_are_problems_with_a_code(tmp_path: Path) -> None:
 
 def test_problems_say_what_would_be_right(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
             ann = served.ann
-            said = await ann.say("go")
+            said = await ann.send_message("go")
             conversation = f"{LIST}/{said['conversation_id']}"
             feedback, events = (
                 f"{conversation}/turns/{said['turn_id']}/feedback",
@@ -85,7 +85,7 @@ def test_problems_say_what_would_be_right(tmp_path: Path) -> None:
 
 def test_blanks_are_no_message_for_any_client(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             said: Json = {"id": "m", "role": "user", "content": " \n"}
             for path, body in (
                 ("/v1/chat/completions", {"model": "timeloom", "messages": [said]}),
@@ -99,7 +99,7 @@ def test_blanks_are_no_message_for_any_client(tmp_path: Path) -> None:
 
 def test_a_token_in_the_address_is_for_get(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             for token in ("ann", "nobody"):
                 refused = await served.http.post(f"{CHAT}?token={token}", json={"message": "x"})
                 assert refused.status_code == 401
@@ -112,7 +112,7 @@ def test_a_token_in_the_address_is_for_get(tmp_path: Path) -> None:
 
 def test_a_body_that_never_says_its_size_is_counted(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
 
             async def much() -> AsyncIterator[bytes]:
                 for _ in range(50):
@@ -127,7 +127,7 @@ def test_a_body_that_never_says_its_size_is_counted(tmp_path: Path) -> None:
 
 def test_only_json_is_taken_for_json(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             headers = served.ann.headers | {"content-type": "text/plain"}
             response = await served.http.post(CHAT, content=b'{"message": "x"}', headers=headers)
             assert (response.status_code, response.json()["code"]) == (400, "request_malformed")
@@ -137,7 +137,7 @@ def test_only_json_is_taken_for_json(tmp_path: Path) -> None:
 
 def test_every_response_says_to_browsers_what_it_is_not(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             for response in (
                 await served.http.get("/health"),
                 await served.http.get("/nowhere"),
@@ -155,11 +155,11 @@ def test_every_response_says_to_browsers_what_it_is_not(tmp_path: Path) -> None:
 
 def test_the_document_describes_every_operation(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             said = (await served.http.get("/openapi.json")).json()
             assert said["openapi"] == "3.1.0"
             described = {(path, method.upper()) for path, methods in said["paths"].items() for method in methods}
-            assert described == {(one.path, one.method) for one in OPERATIONS}
+            assert described == {(one.path, one.method) for one in ENDPOINTS}
             message = said["paths"]["/chat/{tenant}/{project}"]["post"]
             assert message["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/MessageBody")
             assert set(message["responses"]["202"]["content"]) == {"application/json", "text/event-stream"}
@@ -171,9 +171,9 @@ def test_the_document_describes_every_operation(tmp_path: Path) -> None:
 
 def test_a_server_that_closes_is_not_ready_and_takes_nothing(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             assert (await served.http.get("/ready")).status_code == 200
-            served.place.hub.hang_up()
+            served.services.hub.stop_accepting()
             assert (await served.http.get("/health")).status_code == 200
             for response in (await served.http.get("/ready"), await served.ann.post(CHAT, {"message": "x"})):
                 assert (response.status_code, response.json()["code"]) == (503, "server_closing")
@@ -184,7 +184,7 @@ def test_a_server_that_closes_is_not_ready_and_takes_nothing(tmp_path: Path) -> 
 
 def test_the_document_has_the_headers_that_are_looked_at(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             paths = (await served.http.get("/openapi.json")).json()["paths"]
             for place, method, names in (
                 ("/chat/{tenant}/{project}/{conversation_id}/stream", "get", ["Last-Event-ID"]),
@@ -201,16 +201,16 @@ def test_the_document_has_the_headers_that_are_looked_at(tmp_path: Path) -> None
 def test_a_turn_is_logged_as_what_became_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def told() -> list[tuple[str, object]]:
         said = [
-            msgspec.json.decode(JsonLines().format(one))
+            msgspec.json.decode(JsonLogFormatter().format(one))
             for one in caplog.records
             if one.name == live_conversation.__name__
         ]
         return [(one["message"], one.get("reason")) for one in said]
 
     async def check() -> None:
-        async with Stage(tmp_path, calls("t.send"), answers("Sent.")).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
-            (call,) = cast(list[str], (await served.ann.until(conversation, "waiting"))["approvals"])
+        async with ServerHarness(tmp_path, calls("t.send"), answers("Sent.")).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
+            (call,) = cast(list[str], (await served.ann.wait_for_state(conversation, "waiting"))["approvals"])
             await served.ann.post(f"{LIST}/{conversation}/approvals/{call}", {"approved": True})
             while len(told()) < 4:
                 await served.http.get("/health")
@@ -223,9 +223,9 @@ def test_a_turn_is_logged_as_what_became_of_it(tmp_path: Path, caplog: pytest.Lo
 
 def test_what_is_said_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("my answer")).serve() as served:
-            said = await served.ann.say("my secret")
-            await served.ann.until(str(said["conversation_id"]), "idle")
+        async with ServerHarness(tmp_path, answers("my answer")).serve() as served:
+            said = await served.ann.send_message("my secret")
+            await served.ann.wait_for_state(str(said["conversation_id"]), "idle")
             await served.http.get(LIST, params={"token": "guessed"})
             await served.http.get(LIST, headers={"authorization": "Bearer guessed"} | served.cookie("guessed"))
             await served.ann.get(LIST, words="my secret", cursor="my secret")
@@ -233,7 +233,9 @@ def test_what_is_said_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFix
             await served.ann.post(CHAT, {"message": 3, "my secret": "my secret"})
             headers = served.ann.headers | {"content-type": "application/json"}
             await served.http.post(CHAT, content=b'{"my secret', headers=headers)
-            lines = [JsonLines().format(record) for record in caplog.records if record.name.startswith("timeloom")]
+            lines = [
+                JsonLogFormatter().format(record) for record in caplog.records if record.name.startswith("timeloom")
+            ]
             sent = [one for one in map(msgspec.json.decode, lines) if one.get("operation") == "post_message"]
             accepted, *refused = sent
             assert [one["status"] for one in refused] == [400, 400]
@@ -250,7 +252,7 @@ def test_an_error_is_logged_by_its_place_and_not_by_its_words() -> None:
         raise ValueError("the user's own words")
     except ValueError:
         record = logging.LogRecord("timeloom.x", logging.ERROR, __file__, 1, "it failed", None, sys.exc_info())
-    line = JsonLines().format(record)
+    line = JsonLogFormatter().format(record)
     assert "own words" not in line
     said = msgspec.json.decode(line)
     assert (said["message"], said["error"]) == ("it failed", "ValueError")
@@ -258,9 +260,9 @@ def test_an_error_is_logged_by_its_place_and_not_by_its_words() -> None:
 
 
 def test_a_frame_carries_a_block_of_several_lines() -> None:
-    sent = frame(ChatBlock(seq=3, block=msgspec.Raw(b'{"a":\r\n1}')))
+    sent = encode_event(ChatBlock(seq=3, block=msgspec.Raw(b'{"a":\r\n1}')))
     assert sent == b'id: 3\nevent: chat.block\ndata: {"seq":3,"block":{"a":\ndata: 1}}\n\n'
-    assert frame(Heartbeat()) == b": still here\n\n"
+    assert encode_event(Heartbeat()) == b": still here\n\n"
 
 
 def test_every_status_is_one_of_a_known_code() -> None:
@@ -283,7 +285,7 @@ def test_a_file_of_keys_is_read_strictly(tmp_path: Path) -> None:
 
 def test_a_conversation_that_is_not_there_has_no_status(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).open_place() as place:
+        async with ServerHarness(tmp_path).open_services() as place:
             with pytest.raises(ValueError, match="no conversation"):
                 await place.hub.status(ConversationId("conv_1"))
 
@@ -291,7 +293,7 @@ def test_a_conversation_that_is_not_there_has_no_status(tmp_path: Path) -> None:
 
 
 def test_a_key_is_taken_out_of_its_file_and_the_rest_stays(tmp_path: Path) -> None:
-    file, caller = tmp_path / "keys.toml", Caller(tenant="home", project="*", user="ann")
+    file, caller = tmp_path / "keys.toml", Principal(tenant="home", project="*", user="ann")
     for token in ("a", "b", "c"):
         add_key(file, token, caller)
         file.write_text(f"{file.read_text()}\n# after {token}\n")

@@ -5,49 +5,49 @@ from pathlib import Path
 
 import msgspec
 
-from tests.server.server_harness import LIST, Client, Json, Served, Stage, answers, calls, run
+from tests.server.server_harness import LIST, ApiClient, Json, RunningServer, ServerHarness, answers, calls, run
 from timeloom.core.ids import ConversationId
 from timeloom.providers.script import Step
 from timeloom.runtime.rerun.compare import Comparison
-from timeloom.server.rate_limit import Limits
-from timeloom.server.routes.reruns import ComparedFork
+from timeloom.server.rate_limit import RateLimits
+from timeloom.server.routes.reruns import ForkComparison
 from timeloom.testing import ScriptedModel
 
 LOOK = calls("t.look", size=3)
 AGREES = (LOOK, answers("At ten."))
 
 
-def a_stage(folder: Path, *other: str | Step) -> Stage:
-    stage = Stage(folder, LOOK, answers("At nine."))
+def a_stage(folder: Path, *other: str | Step) -> ServerHarness:
+    stage = ServerHarness(folder, LOOK, answers("At nine."))
     stage.models = (ScriptedModel(other or AGREES, name="script:other.yaml"),)
     return stage
 
 
-async def told(served: Served) -> str:
-    said = await served.ann.say("When do ferries leave?")
-    await served.ann.until(str(said["conversation_id"]), "idle")
+async def told(served: RunningServer) -> str:
+    said = await served.ann.send_message("When do ferries leave?")
+    await served.ann.wait_for_state(str(said["conversation_id"]), "idle")
     return str(said["conversation_id"])
 
 
-async def first_call(client: Client, conversation: str) -> int:
+async def first_call(client: ApiClient, conversation: str) -> int:
     """The entry before the first request to the model."""
     blocks = await client.blocks(conversation)
     return next(n for n, block in enumerate(blocks) if block["type"] == "react.model.call")
 
 
-async def started(client: Client, conversation: str, model: str = "") -> str:
+async def started(client: ApiClient, conversation: str, model: str = "") -> str:
     body = {"seq": await first_call(client, conversation), "model": model}
     response = await client.post(f"{LIST}/{conversation}/rerun", body)
     assert response.status_code == 202, response.text
     return response.json()["conversation_id"]
 
 
-async def compared(client: Client, fork: str) -> Comparison:
+async def compared(client: ApiClient, fork: str) -> Comparison:
     """Both courses, once the re-run is over."""
     while True:
         response = await client.get(f"{LIST}/{fork}/comparison", turns=1)
         assert response.status_code == 200, response.text
-        found = msgspec.json.decode(response.content, type=ComparedFork)
+        found = msgspec.json.decode(response.content, type=ForkComparison)
         if found.status.state != "running":
             return found.comparison
         await asyncio.sleep(0.01)
@@ -91,8 +91,8 @@ def test_all_turns_that_follow_are_run_again_or_as_many_as_are_asked_for(tmp_pat
         stage.model = ScriptedModel([LOOK, answers("At nine."), answers("By noon.")])
         async with stage.serve() as served:
             conversation = await told(served)
-            await served.ann.say("And when are they there?", conversation)
-            await served.ann.until(conversation, "idle")
+            await served.ann.send_message("And when are they there?", conversation)
+            await served.ann.wait_for_state(conversation, "idle")
             path, seq = f"{LIST}/{conversation}/rerun", await first_call(served.ann, conversation)
             for turns, verdicts in ((None, ["differs", "same"]), (1, ["differs", "only_recorded"])):
                 body = {"seq": seq, "model": "script:other.yaml", "turns": turns}
@@ -104,13 +104,13 @@ def test_all_turns_that_follow_are_run_again_or_as_many_as_are_asked_for(tmp_pat
     run(check)
 
 
-async def pages(client: Client, fork: str, **query: str | int) -> list[ComparedFork]:
+async def pages(client: ApiClient, fork: str, **query: str | int) -> list[ForkComparison]:
     """All that is compared, page by page."""
-    found: list[ComparedFork] = []
+    found: list[ForkComparison] = []
     while not found or found[-1].cursor:
         got = await client.get(f"{LIST}/{fork}/comparison", **query, cursor=found[-1].cursor if found else "")
         assert got.status_code == 200, got.text
-        found.append(msgspec.json.decode(got.content, type=ComparedFork))
+        found.append(msgspec.json.decode(got.content, type=ForkComparison))
     return found
 
 
@@ -123,14 +123,14 @@ def test_comparisons_come_in_pages_of_turns(tmp_path: Path) -> None:
             conversation = await told(served)
             seq = await first_call(served.ann, conversation)
             for n in range(1, questions):
-                await served.ann.say(f"Question {n}?", conversation)
-                await served.ann.until(conversation, "idle")
+                await served.ann.send_message(f"Question {n}?", conversation)
+                await served.ann.wait_for_state(conversation, "idle")
             body = {"seq": seq, "model": "script:other.yaml"}
             fork = (await served.ann.post(f"{LIST}/{conversation}/rerun", body)).json()["conversation_id"]
             await compared(served.ann, fork)
             for _ in range(2):
-                await served.ann.say("Only here?", fork)
-                await served.ann.until(fork, "idle")
+                await served.ann.send_message("Only here?", fork)
+                await served.ann.wait_for_state(fork, "idle")
             whole, paged = await pages(served.ann, fork), await pages(served.ann, fork, turns=4)
             assert [len(page.comparison.turns) for page in whole] == [20, questions + 2 - 20]
             assert [len(page.comparison.turns) for page in paged] == [4] * 6 + [3]
@@ -152,8 +152,8 @@ def test_a_fork_of_an_earlier_turn_is_compared_from_there(tmp_path: Path) -> Non
         stage.model = ScriptedModel([LOOK, answers("At nine."), answers("By noon."), answers("By one.")])
         async with stage.serve() as served:
             conversation = await told(served)
-            await served.ann.say("And when are they there?", conversation)
-            await served.ann.until(conversation, "idle")
+            await served.ann.send_message("And when are they there?", conversation)
+            await served.ann.wait_for_state(conversation, "idle")
             path = f"{LIST}/{conversation}"
             fork = (await served.ann.post(f"{path}/fork", {"turn": "1"})).json()["conversation"]
             turn = next(block["turn_id"] for block in await served.ann.blocks(fork) if block["type"] == "turn.header")
@@ -171,14 +171,14 @@ def test_a_fork_of_an_earlier_turn_is_compared_from_there(tmp_path: Path) -> Non
 def test_only_so_many_run_at_once(tmp_path: Path) -> None:
     async def check() -> None:
         stage = a_stage(tmp_path, slow())
-        stage.limits = Limits(reruns=2, all_reruns=3)
+        stage.limits = RateLimits(reruns=2, all_reruns=3)
         async with stage.serve() as served:
             ann, admin = served.ann, served.client("admin")
             conversation = await told(served)
             seq = await first_call(ann, conversation)
             forks = [await started(ann, conversation, "script:other.yaml") for _ in range(2)]
 
-            async def refused(client: Client) -> str:
+            async def refused(client: ApiClient) -> str:
                 response = await client.post(f"{LIST}/{conversation}/rerun", {"seq": seq, "model": "script:other.yaml"})
                 assert (response.status_code, response.headers["retry-after"]) == (429, "5")
                 assert response.json()["code"] == "reruns_busy"
@@ -235,7 +235,7 @@ def test_a_run_that_is_deleted_asks_no_more(tmp_path: Path) -> None:
     async def check() -> None:
         async with a_stage(tmp_path, slow()).serve() as served:
             fork = await started(served.ann, await told(served), model="script:other.yaml")
-            assert served.place.reruns.is_running(ConversationId(fork))
+            assert served.services.reruns.is_running(ConversationId(fork))
             gone = await served.http.delete(f"{LIST}/{fork}", headers=served.ann.headers)
             assert gone.status_code == 204
             assert (await served.ann.get(f"{LIST}/{fork}/status")).status_code == 404
@@ -263,7 +263,7 @@ def test_a_server_that_closes_ends_the_turn_of_a_run(tmp_path: Path) -> None:
             conversation = await told(served)
             before = await first_call(served.ann, conversation)
             fork = await started(served.ann, conversation, model="script:other.yaml")
-            async with served.ann.hearing(fork, before) as events:
+            async with served.ann.stream_conversation(fork, before) as events:
                 async for event in events:
                     block = event.data.get("block")
                     if isinstance(block, dict) and block["type"] == "react.model.call":

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.server.server_harness import Client, Step, answers, blocks_in, calls, numbered, slowly
+from tests.server.server_harness import ApiClient, Step, answers, blocks_in, calls, number_blocks, slow_reply
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
 
@@ -58,23 +58,23 @@ async def left_open(folder: Path) -> list[ConversationId]:
 def test_a_restart_in_the_middle_of_a_turn_leaves_no_hole(tmp_path: Path, number: signal.Signals) -> None:
     first, second, third = WRITES
     # However slow the listener is, the turn is in its third round when the first server ends; the second one gets on.
-    write_script(tmp_path, slowly(first, 5), slowly(second, 5), slowly(third, UNENDING_MS))
+    write_script(tmp_path, slow_reply(first, 5), slow_reply(second, 5), slow_reply(third, UNENDING_MS))
     held: list[tuple[int, object]] = []
 
     async def listen(address: str, token: str, conversation: str, *, most: int) -> str:
         """Takes in blocks until there are so many, or until the turn has ended."""
         async with httpx2.AsyncClient(base_url=address, timeout=PATIENCE_S) as http:
-            client = Client(http, token)
-            conversation = conversation or str((await client.say("go"))["conversation_id"])
-            async with client.hearing(conversation, held[-1][0] if held else 0) as events:
+            client = ApiClient(http, token)
+            conversation = conversation or str((await client.send_message("go"))["conversation_id"])
+            async with client.stream_conversation(conversation, held[-1][0] if held else 0) as events:
                 async for frame in events:
                     held.extend(blocks_in([frame]))
                     if len(held) >= most or frame.event == "chat.complete":
                         break
             if most > 1000:
-                await client.until(conversation, "idle")
+                await client.wait_for_state(conversation, "idle")
                 blocks = await client.blocks(conversation)
-                assert held == numbered(blocks)[: len(held)]
+                assert held == number_blocks(blocks)[: len(held)]
                 assert [block["type"] for block in blocks].count("turn.header") == 1
                 assert "Done." in [block.get("text") for block in blocks]
         return conversation
@@ -85,7 +85,9 @@ def test_a_restart_in_the_middle_of_a_turn_leaves_no_hole(tmp_path: Path, number
         assert process.wait(PATIENCE_S) == (0 if number == signal.SIGTERM else -number)
     assert len(held) == 12
     assert asyncio.run(left_open(tmp_path)) == [conversation]
-    write_script(tmp_path, slowly(first), slowly(second), slowly(third, 5), slowly(answers("Done."), 10))
+    write_script(
+        tmp_path, slow_reply(first), slow_reply(second), slow_reply(third, 5), slow_reply(answers("Done."), 10)
+    )
     with serving(tmp_path) as (process, address, token):
         asyncio.run(listen(address, token, conversation, most=10_000))
         process.send_signal(signal.SIGINT)
@@ -95,12 +97,12 @@ def test_a_restart_in_the_middle_of_a_turn_leaves_no_hole(tmp_path: Path, number
 
 
 def test_a_stream_ends_with_a_word_when_the_server_leaves(tmp_path: Path) -> None:
-    write_script(tmp_path, slowly(answers("A long answer."), UNENDING_MS))
+    write_script(tmp_path, slow_reply(answers("A long answer."), UNENDING_MS))
 
     async def listen(process: subprocess.Popen[str], address: str, token: str) -> None:
         async with (
             httpx2.AsyncClient(base_url=address, timeout=PATIENCE_S) as http,
-            Client(http, token).posting("go") as events,
+            ApiClient(http, token).post_and_stream("go") as events,
         ):
             heard = [await anext(events)]
             process.send_signal(signal.SIGTERM)

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
-from tests.server.server_harness import CHAT, LIST, Stage, always, answers, calls
-from timeloom.server.endpoints import OPERATIONS, Operation
+from tests.server.server_harness import CHAT, LIST, ServerHarness, answers, calls, repeated_reply
+from timeloom.server.endpoints import ENDPOINTS, Endpoint
 
 EXAMPLES = 20
 """Requests for each operation."""
@@ -57,8 +57,10 @@ def serving(folder: Path) -> Generator[Fuzzed]:
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        stage = Stage(
-            folder, calls("react.write", path="files/a.md", content="text", channel="canvas"), always(answers("Done."))
+        stage = ServerHarness(
+            folder,
+            calls("react.write", path="files/a.md", content="text", channel="canvas"),
+            repeated_reply(answers("Done.")),
         )
         async with stage.serve() as served:
             started.append(served.url)
@@ -95,8 +97,8 @@ def asked(case: Any, server: Fuzzed, *, fits: bool) -> int:
         return response.status_code
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
-def test_no_request_is_answered_with_the_servers_own_fault(fuzzed: Fuzzed, operation: Operation) -> None:
+@pytest.mark.parametrize("operation", ENDPOINTS, ids=lambda one: one.name)
+def test_no_request_is_answered_with_the_servers_own_fault(fuzzed: Fuzzed, operation: Endpoint) -> None:
     fuzzed.prepare()
     described = fuzzed.schema[operation.path][operation.method]
     cases = [described.as_strategy(generation_mode=mode) for mode in (POSITIVE, NEGATIVE)]

@@ -15,9 +15,19 @@ import pytest
 import socketio  # pyright: ignore[reportMissingTypeStubs]
 from websockets.asyncio.client import connect
 
-from tests.server.server_harness import LIST, Served, Stage, always, answers, calls, numbered, run, slowly
-from timeloom.server.observability.logs import JsonLines
-from timeloom.server.rate_limit import Limits
+from tests.server.server_harness import (
+    LIST,
+    RunningServer,
+    ServerHarness,
+    answers,
+    calls,
+    number_blocks,
+    repeated_reply,
+    run,
+    slow_reply,
+)
+from timeloom.server.observability.logs import JsonLogFormatter
+from timeloom.server.rate_limit import RateLimits
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +43,7 @@ EVENTS = (
     "conv.status",
 )
 REFUSED: type[Exception] = socketio.exceptions.ConnectionError  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-LONG = [slowly(calls("t.look", size=n), 3) for n in range(1, 4)]
+LONG = [slow_reply(calls("t.look", size=n), 3) for n in range(1, 4)]
 
 
 Told = dict[str, Any]
@@ -82,7 +92,7 @@ class Friend:
 
 @asynccontextmanager
 async def connected(
-    served: Served, auth: object = None, transport: str = "websocket", **headers: str
+    served: RunningServer, auth: object = None, transport: str = "websocket", **headers: str
 ) -> AsyncGenerator[Friend]:
     token = {"token": "ann"} if auth is None and not headers else auth
     async with aiohttp.ClientSession() as session:
@@ -103,16 +113,16 @@ async def connected(
         gc.collect()
 
 
-async def begun(served: Served) -> str:
-    conversation = str((await served.ann.say("go"))["conversation_id"])
-    await served.ann.until(conversation, "idle")
+async def begun(served: RunningServer) -> str:
+    conversation = str((await served.ann.send_message("go"))["conversation_id"])
+    await served.ann.wait_for_state(conversation, "idle")
     return conversation
 
 
-async def none_left(served: Served) -> None:
+async def none_left(served: RunningServer) -> None:
     """Return once there are no readers."""
     while True:
-        if not served.place.gate.open_streams and not served.place.hub.readers:
+        if not served.services.rate_limiter.open_streams and not served.services.hub.readers:
             return
         await asyncio.sleep(0.01)
 
@@ -120,9 +130,9 @@ async def none_left(served: Served) -> None:
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
 def test_what_is_told_is_what_a_stream_tells(tmp_path: Path, transport: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, *LONG, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, *LONG, answers("Done.")).serve() as served:
             conversation = await begun(served)
-            async with served.ann.hearing(conversation) as events:
+            async with served.ann.stream_conversation(conversation) as events:
                 stream = [await anext(events) for _ in range(45)]
             async with connected(served, transport=transport) as friend:
                 joined = await friend.join(conversation)
@@ -136,7 +146,7 @@ def test_what_is_told_is_what_a_stream_tells(tmp_path: Path, transport: str) -> 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
 def test_a_message_is_acknowledged_and_its_turn_is_heard(tmp_path: Path, transport: str) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("First."), slowly(answers("A second answer.")))
+        stage = ServerHarness(tmp_path, answers("First."), slow_reply(answers("A second answer.")))
         async with stage.serve() as served:
             conversation = await begun(served)
             tail = len(await served.ann.blocks(conversation))
@@ -146,7 +156,7 @@ def test_a_message_is_acknowledged_and_its_turn_is_heard(tmp_path: Path, transpo
                 assert (accepted["conversation_id"], accepted["status"]) == (conversation, "started")
                 await friend.until("chat.complete")
             blocks = await served.ann.blocks(conversation)
-            assert friend.blocks == numbered(blocks)[tail : tail + len(friend.blocks)]
+            assert friend.blocks == number_blocks(blocks)[tail : tail + len(friend.blocks)]
             assert blocks[int(str(accepted["seq"])) - 1]["text"] == "And now?"
             assert "".join(str(one["text"]) for one in friend.all("chat.delta")) == "A second answer."
 
@@ -155,14 +165,14 @@ def test_a_message_is_acknowledged_and_its_turn_is_heard(tmp_path: Path, transpo
 
 def test_a_message_without_a_conversation_begins_one(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Hello.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Hello.")).serve() as served:
             async with connected(served) as friend:
                 assert await friend.join() == {"conversation_id": "", "tail": 0}
                 refused = await friend.client.call("chat.event", {"kind": "alert"})
                 assert refused["error"]["code"] == "request_malformed"
                 accepted: Told = await friend.client.call("chat.message", {"message": "Hi"})
                 await friend.until("chat.complete")
-            blocks = numbered(await served.ann.blocks(str(accepted["conversation_id"])))
+            blocks = number_blocks(await served.ann.blocks(str(accepted["conversation_id"])))
             assert friend.blocks == blocks[: len(friend.blocks)]
 
     run(check)
@@ -170,9 +180,9 @@ def test_a_message_without_a_conversation_begins_one(tmp_path: Path) -> None:
 
 def test_events_reach_the_turn_that_runs(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), always(answers("Stopped.")))
+        stage = ServerHarness(tmp_path, calls("t.wait"), repeated_reply(answers("Stopped.")))
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             await stage.waiting.wait()
             async with connected(served) as friend:
                 await friend.join(conversation)
@@ -186,8 +196,8 @@ def test_events_reach_the_turn_that_runs(tmp_path: Path) -> None:
 
 def test_a_client_that_comes_back_misses_nothing(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, *LONG, slowly(answers("Done."), 3)).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+        async with ServerHarness(tmp_path, *LONG, slow_reply(answers("Done."), 3)).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             found: list[tuple[object, object]] = []
             while not found or len(found) < await tail(served, conversation):
                 async with connected(served) as friend:
@@ -195,10 +205,10 @@ def test_a_client_that_comes_back_misses_nothing(tmp_path: Path) -> None:
                     # The first time it leaves in the middle of the turn.
                     await (friend.until("conv.status", 2) if found else friend.until("chat.block", 3))
                 found += friend.blocks
-            assert found == numbered(await served.ann.blocks(conversation))
+            assert found == number_blocks(await served.ann.blocks(conversation))
 
-    async def tail(served: Served, conversation: str) -> int:
-        await served.ann.until(conversation, "idle")
+    async def tail(served: RunningServer, conversation: str) -> int:
+        await served.ann.wait_for_state(conversation, "idle")
         (one,) = (await served.ann.get(LIST)).json()["conversations"]
         return one["tail"]
 
@@ -207,7 +217,7 @@ def test_a_client_that_comes_back_misses_nothing(tmp_path: Path) -> None:
 
 def test_who_joins_another_conversation_leaves_the_first(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
             first, second = await begun(served), await begun(served)
             async with connected(served) as friend:
                 await friend.join(first)
@@ -215,8 +225,8 @@ def test_who_joins_another_conversation_leaves_the_first(tmp_path: Path) -> None
                 await friend.join(second)
                 await friend.until("conv.status", 4)
                 friend.heard.clear()
-                await served.ann.say("again", first)
-                await served.ann.until(first, "idle")
+                await served.ann.send_message("again", first)
+                await served.ann.wait_for_state(first, "idle")
                 assert await friend.client.call("leave", {}) == {"conversation_id": "", "tail": 0}
                 assert friend.heard == []
                 refused = await friend.client.call("chat.message", {"message": "Where?"})
@@ -237,7 +247,7 @@ def test_who_joins_another_conversation_leaves_the_first(tmp_path: Path) -> None
 )
 def test_nobody_connects_without_a_token(tmp_path: Path, auth: object, headers: dict[str, str]) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             with pytest.raises(REFUSED):
                 async with connected(served, auth, **headers):
                     pass
@@ -249,8 +259,8 @@ def test_nobody_connects_without_a_token(tmp_path: Path, auth: object, headers: 
 
 
 def test_who_is_refused_or_says_nothing_does_not_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    stage, socket = Stage(tmp_path), "/socket.io/?EIO=4&transport=websocket"
-    stage.limits = Limits(head_s=1.0)
+    stage, socket = ServerHarness(tmp_path), "/socket.io/?EIO=4&transport=websocket"
+    stage.limits = RateLimits(head_s=1.0)
 
     async def check() -> None:
         async with stage.serve() as served:
@@ -274,7 +284,7 @@ def test_who_is_refused_or_says_nothing_does_not_stay(tmp_path: Path, caplog: py
 
 def test_the_token_may_stand_in_the_headers(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             for headers in ({"authorization": "Bearer ann"}, served.cookie("ann")):
                 async with connected(served, {}, **headers) as friend:
@@ -286,7 +296,7 @@ def test_the_token_may_stand_in_the_headers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
 def test_a_page_of_another_origin_is_not_let_in(tmp_path: Path, transport: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path).serve() as served:
+        async with ServerHarness(tmp_path).serve() as served:
             cookie = served.cookie("ann")
             async with connected(served, {}, transport, origin=served.url, **cookie):
                 pass
@@ -299,7 +309,7 @@ def test_a_page_of_another_origin_is_not_let_in(tmp_path: Path, transport: str) 
 
 def test_nobody_joins_what_is_not_theirs(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             before = await served.ann.blocks(conversation)
             for token in ("bob", "project", "tenant", "tenant-admin"):
@@ -332,7 +342,7 @@ def test_nobody_joins_what_is_not_theirs(tmp_path: Path) -> None:
 )
 def test_what_is_none_is_refused_and_the_connection_goes_on(tmp_path: Path, event: str, given: object) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
             conversation = await begun(served)
             async with connected(served) as friend:
                 await friend.join(conversation)
@@ -344,7 +354,7 @@ def test_what_is_none_is_refused_and_the_connection_goes_on(tmp_path: Path, even
 
 def test_who_sends_too_much_at_once_is_disconnected(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             before = await served.ann.blocks(conversation)
             async with connected(served) as friend:
@@ -358,7 +368,7 @@ def test_who_sends_too_much_at_once_is_disconnected(tmp_path: Path) -> None:
 
 def test_a_deleted_conversation_and_a_server_that_leaves_end_the_connection(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
             gone, kept = await begun(served), await begun(served)
             async with connected(served) as friend, connected(served) as other:
                 await friend.join(gone)
@@ -366,7 +376,7 @@ def test_a_deleted_conversation_and_a_server_that_leaves_end_the_connection(tmp_
                 await served.http.delete(f"{LIST}/{gone}", headers=served.ann.headers)
                 assert (await friend.until("chat.error"))["code"] == "conversation_unknown"
                 await friend.left.wait()
-                served.place.hub.hang_up()
+                served.services.hub.stop_accepting()
                 assert (await other.until("chat.error"))["code"] == "server_closing"
                 await other.left.wait()
 
@@ -375,10 +385,10 @@ def test_a_deleted_conversation_and_a_server_that_leaves_end_the_connection(tmp_
 
 def test_a_client_that_polls_no_more_is_ended_and_its_share_is_bounded(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.flood"), answers("Done."), reader_bytes=100_000)
+        stage = ServerHarness(tmp_path, calls("t.flood"), answers("Done."), reader_bytes=100_000)
         stage.leave_s = 0.05
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             await stage.waiting.wait()
             poll = "/socket.io/?EIO=4&transport=polling"
             opened = json.loads((await served.http.get(poll)).text[1:])
@@ -392,26 +402,26 @@ def test_a_client_that_polls_no_more_is_ended_and_its_share_is_bounded(tmp_path:
                 told += (await served.http.get(mine)).text
             # From here on it does not come for what is told.
             stage.flooding.set()
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             await none_left(served)
             waiting = (await served.http.get(mine)).content
             assert len(waiting) < 100_000
             async with connected(served) as friend:
                 await friend.join(conversation)
                 await friend.until("chat.complete")
-            assert friend.blocks == numbered(await served.ann.blocks(conversation))[: len(friend.blocks)]
+            assert friend.blocks == number_blocks(await served.ann.blocks(conversation))[: len(friend.blocks)]
 
     run(check)
 
 
 def test_a_client_that_leaves_leaves_nothing_behind(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done."), rest_s=0.01).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done."), rest_s=0.01).serve() as served:
             conversation = await begun(served)
             async with connected(served) as friend:
                 await friend.join(conversation)
                 await friend.until("conv.status")
-                assert served.place.gate.open_streams == 1
+                assert served.services.rate_limiter.open_streams == 1
             await none_left(served)
 
     run(check)
@@ -419,13 +429,15 @@ def test_a_client_that_leaves_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_what_is_said_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("my answer")).serve() as served:
+        async with ServerHarness(tmp_path, answers("my answer")).serve() as served:
             async with connected(served) as friend:
                 await friend.join()
                 await friend.client.call("chat.message", {"message": "my secret"})
                 await friend.until("chat.complete")
             ours = [one for one in caplog.records if one.name.startswith("timeloom")]
-            assert not any(word in JsonLines().format(one) for one in ours for word in ("my secret", "my answer"))
+            assert not any(
+                word in JsonLogFormatter().format(one) for one in ours for word in ("my secret", "my answer")
+            )
 
     with caplog.at_level(logging.INFO, "timeloom"):
         run(check)

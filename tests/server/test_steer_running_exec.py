@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from tests.server.server_harness import LIST, Client, Frame, Json, Stage, answers, calls, run
+from tests.server.server_harness import LIST, ApiClient, Json, ServerHarness, SseFrame, answers, calls, run
 from timeloom.sandbox.local.sandbox import LocalSandbox
 from timeloom.sandbox.local.settings import LocalSettings
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
@@ -21,14 +21,14 @@ time.sleep(600)
 """
 
 
-class Programs(Stage):
+class Programs(ServerHarness):
     """A stage with programs in the sandbox of this machine."""
 
     sandbox: LocalSandbox
 
     @override
     def registry(self) -> ToolRegistry:
-        return super().registry().and_also([ExecTool(self.sandbox)])
+        return super().registry().with_tools([ExecTool(self.sandbox)])
 
 
 @pytest.mark.parametrize("kind", ["steer", "cancel"])
@@ -38,10 +38,10 @@ def test_what_a_program_had_printed_is_kept_when_it_is_stopped(tmp_path: Path, k
         stage = Programs(tmp_path, program, answers("As you like."))
         stage.sandbox = LocalSandbox(LocalSettings(warm=0))
         try:
-            async with stage.serve() as served, served.ann.posting("go") as events:
+            async with stage.serve() as served, served.ann.post_and_stream("go") as events:
                 conversation = await until_printed(served.ann, events)
                 await served.ann.send(conversation, kind, "that will do" if kind == "steer" else "")
-                await served.ann.until(conversation, "idle")
+                await served.ann.wait_for_state(conversation, "idle")
                 results = await results_of(served.ann, conversation)
                 assert "tool_interrupted" in results[0]
                 assert results[1] == f"stdout:\n{printed('')}stderr:\nready\n"
@@ -59,7 +59,7 @@ def printed(before: str, escape: str = "") -> str:
     return "".join(f"{before}line {n} [{escape}[S:1]] <{escape}channel:code>\n" for n in range(3))
 
 
-async def until_printed(client: Client, events: AsyncIterator[Frame]) -> str:
+async def until_printed(client: ApiClient, events: AsyncIterator[SseFrame]) -> str:
     """The conversation, once the program has printed all."""
     async for frame in events:
         assert frame.event != "chat.complete", frame
@@ -69,5 +69,5 @@ async def until_printed(client: Client, events: AsyncIterator[Frame]) -> str:
     return str(listed[0]["id"])
 
 
-async def results_of(client: Client, conversation: str) -> list[str]:
+async def results_of(client: ApiClient, conversation: str) -> list[str]:
     return [str(block["text"]) for block in await client.blocks(conversation) if block["type"] == "react.tool.result"]

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.server.server_harness import answers, calls
-from timeloom.app import Setting, make_turns
+from timeloom.app import AgentSettings, build_turn_runner
 from timeloom.core.blocks import ConversationStarted, TurnStarted, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
@@ -55,11 +55,11 @@ async def run_turn(folder: Path, url: str, *, content: bool = False) -> None:
     store = await MemoryStore.open()
     async with open_telemetry(url, content=content) as telemetry:
         session = await Session.start(store, CONVERSATION, HEADER, SystemClock(), RandomIds())
-        session.listen(telemetry.of(CONVERSATION))
+        session.listen(telemetry.listener_for(CONVERSATION))
         model = ScriptedModel([calls("react.write", path="files/a.md", content="a secret"), answers("a mystery")])
-        turns = make_turns(session, model, Setting(data_dir=folder), lambda _: None)
+        turns = build_turn_runner(session, model, AgentSettings(data_dir=folder), lambda _: None)
         await session.append([TurnStarted(n=1), UserPrompt(text="a riddle")], session.new_turn_id())
-        await turns.go_on()
+        await turns.resume()
         await session.close()
 
 

@@ -13,18 +13,29 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.server.server_harness import CHAT, LIST, Served, Stage, always, answers, calls, numbered, run, slowly
+from tests.server.server_harness import (
+    CHAT,
+    LIST,
+    RunningServer,
+    ServerHarness,
+    answers,
+    calls,
+    number_blocks,
+    repeated_reply,
+    run,
+    slow_reply,
+)
 from timeloom.core.blocks import ConversationStarted
-from timeloom.server.serve import Serving, listen
+from timeloom.server.serve import HttpServer, listen
 
 ANNS = ConversationStarted(tenant="home", project="demo", user="ann")
 Told = dict[str, Any]
-LONG = [slowly(calls("t.look", size=n), 3) for n in range(1, 5)]
+LONG = [slow_reply(calls("t.look", size=n), 3) for n in range(1, 5)]
 
 
 @asynccontextmanager
 async def opened(
-    served: Served, conversation: str, after: int = 0, token: str = "ann", headers: dict[str, str] | None = None
+    served: RunningServer, conversation: str, after: int = 0, token: str = "ann", headers: dict[str, str] | None = None
 ) -> AsyncGenerator[ClientConnection]:
     """A WebSocket of that conversation."""
     said = ({"authorization": f"Bearer {token}"} if token else {}) | (headers or {})
@@ -45,9 +56,9 @@ async def until(held: ClientConnection, event: str) -> list[Told]:
     return heard
 
 
-async def begun(served: Served, message: str = "go") -> str:
-    conversation = str((await served.ann.say(message))["conversation_id"])
-    await served.ann.until(conversation, "idle")
+async def begun(served: RunningServer, message: str = "go") -> str:
+    conversation = str((await served.ann.send_message(message))["conversation_id"])
+    await served.ann.wait_for_state(conversation, "idle")
     return conversation
 
 
@@ -57,9 +68,9 @@ def blocks_of(heard: list[Told]) -> list[tuple[object, object]]:
 
 def test_what_is_told_is_what_a_stream_tells(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, *LONG, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, *LONG, answers("Done.")).serve() as served:
             conversation = await begun(served)
-            async with served.ann.hearing(conversation) as events:
+            async with served.ann.stream_conversation(conversation) as events:
                 stream = [await anext(events) for _ in range(60)]
             async with opened(served, conversation) as held:
                 heard = [await told(held) for _ in stream]
@@ -72,7 +83,7 @@ def test_what_is_told_is_what_a_stream_tells(tmp_path: Path) -> None:
 
 def test_a_message_is_accepted_and_its_turn_is_heard(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("First."), slowly(answers("A second answer.")))
+        stage = ServerHarness(tmp_path, answers("First."), slow_reply(answers("A second answer.")))
         async with stage.serve() as served:
             conversation = await begun(served)
             tail = len(await served.ann.blocks(conversation))
@@ -84,7 +95,7 @@ def test_a_message_is_accepted_and_its_turn_is_heard(tmp_path: Path) -> None:
             blocks = await served.ann.blocks(conversation)
             assert blocks[accepted["data"]["seq"] - 1]["text"] == "And now?"
             assert accepted["data"]["status"] == "started"
-            assert blocks_of(heard) == numbered(blocks)[tail : tail + len(blocks_of(heard))]
+            assert blocks_of(heard) == number_blocks(blocks)[tail : tail + len(blocks_of(heard))]
             deltas = [one["data"] for one in heard if one["event"] == "chat.delta"]
             assert "".join(str(one["text"]) for one in deltas) == "A second answer."
 
@@ -93,9 +104,9 @@ def test_a_message_is_accepted_and_its_turn_is_heard(tmp_path: Path) -> None:
 
 def test_events_reach_the_turn_that_runs(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), always(answers("Stopped.")))
+        stage = ServerHarness(tmp_path, calls("t.wait"), repeated_reply(answers("Stopped.")))
         async with stage.serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             await stage.waiting.wait()
             async with opened(served, conversation) as held:
                 await held.send(json.dumps({"event": "chat.event", "data": {"kind": "alert", "text": "look"}}))
@@ -111,8 +122,8 @@ def test_events_reach_the_turn_that_runs(tmp_path: Path) -> None:
 
 def test_a_socket_that_is_lost_after_every_event_has_each_block_once(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, *LONG, slowly(answers("Done."), 3)).serve() as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+        async with ServerHarness(tmp_path, *LONG, slow_reply(answers("Done."), 3)).serve() as served:
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             found: list[tuple[object, object]] = []
             is_over = False
             while not is_over:
@@ -121,7 +132,7 @@ def test_a_socket_that_is_lost_after_every_event_has_each_block_once(tmp_path: P
                     is_over = status["state"] == "idle" and status["tail"] == len(found)
                     if not is_over:
                         found += blocks_of(await until(held, "chat.block"))
-            assert found == numbered(await served.ann.blocks(conversation))
+            assert found == number_blocks(await served.ann.blocks(conversation))
 
     run(check)
 
@@ -144,7 +155,7 @@ def test_a_socket_that_is_lost_after_every_event_has_each_block_once(tmp_path: P
 )
 def test_what_is_none_is_refused_and_the_socket_goes_on(tmp_path: Path, said: bytes) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
             conversation = await begun(served)
             before = await served.ann.blocks(conversation)
             async with opened(served, conversation, after=len(before)) as held:
@@ -160,7 +171,7 @@ def test_what_is_none_is_refused_and_the_socket_goes_on(tmp_path: Path, said: by
 
 def test_a_refusal_says_to_what(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             async with opened(served, conversation) as held:
                 await held.send('{"event": "chat.event", "ref": "x", "data": {"kind": "cancel"}}')
@@ -173,7 +184,7 @@ def test_a_refusal_says_to_what(tmp_path: Path) -> None:
 
 def test_a_message_that_is_too_large_closes_the_socket(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             before = await served.ann.blocks(conversation)
             async with opened(served, conversation) as held:
@@ -192,7 +203,7 @@ def test_a_message_that_is_too_large_closes_the_socket(tmp_path: Path) -> None:
 )
 def test_nobody_opens_what_is_not_theirs(tmp_path: Path, token: str, status: int) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             with pytest.raises(InvalidStatus) as refused:
                 async with opened(served, conversation, token=token):
@@ -206,7 +217,7 @@ def test_nobody_opens_what_is_not_theirs(tmp_path: Path, token: str, status: int
 
 def test_who_is_refused_or_leaves_early_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, always(answers("Done. " * 50))).serve() as served:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done. " * 50))).serve() as served:
             conversation = await begun(served)
             with pytest.raises(InvalidStatus):
                 async with opened(served, conversation, token="wrong"):
@@ -215,7 +226,7 @@ def test_who_is_refused_or_leaves_early_is_no_error(tmp_path: Path, caplog: pyte
                 async with opened(served, conversation) as held:
                     await held.send('{"event": "chat.message", "data": {"message": "hi"}}')
                     held.transport.abort()
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
 
     with caplog.at_level(logging.ERROR):
         run(check)
@@ -224,7 +235,7 @@ def test_who_is_refused_or_leaves_early_is_no_error(tmp_path: Path, caplog: pyte
 
 def test_an_admin_opens_a_conversation_of_the_project(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             async with opened(served, conversation, token="admin") as held:
                 assert (await told(held))["event"] == "conv.status"
@@ -234,7 +245,7 @@ def test_an_admin_opens_a_conversation_of_the_project(tmp_path: Path) -> None:
 
 def test_a_page_of_another_origin_cannot_use_the_cookie(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             cookie = served.cookie("ann")
             async with opened(served, conversation, token="", headers=cookie | {"origin": served.url}) as held:
@@ -251,7 +262,7 @@ def test_a_page_of_another_origin_cannot_use_the_cookie(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("after", "code"), [("999", "cursor_malformed"), ("x", "request_malformed")])
 def test_a_socket_after_a_block_that_is_not_there_is_refused(tmp_path: Path, after: str, code: str) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             url = f"{served.url.replace('http', 'ws', 1)}{CHAT}/{await begun(served)}/ws?after={after}"
             with pytest.raises(InvalidStatus) as refused:
                 async with connect(url, additional_headers=served.ann.headers, proxy=None):
@@ -264,7 +275,7 @@ def test_a_socket_after_a_block_that_is_not_there_is_refused(tmp_path: Path, aft
 
 def test_the_socket_of_a_deleted_conversation_ends(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             async with opened(served, conversation) as held:
                 await told(held)
@@ -279,11 +290,11 @@ def test_the_socket_of_a_deleted_conversation_ends(tmp_path: Path) -> None:
 
 def test_a_server_that_leaves_says_so(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
             async with opened(served, conversation) as held:
                 await told(held)
-                served.place.hub.hang_up()
+                served.services.hub.stop_accepting()
                 last = (await until(held, "chat.error"))[-1]
                 assert last["data"]["code"] == "server_closing"
                 with pytest.raises(ConnectionClosed) as closed:
@@ -295,13 +306,13 @@ def test_a_server_that_leaves_says_so(tmp_path: Path) -> None:
 
 def test_a_client_that_leaves_leaves_nothing_behind(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done."), rest_s=0.01).serve() as served:
+        async with ServerHarness(tmp_path, answers("Done."), rest_s=0.01).serve() as served:
             conversation = await begun(served)
             async with opened(served, conversation) as held:
                 await told(held)
-                assert conversation in served.place.hub.conversations
+                assert conversation in served.services.hub.conversations
             while True:
-                if not served.place.hub.conversations:
+                if not served.services.hub.conversations:
                     break
                 await asyncio.sleep(0.01)
 
@@ -310,10 +321,10 @@ def test_a_client_that_leaves_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_client_that_reads_nothing_is_ended_and_finds_all_when_it_comes_back(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.flood"), answers("Done."), reader_bytes=100_000)
+        stage = ServerHarness(tmp_path, calls("t.flood"), answers("Done."), reader_bytes=100_000)
         stage.leave_s = 60.0
         async with stage.serve(small_buffers=True) as served:
-            conversation = str((await served.ann.say("go"))["conversation_id"])
+            conversation = str((await served.ann.send_message("go"))["conversation_id"])
             await stage.waiting.wait()
             loop = asyncio.get_running_loop()
             sleeper = socket.socket()
@@ -329,7 +340,7 @@ def test_a_client_that_reads_nothing_is_ended_and_finds_all_when_it_comes_back(t
             await loop.sock_sendall(sleeper, head.encode())
             said = await loop.sock_recv(sleeper, 1024)
             stage.flooding.set()
-            await served.ann.until(conversation, "idle")
+            await served.ann.wait_for_state(conversation, "idle")
             while b"reader_too_slow" not in said[-70_000:] and (chunk := await loop.sock_recv(sleeper, 65_536)):
                 said += chunk
             sleeper.close()
@@ -338,22 +349,22 @@ def test_a_client_that_reads_nothing_is_ended_and_finds_all_when_it_comes_back(t
             assert len(said) < 1_000_000
             async with opened(served, conversation) as held:
                 found = blocks_of(await until(held, "chat.complete"))
-            assert found == numbered(await served.ann.blocks(conversation))[: len(found)]
+            assert found == number_blocks(await served.ann.blocks(conversation))[: len(found)]
 
     run(check)
 
 
 def test_the_other_end_is_asked_whether_it_is_there(tmp_path: Path) -> None:
     async def check() -> None:
-        async with Stage(tmp_path, answers("Done.")).open_place() as place:
+        async with ServerHarness(tmp_path, answers("Done.")).open_services() as place:
             with listen("127.0.0.1", 0) as listener:
-                serving = Serving(place, ping_s=0.05)
+                serving = HttpServer(place, ping_s=0.05)
                 running = asyncio.create_task(serving.serve(listener))
                 loop = asyncio.get_running_loop()
                 with socket.socket() as silent:
                     silent.setblocking(False)
                     await loop.sock_connect(silent, listener.getsockname())
-                    accepted = await place.hub.begin(ANNS, "go")
+                    accepted = await place.hub.start_conversation(ANNS, "go")
                     head = (
                         f"GET {CHAT}/{accepted.conversation_id}/ws HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ann\r\n"
                         "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
@@ -365,7 +376,7 @@ def test_the_other_end_is_asked_whether_it_is_there(tmp_path: Path) -> None:
                     while chunk := await loop.sock_recv(silent, 65_536):
                         said += chunk
                 assert b"keepalive ping timeout" in said
-                serving.leave()
+                serving.shut_down()
                 await running
 
     run(check)

@@ -9,25 +9,25 @@ from typing import cast
 
 import msgspec
 
-from tests.web.web_harness import Visit
+from tests.web.web_harness import PageVisit
 from timeloom.core.blocks import AnyBlock, TurnEnded, Unknown
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.timeline import Draft, place
+from timeloom.core.timeline import Draft, to_entry
 from timeloom.testing.samples import SAMPLE_BLOCKS, TS
 from timeloom.wire.record import decode_record, encode_record
 
 IMAGE = "<img src=x onerror=window.hit=1>"
 
 
-class Canary:
+class CanaryServer:
     """A server of another origin that records requests; there must be none."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
-        asked = self.asked
+        self.requests: list[str] = []
+        asked = self.requests
 
-        class Recorder(BaseHTTPRequestHandler):
+        class RecordingHandler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 asked.append(self.path)
                 self.send_response(204)
@@ -38,7 +38,7 @@ class Canary:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), RecordingHandler)
         self.address = f"http://127.0.0.1:{self.server.server_port}"
         Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -94,12 +94,12 @@ def payloads(canary: str) -> list[str]:
     ]
 
 
-def short(canary: str) -> str:
+def short_payload(canary: str) -> str:
     """Return a payload on one line, usable as a title or a step."""
     return f"{IMAGE}<script>window.hit=1</script> ![x]({canary}/short.png) [x](javascript:window.hit=1)"
 
 
-def hostile(canary: str) -> str:
+def hostile_message(canary: str) -> str:
     return "\n\n".join(f"{text}\n\nafter{n}" for n, text in enumerate(payloads(canary)))
 
 
@@ -114,16 +114,16 @@ def hostile_blocks(canary: str) -> list[AnyBlock]:
     """Return a block of every class with a hostile payload in every free-form string."""
     texts = cycle(payloads(canary))
     own = [Unknown(json=json.dumps({"type": name, "text": IMAGE}), foreign_type=name) for name in (IMAGE, *OWN_NAMES)]
-    failed = TurnEnded(reason="provider_error", text=short(canary))
-    return [*(_spoiled(block, texts) for block in SAMPLE_BLOCKS), *own, failed]
+    failed = TurnEnded(reason="provider_error", text=short_payload(canary))
+    return [*(_inject_payloads(block, texts) for block in SAMPLE_BLOCKS), *own, failed]
 
 
-def _spoiled(block: AnyBlock, texts: Iterator[str]) -> AnyBlock:
-    for steps in list(_strings(block)):
+def _inject_payloads(block: AnyBlock, texts: Iterator[str]) -> AnyBlock:
+    for steps in list(_string_paths(block)):
         for text in (next(texts), IMAGE, json.dumps({IMAGE: [IMAGE], "path": IMAGE})):
             try:
-                spoiled = cast(AnyBlock, _put(block, steps, text))
-                record = encode_record(place(Draft(TurnId("turn_1"), TS, spoiled), 2))
+                spoiled = cast(AnyBlock, _replace_at(block, steps, text))
+                record = encode_record(to_entry(Draft(TurnId("turn_1"), TS, spoiled), 2))
             except (CodedError, msgspec.MsgspecError, ValueError):
                 continue
             if decode_record(record, 2).block == spoiled:
@@ -135,49 +135,49 @@ def _spoiled(block: AnyBlock, texts: Iterator[str]) -> AnyBlock:
 Steps = tuple[str | int, ...]
 
 
-def _strings(value: object, steps: Steps = ()) -> Iterator[Steps]:
+def _string_paths(value: object, steps: Steps = ()) -> Iterator[Steps]:
     """Yield the path to each string within the value."""
     if isinstance(value, str):
         yield steps
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             if name not in KEPT:
-                yield from _strings(getattr(value, name), (*steps, name))
+                yield from _string_paths(getattr(value, name), (*steps, name))
     elif isinstance(value, tuple):
         for at, one in enumerate(cast(tuple[object, ...], value)):
-            yield from _strings(one, (*steps, at))
+            yield from _string_paths(one, (*steps, at))
     elif isinstance(value, dict):
         for key, one in cast(dict[str, object], value).items():
-            yield from _strings(one, (*steps, key))
+            yield from _string_paths(one, (*steps, key))
 
 
-def _put(value: object, steps: Steps, text: str) -> object:
+def _replace_at(value: object, steps: Steps, text: str) -> object:
     """Return the value with the text inserted at the path."""
     if not steps:
         return text
     step, *rest = steps
     if isinstance(value, msgspec.Struct):
         name = str(step)
-        return msgspec.structs.replace(value, **{name: _put(getattr(value, name), tuple(rest), text)})
+        return msgspec.structs.replace(value, **{name: _replace_at(getattr(value, name), tuple(rest), text)})
     if isinstance(value, tuple):
         row = cast(tuple[object, ...], value)
-        return tuple(_put(one, tuple(rest), text) if at == step else one for at, one in enumerate(row))
+        return tuple(_replace_at(one, tuple(rest), text) if at == step else one for at, one in enumerate(row))
     table = cast(dict[str, object], value)
-    return {key: _put(one, tuple(rest), text) if key == step else one for key, one in table.items()}
+    return {key: _replace_at(one, tuple(rest), text) if key == step else one for key, one in table.items()}
 
 
-STRANGE = """() => [...document.querySelectorAll("*")].flatMap((element) => [
+FIND_ACTIVE_CONTENT = """() => [...document.querySelectorAll("*")].flatMap((element) => [
     ...[...element.attributes].filter((one) => one.name.startsWith("on")).map((one) => one.name),
     ...(/^(SCRIPT|IFRAME|OBJECT|EMBED|FORM|STYLE|LINK|META|BASE|IMG)$/.test(element.tagName)
-        && element.closest(".flow, .panel, .list, .card") ? [element.tagName] : []),
-    ...(element.tagName === "A" && element.closest(".flow, .panel, .card")
+        && element.closest(".message-list, .panel, .list, .card") ? [element.tagName] : []),
+    ...(element.tagName === "A" && element.closest(".message-list, .panel, .card")
         && !/^(https?|mailto):/.test(element.href) ? [element.href] : []),
 ])"""
 
 
-def check_harmless(visit: Visit, canary: Canary) -> None:
+def check_harmless(visit: PageVisit, canary: CanaryServer) -> None:
     """Assert that no payload has run, can run or has sent a request to another origin."""
-    assert visit.page.evaluate(STRANGE) == []
+    assert visit.page.evaluate(FIND_ACTIVE_CONTENT) == []
     assert visit.page.evaluate("window.hit") is None
-    assert canary.asked == []
+    assert canary.requests == []
     assert len(visit.context.pages) == 1

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from tests.web.web_harness import Server, Visit, answer, call, play, serving, thought, titled
+from tests.web.web_harness import (
+    PageServer,
+    PageVisit,
+    answer,
+    call,
+    conversation_script,
+    run_server,
+    thinking_text,
+    title_reply,
+)
 
 SHOTS = os.environ.get("TIMELOOM_SCREENSHOTS", "")
 """Folder for the pictures of the documentation; without it they are made and left in the test's own folder."""
@@ -38,9 +47,9 @@ PROGRAM = "<channel:code>for trips in (1, 10, 100):\n    print(trips, 'trips sav
 STEPS = ["Read the fares", "Draw the comparison", "Answer with a formula"]
 
 PLAYS = (
-    play(
+    conversation_script(
         "ferry",
-        thought("Two ferries, one file. I read the fares, draw them, then answer.")
+        thinking_text("Two ferries, one file. I read the fares, draw them, then answer.")
         + call("react.plan", "I'll read the fares first.", mode="new", steps=STEPS),
         call(
             "react.write",
@@ -52,13 +61,13 @@ PLAYS = (
         ),
         call("exec_tools.execute_code_python", "✓ [2] drawn", contract=[], prog_name="savings") + PROGRAM,
         answer(ANSWER, "How long does it take?", "Is there a night ferry?"),
-        titled("Ferries to the islands"),
+        title_reply("Ferries to the islands"),
     ),
-    play(
+    conversation_script(
         "twice",
         *(call("react.plan", "", mode="new", steps=["One"]), call("react.read", "", paths=["fi:nothing.md"])) * 2,
         answer("| a |\n|---|\n| 1 |\n\nand\n\n| b |\n|---|\n| 2 |"),
-        titled("Twice"),
+        title_reply("Twice"),
     ),
 )
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
@@ -70,8 +79,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[Server]:
-    with serving(folder, *PLAYS) as running:
+def server(folder: Path) -> Iterator[PageServer]:
+    with run_server(folder, *PLAYS) as running:
         yield running
 
 
@@ -90,14 +99,14 @@ def serious(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_wherever_a_person_can_be(
-    browser: Browser, server: Server, folder: Path, scheme: str
+    browser: Browser, server: PageServer, folder: Path, scheme: str
 ) -> None:
-    visit = Visit(browser, server, width=1440)
+    visit = PageVisit(browser, server, width=1440)
     visit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
-    page = visit.come_in()
+    page = visit.open_page()
     assert serious(page) == []
     page.get_by_label("Files", exact=True).set_input_files(FARES)
-    visit.say("Which ferry is cheaper?")
+    visit.send_message("Which ferry is cheaper?")
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     expect(page.locator(".answer pre [class^=tk-]").first).to_be_visible()
     page.get_by_role("button", name=re.compile("^fares.html")).click()
@@ -121,36 +130,38 @@ def test_axe_finds_nothing_serious_wherever_a_person_can_be(
     assert serious(page) == []
     picture(page, folder, "page-inspector" if scheme == "dark" else "light-inspector")
     page.get_by_role("button", name="Run again from this round").click()
-    expect(page.get_by_text("The model decided the same in every round.")).to_be_visible()
+    expect(page.get_by_text("The model made the same decisions in every round.")).to_be_visible()
     assert serious(page) == []
-    page.locator(".current").get_by_role("button", name=re.compile("^More about")).click()
+    page.locator(".current").get_by_role("button", name=re.compile("^Actions for")).click()
     page.get_by_role("menuitem", name="Delete").click()
     expect(page.get_by_role("alertdialog")).to_be_visible()
     assert serious(page) == []
-    visit.leave()
+    visit.close()
 
 
-def test_no_two_landmarks_have_the_same_name(browser: Browser, server: Server) -> None:
-    visit = Visit(browser, server)
-    page = visit.come_in()
-    visit.say("All of it twice.")
+def test_no_two_landmarks_have_the_same_name(browser: Browser, server: PageServer) -> None:
+    visit = PageVisit(browser, server)
+    page = visit.open_page()
+    visit.send_message("All of it twice.")
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     for button in page.locator(".call-head").all():
         button.click()
     page.evaluate(AXE)
     found = page.evaluate("async () => (await axe.run({ runOnly: ['landmark-unique', 'heading-order'] })).violations")
     assert found == []
-    visit.leave()
+    visit.close()
 
 
-def test_a_narrow_screen_has_everything_and_nothing_sticks_out(browser: Browser, server: Server, folder: Path) -> None:
-    visit = Visit(browser, server, width=390)
-    page = visit.come_in()
+def test_a_narrow_screen_has_everything_and_nothing_sticks_out(
+    browser: Browser, server: PageServer, folder: Path
+) -> None:
+    visit = PageVisit(browser, server, width=390)
+    page = visit.open_page()
     page.get_by_label("Files", exact=True).set_input_files(FARES)
-    visit.say("Which ferry is cheaper?")
+    visit.send_message("Which ferry is cheaper?")
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.evaluate("document.querySelector('.flow').scrollWidth <= document.querySelector('.flow').clientWidth")
+    assert page.locator(".message-list").evaluate("(list) => list.scrollWidth <= list.clientWidth")
     assert serious(page) == []
     picture(page, folder, "page-narrow")
     for panel in ("Sources", "Files", "Inspector"):
@@ -162,12 +173,12 @@ def test_a_narrow_screen_has_everything_and_nothing_sticks_out(browser: Browser,
     page.get_by_role("button", name="New conversation").click()
     expect(page.get_by_text("What shall we work on?")).to_be_visible()
     expect(page.get_by_role("navigation", name="Conversations")).to_be_hidden()
-    visit.leave()
+    visit.close()
 
 
-def test_everything_can_be_done_with_the_keyboard(browser: Browser, server: Server) -> None:
-    visit = Visit(browser, server)
-    page = visit.come_in()
+def test_everything_can_be_done_with_the_keyboard(browser: Browser, server: PageServer) -> None:
+    visit = PageVisit(browser, server)
+    page = visit.open_page()
     page.keyboard.type("Which ferry is cheaper?")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
@@ -184,4 +195,4 @@ def test_everything_can_be_done_with_the_keyboard(browser: Browser, server: Serv
     expect(page.get_by_role("option", selected=True)).to_be_visible()
     page.keyboard.press("Escape")
     expect(rows).to_be_hidden()
-    visit.leave()
+    visit.close()

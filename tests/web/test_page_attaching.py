@@ -7,23 +7,23 @@ from typing import Protocol, cast
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from tests.web.web_harness import Server, Visit, answer, play, serving, titled
+from tests.web.web_harness import PageServer, PageVisit, answer, conversation_script, run_server, title_reply
 
-PLAYS = (play("file", answer("Read it."), titled("Files")),)
+PLAYS = (conversation_script("file", answer("Read it."), title_reply("Files")),)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(Path(tmp_path_factory.mktemp("attaching")), *PLAYS) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    with run_server(Path(tmp_path_factory.mktemp("attaching")), *PLAYS) as running:
         yield running
 
 
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    visit = Visit(browser, server)
-    visit.come_in()
+def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
+    visit = PageVisit(browser, server)
+    visit.open_page()
     yield visit
-    visit.leave()
+    visit.close()
 
 
 def named(name: str, data: bytes = b"some text") -> FilePayload:
@@ -55,7 +55,7 @@ class Hand:
         self._browser.send("Input.dispatchDragEvent", {"type": kind, "data": self._data, **at})
 
 
-def test_files_are_taken_wherever_they_are_dropped(visit: Visit, tmp_path: Path) -> None:
+def test_files_are_taken_wherever_they_are_dropped(visit: PageVisit, tmp_path: Path) -> None:
     page = visit.page
     waiting = page.get_by_role("list", name="Files to send")
     hint = page.get_by_text("Drop files to attach them")
@@ -77,14 +77,14 @@ def test_files_are_taken_wherever_they_are_dropped(visit: Visit, tmp_path: Path)
     expect(hint).to_be_hidden()
 
 
-def test_a_file_that_is_removed_on_its_way_is_not_sent(visit: Visit) -> None:
+def test_a_file_that_is_removed_on_its_way_is_not_sent(visit: PageVisit) -> None:
     page = visit.page
     page.get_by_label("Files", exact=True).set_input_files([named("large.txt", b"x" * 2_000_000), named("small.txt")])
     network = wire(page)
     slow: dict[str, object] = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 100_000}
     network.send("Network.enable")
     network.send("Network.emulateNetworkConditions", slow)
-    visit.say("Here is a file.")
+    visit.send_message("Here is a file.")
     expect(page.get_by_role("progressbar", name="Sending large.txt")).to_be_visible()
     page.get_by_role("button", name="Remove large.txt").click()
     waiting = page.get_by_role("list", name="Files to send")
@@ -100,16 +100,16 @@ def test_a_file_that_is_removed_on_its_way_is_not_sent(visit: Visit) -> None:
     expect(sent).to_contain_text("small.txt")
 
 
-def test_only_the_file_with_the_bad_name_is_refused_in_plain_words(visit: Visit) -> None:
+def test_only_the_file_with_the_bad_name_is_refused_in_plain_words(visit: PageVisit) -> None:
     page = visit.page
     waiting = page.get_by_role("list", name="Files to send")
     words = {
-        "50%2F50.txt": "Rename it: its name can be read as “50/50.txt”, which has “/”",
-        "a:b?.txt": "Rename it: its name begins like a drive, with “a:”.",
-        "a\\b.txt": "Rename it: its name has “\\”, which stands between folders.",
-        "bill\u202etxt.exe": "Rename it: its name has a character that nobody sees (U+202E).",
-        "con.txt": "Rename it: its name is that of a device on some systems.",
-        "x" * 256: "Rename it: its name has more than 255 bytes.",
+        "50%2F50.txt": "Rename this file: its name decodes to “50/50.txt”, which contains the path separator “/”",
+        "a:b?.txt": "Rename this file: its name starts with a drive letter (“a:”).",
+        "a\\b.txt": "Rename this file: its name contains the path separator “\\”.",
+        "bill\u202etxt.exe": "Rename this file: its name contains an invisible character (U+202E).",
+        "con.txt": "Rename this file: its name is reserved for a device on some systems.",
+        "x" * 256: "Rename this file: its name is longer than 255 bytes.",
     }
     good = ["good.txt", "½ cup of 100% tea.txt", "نامه‌ها.txt"]
     page.get_by_label("Files", exact=True).set_input_files([named(name) for name in (*good, *words)])
@@ -121,8 +121,8 @@ def test_only_the_file_with_the_bad_name_is_refused_in_plain_words(visit: Visit)
 
     # One that only the server knows to be wrong: it names the file.
     page.get_by_label("Files", exact=True).set_input_files([named("a%c0%afb.txt")])
-    visit.say("Here is a file.")
-    expect(waiting.get_by_role("alert")).to_have_text("Rename it: the server does not take this name.")
+    visit.send_message("Here is a file.")
+    expect(waiting.get_by_role("alert")).to_have_text("Rename this file: the server does not accept its name.")
     expect(waiting.locator(".refused")).to_contain_text("a%c0%afb.txt")
     page.get_by_role("button", name="Remove a%c0%afb.txt").click()
     page.get_by_role("button", name="Send").click()

@@ -8,7 +8,17 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web.web_harness import Server, Visit, answer, call, play, serving, slowly, thought, titled
+from tests.web.web_harness import (
+    PageServer,
+    PageVisit,
+    answer,
+    call,
+    conversation_script,
+    run_server,
+    slow_reply,
+    thinking_text,
+    title_reply,
+)
 
 MARKDOWN = """## Ferries
 
@@ -35,57 +45,63 @@ for n in range(1000):
 LONG = " ".join(f"word{n}" for n in range(80))
 
 PLAYS = (
-    play(
+    conversation_script(
         "ferry",
-        slowly(thought("Compare two fares.") + call("fares.look_up", "I look it up.", route="islands")),
+        slow_reply(thinking_text("Compare two fares.") + call("fares.look_up", "I look it up.", route="islands")),
         call("exec_tools.execute_code_python", contract=[], prog_name="totals") + PROGRAM,
-        slowly(answer(MARKDOWN, "Is there a night ferry?"), chunk=40),
+        slow_reply(answer(MARKDOWN, "Is there a night ferry?"), chunk=40),
         answer("There is none."),
-        titled("Ferries to the islands"),
+        title_reply("Ferries to the islands"),
     ),
-    play("long", slowly(answer(LONG), delay_ms=30), answer("And this."), titled("A long answer")),
-    play("steer", slowly(answer(LONG * 20), delay_ms=60), answer("In short."), titled("Steered")),
-    play("stop", slowly(answer(LONG * 20), delay_ms=60), titled("Stopped")),
-    play("fail", titled("Failed")),
-    play("halfway", slowly(thought(LONG) + answer(LONG * 20), delay_ms=60), titled("Halfway")),
-    play(
+    conversation_script(
+        "long", slow_reply(answer(LONG), delay_ms=30), answer("And this."), title_reply("A long answer")
+    ),
+    conversation_script(
+        "steer", slow_reply(answer(LONG * 20), delay_ms=60), answer("In short."), title_reply("Steered")
+    ),
+    conversation_script("stop", slow_reply(answer(LONG * 20), delay_ms=60), title_reply("Stopped")),
+    conversation_script("fail", title_reply("Failed")),
+    conversation_script(
+        "halfway", slow_reply(thinking_text(LONG) + answer(LONG * 20), delay_ms=60), title_reply("Halfway")
+    ),
+    conversation_script(
         "printing",
         call("exec_tools.execute_code_python", contract=[], prog_name="lines") + PRINTING,
         answer("Printed."),
-        titled("Printed"),
+        title_reply("Printed"),
     ),
 )
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(Path(tmp_path_factory.mktemp("page")), *PLAYS) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    with run_server(Path(tmp_path_factory.mktemp("page")), *PLAYS) as running:
         yield running
 
 
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    visit = Visit(browser, server)
+def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
+    visit = PageVisit(browser, server)
     yield visit
-    visit.leave()
+    visit.close()
 
 
-def test_the_printed_address_lets_the_browser_in_and_keeps_no_token(visit: Visit) -> None:
-    page = visit.come_in()
+def test_the_printed_address_lets_the_browser_in_and_keeps_no_token(visit: PageVisit) -> None:
+    page = visit.open_page()
     assert page.url == f"{visit.server.address}/"
     assert page.evaluate("document.cookie") == ""
     kept = "JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage)])"
     assert visit.server.token not in page.evaluate(kept)
 
 
-def test_the_policy_lets_nothing_run_that_stands_in_the_document(server: Server) -> None:
+def test_the_policy_lets_nothing_run_that_stands_in_the_document(server: PageServer) -> None:
     policy = httpx2.get(f"{server.address}/").headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
     assert "unsafe" not in policy
     assert "http" not in policy
 
 
-def test_files_of_the_page_are_kept_by_browsers_and_sent_packed(server: Server) -> None:
+def test_files_of_the_page_are_kept_by_browsers_and_sent_packed(server: PageServer) -> None:
     page = httpx2.get(f"{server.address}/")
     assert page.headers["cache-control"] == "no-cache"
     (script,) = re.findall(r'src="\./(assets/[^"]+)"', page.text)
@@ -96,7 +112,7 @@ def test_files_of_the_page_are_kept_by_browsers_and_sent_packed(server: Server) 
 
 
 @pytest.mark.parametrize("name", ["frame.html", "running.html"])
-def test_the_frames_of_documents_have_no_origin_and_no_network(name: str, server: Server) -> None:
+def test_the_frames_of_documents_have_no_origin_and_no_network(name: str, server: PageServer) -> None:
     policy = httpx2.get(f"{server.address}/{name}").headers["content-security-policy"]
     assert policy.startswith("sandbox allow-scripts; default-src 'none'; ")
     assert "connect-src" not in policy
@@ -104,17 +120,17 @@ def test_the_frames_of_documents_have_no_origin_and_no_network(name: str, server
     assert ("script-src 'unsafe-inline'" in policy) == (name == "running.html")
 
 
-def test_without_a_token_the_page_asks_for_one(visit: Visit) -> None:
+def test_without_a_token_the_page_asks_for_one(visit: PageVisit) -> None:
     visit.page.goto(f"{visit.server.address}/?token=wrong")
-    expect(visit.page.get_by_role("alert")).to_contain_text("not known here")
+    expect(visit.page.get_by_role("alert")).to_contain_text("not valid")
     visit.page.get_by_label("Token").fill(visit.server.token)
-    visit.page.get_by_role("button", name="Come in").click()
+    visit.page.get_by_role("button", name="Sign in").click()
     expect(visit.page.get_by_role("textbox", name="Message")).to_be_visible()
 
 
-def test_an_answer_comes_with_thoughts_calls_tables_code_and_formulas(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Which ferry is cheaper?")
+def test_an_answer_comes_with_thoughts_calls_tables_code_and_formulas(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Which ferry is cheaper?")
     expect(page.locator(".output.live")).to_contain_text("first line")
     answered = page.get_by_role("article", name="Answer", exact=True)
     expect(answered.get_by_role("table")).to_contain_text("€12.50")
@@ -141,9 +157,9 @@ def test_an_answer_comes_with_thoughts_calls_tables_code_and_formulas(visit: Vis
     expect(page.get_by_text("There is none.")).to_be_visible()
 
 
-def test_a_reload_in_the_middle_of_an_answer_loses_nothing(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("A long one, please.")
+def test_a_reload_in_the_middle_of_an_answer_loses_nothing(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("A long one, please.")
     expect(page.get_by_text("word3")).to_be_visible()
     page.reload()
     finished = page.get_by_role("article", name="Answer", exact=True)
@@ -151,9 +167,9 @@ def test_a_reload_in_the_middle_of_an_answer_loses_nothing(visit: Visit) -> None
     expect(page.locator(".turn .bubble")).to_have_count(1)
 
 
-def test_a_lost_network_in_the_middle_of_an_answer_loses_nothing(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("A long one, please.")
+def test_a_lost_network_in_the_middle_of_an_answer_loses_nothing(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("A long one, please.")
     expect(page.get_by_text("word3")).to_be_visible()
     visit.context.set_offline(True)
     expect(page.get_by_text("Connection lost")).to_be_visible()
@@ -169,15 +185,15 @@ def begun(text: str) -> re.Pattern[str]:
     return re.compile(f"^{re.escape(text)}")
 
 
-def test_what_is_being_written_is_there_from_its_beginning_wherever_it_is_opened(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Stop me halfway.")
-    on_its_way = page.get_by_role("article", name="Answer on its way")
+def test_what_is_being_written_is_there_from_its_beginning_wherever_it_is_opened(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Stop me halfway.")
+    on_its_way = page.get_by_role("article", name="Answer in progress")
     expect(on_its_way).to_contain_text("word9")
     other = visit.context.new_page()
     other.goto(page.url)
     # None of it is stored: the answer takes a minute and a half.
-    expect(other.get_by_role("article", name="Answer on its way")).to_have_text(begun(LONG[:80]))
+    expect(other.get_by_role("article", name="Answer in progress")).to_have_text(begun(LONG[:80]))
     other.get_by_role("button", name="Thought").click()
     expect(other.locator(".thinking")).to_contain_text(LONG)
 
@@ -188,15 +204,15 @@ def test_what_is_being_written_is_there_from_its_beginning_wherever_it_is_opened
     visit.context.set_offline(False)
     expect(page.get_by_text("Connection lost")).to_be_hidden()
     expect(on_its_way).to_have_text(begun(LONG[:200]))
-    expect(other.get_by_role("article", name="Answer on its way")).to_have_text(begun(LONG[:200]))
+    expect(other.get_by_role("article", name="Answer in progress")).to_have_text(begun(LONG[:200]))
     expect(page.get_by_role("article", name="Answer", exact=True)).to_have_count(0)
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.get_by_text("Stopped at your word.")).to_be_visible()
+    expect(page.get_by_text("Stopped by the user.")).to_be_visible()
 
 
-def test_what_a_program_has_printed_is_there_after_a_reload_and_once(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Do some printing.")
+def test_what_a_program_has_printed_is_there_after_a_reload_and_once(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Do some printing.")
     printed = page.locator(".output.live")
     expect(printed).to_contain_text("line5")
     page.reload()
@@ -208,23 +224,23 @@ def test_what_a_program_has_printed_is_there_after_a_reload_and_once(visit: Visi
     lines = "".join(f"line{n}\n" for n in range(20))
     expect(printed).to_have_text(begun(lines))
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.get_by_text("Stopped at your word.")).to_be_visible()
+    expect(page.get_by_text("Stopped by the user.")).to_be_visible()
 
 
-def test_a_follow_up_shows_when_the_agent_saw_it(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("A long one, please.")
+def test_a_follow_up_shows_when_the_agent_saw_it(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("A long one, please.")
     expect(page.get_by_text("word3")).to_be_visible()
-    visit.say("And one more thing")
+    visit.send_message("And one more thing")
     late = page.locator(".message-followup")
     expect(late).to_contain_text("And one more thing")
     expect(late).to_contain_text("Seen by the agent at")
     expect(page.get_by_role("article", name="Answer", exact=True)).to_have_text([LONG, "And this."])
 
 
-def test_a_steer_changes_the_course_at_once(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Let me steer you.")
+def test_a_steer_changes_the_course_at_once(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Let me steer you.")
     expect(page.get_by_text("word3").first).to_be_visible()
     page.get_by_role("textbox", name="Message").fill("Shorter!")
     page.get_by_role("button", name="Steer").click()
@@ -232,23 +248,23 @@ def test_a_steer_changes_the_course_at_once(visit: Visit) -> None:
     expect(page.get_by_text("In short.")).to_be_visible()
 
 
-def test_a_turn_can_be_stopped(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("I will stop you.")
+def test_a_turn_can_be_stopped(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("I will stop you.")
     expect(page.get_by_text("word3").first).to_be_visible()
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.get_by_text("Stopped at your word.")).to_be_visible()
+    expect(page.get_by_text("Stopped by the user.")).to_be_visible()
     expect(page.get_by_role("button", name="Stop", exact=True)).to_be_hidden()
 
 
-def test_a_model_that_fails_says_what_to_do(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("You will fail.")
-    expect(page.get_by_text("The model's service did not understand the request.")).to_be_visible()
-    expect(page.get_by_role("note")).to_contain_text("use another model")
+def test_a_model_that_fails_says_what_to_do(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("You will fail.")
+    expect(page.get_by_text("The model provider rejected the request as invalid.")).to_be_visible()
+    expect(page.get_by_role("note")).to_contain_text("Use another model")
 
 
-def test_a_conversation_that_is_not_there_says_so(visit: Visit) -> None:
-    page = visit.come_in()
+def test_a_conversation_that_is_not_there_says_so(visit: PageVisit) -> None:
+    page = visit.open_page()
     page.goto(f"{visit.server.address}/#/c/conv_1_nothing0")
     expect(page.get_by_role("alert")).to_contain_text("does not exist")

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web.web_harness import Server, Visit, answer, call, play, serving, slowly, thought, titled
+from tests.web.web_harness import (
+    PageServer,
+    PageVisit,
+    answer,
+    call,
+    conversation_script,
+    run_server,
+    slow_reply,
+    thinking_text,
+    title_reply,
+)
 from timeloom.core.blocks import (
     ApprovalDecided,
     ApprovalRequested,
@@ -34,56 +44,65 @@ PROGRAM = "<channel:code>print('the program itself')</channel:code>"
 FAILED: dict[str, object] = {"error": "overloaded"}
 
 PLAYS = (
-    play("stop", slowly(thought("A plan.") + answer(BEGUN + LONG * 20), delay_ms=60), titled("Stopped")),
-    play("steer", slowly(answer(BEGUN + LONG * 20), delay_ms=60), answer("In short."), titled("Steered")),
-    play(
-        "ponder", slowly(thought(LONG) + answer(LONG * 4), chunk=16, delay_ms=100), answer("Again."), titled("Pondered")
+    conversation_script(
+        "stop", slow_reply(thinking_text("A plan.") + answer(BEGUN + LONG * 20), delay_ms=60), title_reply("Stopped")
     ),
-    play("zebra", answer("Zebras have stripes."), answer("So do okapis."), answer("And tigers."), titled("Stripes")),
-    play("twice", FAILED, FAILED, answer("At last."), titled("Twice")),
-    play("never", FAILED | {"repeat": 5}, answer("Now it works."), titled("Never")),
-    play("large", {"error": "context_too_long", "repeat": True}, titled("Large")),
-    play(
+    conversation_script(
+        "steer", slow_reply(answer(BEGUN + LONG * 20), delay_ms=60), answer("In short."), title_reply("Steered")
+    ),
+    conversation_script(
+        "ponder",
+        slow_reply(thinking_text(LONG) + answer(LONG * 4), chunk=16, delay_ms=100),
+        answer("Again."),
+        title_reply("Pondered"),
+    ),
+    conversation_script(
+        "zebra", answer("Zebras have stripes."), answer("So do okapis."), answer("And tigers."), title_reply("Stripes")
+    ),
+    conversation_script("twice", FAILED, FAILED, answer("At last."), title_reply("Twice")),
+    conversation_script("never", FAILED | {"repeat": 5}, answer("Now it works."), title_reply("Never")),
+    conversation_script("large", {"error": "context_too_long", "repeat": True}, title_reply("Large")),
+    conversation_script(
         "nowhere",
         call("react.read", paths=["fi:turn_1.files/nowhere.md"]),
         answer("It is not there."),
-        titled("Nowhere"),
+        title_reply("Nowhere"),
     ),
-    play("scroll", slowly(answer(LINES), chunk=16, delay_ms=40), titled("Scrolled")),
-    play(
+    conversation_script("scroll", slow_reply(answer(LINES), chunk=16, delay_ms=40), title_reply("Scrolled")),
+    conversation_script(
         "program",
         call("exec_tools.execute_code_python", contract=[], prog_name="totals") + PROGRAM,
         answer("Done."),
-        titled("Program"),
+        title_reply("Program"),
     ),
 )
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     folder = Path(tmp_path_factory.mktemp("course"))
-    with serving(folder, *PLAYS, TIMELOOM_POLICY_ASK_BEFORE="exec_tools.execute_code_python") as running:
+    with run_server(folder, *PLAYS, TIMELOOM_POLICY_ASK_BEFORE="exec_tools.execute_code_python") as running:
         yield running
 
 
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    visit = Visit(browser, server)
+def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
+    visit = PageVisit(browser, server)
     yield visit
-    visit.leave()
+    visit.close()
 
 
-def test_what_was_written_until_a_stop_stays_and_what_was_not_seen_says_so(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("I will stop you.")
-    expect(page.get_by_role("article", name="Answer on its way")).to_contain_text("word9")
-    visit.say("And one more thing")
+def test_what_was_written_until_a_stop_stays_and_what_was_not_seen_says_so(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("I will stop you.")
+    expect(page.get_by_role("article", name="Answer in progress")).to_contain_text("word9")
+    visit.send_message("And one more thing")
     expect(page.locator(".message-followup")).to_contain_text("Not seen yet")
     page.get_by_role("button", name="Stop", exact=True).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Message")).to_be_focused()
-    expect(page.get_by_text("Stopped at your word.")).to_be_visible()
-    expect(page.get_by_role("status", name="Announcements")).to_have_text("The turn was ended.")
+    expect(page.get_by_text("Stopped by the user.")).to_be_visible()
+    expect(page.get_by_role("status", name="Announcements")).to_have_text("The turn was stopped.")
     for _ in range(2):
         expect(page.get_by_role("article", name="Unfinished answer")).to_have_text(
             re.compile(r'^Begun "now":\s*word0 .*word9')
@@ -91,18 +110,18 @@ def test_what_was_written_until_a_stop_stays_and_what_was_not_seen_says_so(visit
         expect(page.get_by_text("Stopped here")).to_be_visible()
         # What was said while it was written stands below it.
         expect(page.locator("article ~ .message")).to_have_count(2)
-        expect(page.get_by_text("did not answer")).to_have_count(0)
+        expect(page.get_by_text("The model call failed")).to_have_count(0)
         expect(page.locator(".message-followup")).to_contain_text("The turn ended before the agent saw this")
-        expect(page.locator(".message-steer")).to_contain_text("Ended the turn")
+        expect(page.locator(".message-steer")).to_contain_text("Stopped the turn")
         page.get_by_role("button", name="Thought").click()
         expect(page.get_by_text("A plan.")).to_be_visible()
         page.reload()
 
 
-def test_what_was_written_until_a_steer_stays(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Let me steer you.")
-    expect(page.get_by_role("article", name="Answer on its way")).to_contain_text("word9")
+def test_what_was_written_until_a_steer_stays(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Let me steer you.")
+    expect(page.get_by_role("article", name="Answer in progress")).to_contain_text("word9")
     page.get_by_role("textbox", name="Message").fill("Shorter!")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("article", name="Answer", exact=True)).to_have_text("In short.")
@@ -113,11 +132,11 @@ def test_what_was_written_until_a_steer_stays(visit: Visit) -> None:
     expect(page.get_by_role("status", name="Announcements")).to_have_text("The answer is complete.")
 
 
-def test_thoughts_end_where_the_answer_begins(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Please ponder.")
+def test_thoughts_end_where_the_answer_begins(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Please ponder.")
     expect(page.get_by_role("button", name="Thinking…")).to_be_visible()
-    expect(page.get_by_role("article", name="Answer on its way")).to_be_visible()
+    expect(page.get_by_role("article", name="Answer in progress")).to_be_visible()
     thinking = page.get_by_role("button", name=re.compile("^Thought for"))
     expect(thinking).to_be_visible()
     while_written = thinking.inner_text()
@@ -127,11 +146,11 @@ def test_thoughts_end_where_the_answer_begins(visit: Visit) -> None:
     expect(page.get_by_role("button", name="Thought", exact=True)).to_be_visible()
 
 
-def test_a_message_can_be_put_otherwise_in_a_fork(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Tell me of zebras.")
+def test_a_message_can_be_put_otherwise_in_a_fork(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Tell me of zebras.")
     expect(page.get_by_text("Zebras have stripes.")).to_be_visible()
-    visit.say("Who else?")
+    visit.send_message("Who else?")
     expect(page.get_by_text("So do okapis.")).to_be_visible()
     before = page.url
     page.locator(".message", has_text="Who else?").hover()
@@ -145,14 +164,14 @@ def test_a_message_can_be_put_otherwise_in_a_fork(visit: Visit) -> None:
     expect(page.locator(".bubble")).to_have_count(0)
 
 
-def test_a_program_that_waits_for_leave_is_shown_with_its_code(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Run a program.")
+def test_a_program_that_waits_for_leave_is_shown_with_its_code(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Run a program.")
     question = page.get_by_role("group", name="May the agent run this program?")
     expect(question).to_contain_text("print('the program itself')")
-    expect(question.locator(".given")).to_have_text(re.compile("program\\s*totals"))
+    expect(question.locator(".params")).to_have_text(re.compile("program\\s*totals"))
     expect(page.get_by_role("button", name="Wants to run a program")).to_be_visible()
-    expect(page.get_by_role("status", name="Announcements")).to_have_text("The agent asks for your decision.")
+    expect(page.get_by_role("status", name="Announcements")).to_have_text("The agent is waiting for your approval.")
     question.get_by_role("button", name="Refuse").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Message")).to_be_focused()
@@ -161,47 +180,47 @@ def test_a_program_that_waits_for_leave_is_shown_with_its_code(visit: Visit) -> 
     expect(refused.locator(".call-time")).to_be_empty()
 
 
-def test_failures_are_one_line_and_say_what_helps(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Fail twice.")
+def test_failures_are_one_line_and_say_what_helps(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Fail twice.")
     expect(page.get_by_text("At last.")).to_be_visible()
-    expect(page.locator(".mark summary")).to_have_text(
-        "The model did not answer 2 times: overloaded. It was asked again."
+    expect(page.locator(".event-line summary")).to_have_text(
+        "The model call failed 2 times: overloaded. The call was retried."
     )
 
     page.goto(f"{visit.server.address}/#/")
-    visit.say("This will never work.")
+    visit.send_message("This will never work.")
     expect(page.get_by_role("note")).to_contain_text("overloaded")
-    expect(page.locator(".mark summary")).to_have_text("The model did not answer 5 times: overloaded.")
-    expect(page.get_by_role("status", name="Announcements")).to_contain_text("There is a problem")
+    expect(page.locator(".event-line summary")).to_have_text("The model call failed 5 times: overloaded.")
+    expect(page.get_by_role("status", name="Announcements")).to_contain_text("Error: the turn ended without an answer.")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("textbox", name="Message")).to_be_focused()
     expect(page.get_by_text("Now it works.")).to_be_visible()
     expect(page.locator(".bubble")).to_have_text(["This will never work."] * 2)
 
     page.goto(f"{visit.server.address}/#/")
-    visit.say("This is too large.")
+    visit.send_message("This is too large.")
     expect(page.get_by_role("note")).to_contain_text("The same message will fail again")
     expect(page.get_by_role("button", name="Try again")).to_have_count(0)
 
 
-def test_a_read_of_nothing_has_failed(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Go nowhere.")
+def test_a_read_of_nothing_has_failed(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Go nowhere.")
     expect(page.get_by_text("It is not there.")).to_be_visible()
     expect(page.locator(".call-failed")).to_contain_text("Could not read")
     expect(page.locator(".call-failed")).to_contain_text("Not found: fi:turn_1.files/nowhere.md")
 
 
-def test_whoever_scrolled_up_comes_back_by_a_button_and_the_keyboard_to_the_composer(visit: Visit) -> None:
-    page = visit.come_in()
+def test_whoever_scrolled_up_comes_back_by_a_button_and_the_keyboard_to_the_composer(visit: PageVisit) -> None:
+    page = visit.open_page()
     page.get_by_role("searchbox", name="Search conversations").focus()
     skip = page.get_by_role("button", name="Skip to the message field")
     skip.focus()
     expect(skip).to_be_in_viewport()
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Message")).to_be_focused()
-    visit.say("Let me scroll.")
+    visit.send_message("Let me scroll.")
     expect(page.get_by_text("Paragraph 60", exact=True)).to_be_visible()
     latest = page.get_by_role("button", name="Jump to latest")
     expect(latest).to_have_count(0)
@@ -239,14 +258,14 @@ async def write_log(data: Path) -> None:
 def test_a_card_does_not_count_the_wait_and_leave_for_the_model_is_asked(browser: Browser, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as aside:
         aside.submit(lambda: asyncio.run(write_log(tmp_path / "data"))).result()
-    with serving(tmp_path, play("Hello", answer("Not asked."), answer("Hello!"))) as server:
-        visit = Visit(browser, server)
-        page = visit.come_in()
+    with run_server(tmp_path, conversation_script("Hello", answer("Not asked."), answer("Hello!"))) as server:
+        visit = PageVisit(browser, server)
+        page = visit.open_page()
         page.get_by_role("link", name="With leave").click()
         expect(page.get_by_role("button", name="Wrote a file")).to_contain_text("2.0 s")
-        question = page.get_by_role("group", name="May the agent ask the model?")
+        question = page.get_by_role("group", name="May the agent call the model?")
         expect(question).to_contain_text("It is expensive.")
         question.get_by_role("button", name="Allow").click()
         expect(page.get_by_role("article", name="Answer", exact=True)).to_have_text("Hello!")
-        expect(page.get_by_role("button", name="Asked the model")).to_be_visible()
-        visit.leave()
+        expect(page.get_by_role("button", name="Called the model")).to_be_visible()
+        visit.close()

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.web.web_harness import Server, Visit, answer, play, serving, slowly, titled
+from tests.web.web_harness import (
+    PageServer,
+    PageVisit,
+    answer,
+    conversation_script,
+    run_server,
+    slow_reply,
+    title_reply,
+)
 
 KINDS = {
     "flowchart": "flowchart LR\n  A[Ask] --> B{Tool?}\n  B -- yes --> C[Call] --> A\n  B -- no --> D[Answer]",
@@ -32,14 +40,18 @@ def block(text: str) -> str:
 
 
 PLAYS = (
-    play("kinds", answer("\n\n".join(map(block, [*KINDS.values(), *TEXTS.values(), FERRY]))), titled("Kinds")),
-    play("slowly", slowly(answer(f"{block(FERRY)}\n\n" + "and so on " * 60), chunk=4), titled("Slowly")),
+    conversation_script(
+        "kinds", answer("\n\n".join(map(block, [*KINDS.values(), *TEXTS.values(), FERRY]))), title_reply("Kinds")
+    ),
+    conversation_script(
+        "slowly", slow_reply(answer(f"{block(FERRY)}\n\n" + "and so on " * 60), chunk=4), title_reply("Slowly")
+    ),
 )
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(Path(tmp_path_factory.mktemp("diagrams")), *PLAYS) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    with run_server(Path(tmp_path_factory.mktemp("diagrams")), *PLAYS) as running:
         yield running
 
 
@@ -47,10 +59,10 @@ def address(picture: Locator) -> str:
     return picture.get_attribute("src") or ""
 
 
-def test_every_kind_is_drawn_and_what_is_none_stays_text(browser: Browser, server: Server) -> None:
-    visit = Visit(browser, server)
-    page = visit.come_in()
-    visit.say("kinds")
+def test_every_kind_is_drawn_and_what_is_none_stays_text(browser: Browser, server: PageServer) -> None:
+    visit = PageVisit(browser, server)
+    page = visit.open_page()
+    visit.send_message("kinds")
     # They are drawn one after the other, and this is the last.
     expect(page.get_by_role("img", name="Which ferry")).to_be_visible()
     for kind in KINDS:
@@ -60,14 +72,14 @@ def test_every_kind_is_drawn_and_what_is_none_stays_text(browser: Browser, serve
         expect(page.get_by_label("Code in mermaid").filter(has_text=text.split("\n")[0])).to_be_visible()
     expect(page.get_by_label("Code in mermaid")).to_have_count(len(TEXTS))
     expect(page.get_by_text("could not be drawn")).to_have_count(len(TEXTS))
-    visit.leave()
+    visit.close()
 
 
-def test_a_diagram_has_words_its_source_and_the_colours_of_the_page(browser: Browser, server: Server) -> None:
-    visit = Visit(browser, server)
+def test_a_diagram_has_words_its_source_and_the_colours_of_the_page(browser: Browser, server: PageServer) -> None:
+    visit = PageVisit(browser, server)
     visit.page.emulate_media(color_scheme="light")
-    page = visit.come_in()
-    visit.say("slowly")
+    page = visit.open_page()
+    visit.send_message("slowly")
     picture = page.get_by_role("img", name="Diagram (flowchart): Which ferry: The morning is cheaper.")
     expect(picture).to_be_visible()
     light = address(picture)
@@ -81,29 +93,29 @@ def test_a_diagram_has_words_its_source_and_the_colours_of_the_page(browser: Bro
     expect(picture).to_be_hidden()
     page.get_by_role("button", name="Diagram", exact=True).click()
     expect(picture).to_be_visible()
-    visit.leave()
+    visit.close()
 
 
-def test_a_diagram_is_drawn_when_its_text_is_complete_and_not_before(browser: Browser, server: Server) -> None:
-    visit = Visit(browser, server)
-    page = visit.come_in()
+def test_a_diagram_is_drawn_when_its_text_is_complete_and_not_before(browser: Browser, server: PageServer) -> None:
+    visit = PageVisit(browser, server)
+    page = visit.open_page()
     page.evaluate("window.drawn = 0; addEventListener('message', () => { window.drawn += 1; })")
-    visit.say("slowly")
-    growing = page.get_by_role("article", name="Answer on its way")
+    visit.send_message("slowly")
+    growing = page.get_by_role("article", name="Answer in progress")
     expect(growing.get_by_label("Code in mermaid")).to_contain_text("flowchart LR")
     # Still while the rest of the answer is being written.
     expect(growing.get_by_role("img", name="Which ferry")).to_be_visible()
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     expect(page.get_by_role("img", name="Which ferry")).to_be_visible()
     assert page.evaluate("window.drawn") == 1
-    visit.leave()
+    visit.close()
 
 
-def test_what_is_not_drawn_in_time_stays_text_and_the_next_is_drawn(browser: Browser, server: Server) -> None:
-    visit = Visit(browser, server)
-    page = visit.come_in()
+def test_what_is_not_drawn_in_time_stays_text_and_the_next_is_drawn(browser: Browser, server: PageServer) -> None:
+    visit = PageVisit(browser, server)
+    page = visit.open_page()
     page.route("**/diagram.html", lambda route: route.fulfill(content_type="text/html", body="says nothing"))
-    visit.say("slowly")
+    visit.send_message("slowly")
     frame = page.locator("iframe")
     expect(frame).to_have_count(1)
     expect(frame).to_have_count(0)
@@ -111,4 +123,4 @@ def test_what_is_not_drawn_in_time_stays_text_and_the_next_is_drawn(browser: Bro
     page.unroute_all()
     page.reload()
     expect(page.get_by_role("img", name="Which ferry")).to_be_visible()
-    visit.leave()
+    visit.close()

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.web.web_harness import Server, Visit, answer, call, play, serving, slowly, titled
+from tests.web.web_harness import (
+    PageServer,
+    PageVisit,
+    answer,
+    call,
+    conversation_script,
+    run_server,
+    slow_reply,
+    title_reply,
+)
 
 PROGRAM = """<channel:code>
 import struct, zlib
@@ -38,36 +47,41 @@ end = b'trailer << /Size 6 /Root 1 0 R >>\\nstartxref\\n%d\\n%%%%EOF' % len(pdf)
 NOTES = "# Notes\n\n" + "The ferry leaves at **nine**.\n\n" * 30
 
 PLAYS = (
-    play(
+    conversation_script(
         "make",
         call("exec_tools.execute_code_python", contract=[{"filename": "report.pdf"}, {"filename": "chart.png"}])
         + PROGRAM,
         call("react.write", path="fares.json", content='{"morning": [12.5, null]}'),
         call("react.write", path="fares.py", content="def fare(trips):\n    return 12.5 * trips\n"),
         answer("All made."),
-        titled("Files"),
+        title_reply("Files"),
     ),
-    play("write", slowly(call("react.write", path="notes.md", content=NOTES)), answer("Written."), titled("Notes")),
+    conversation_script(
+        "write",
+        slow_reply(call("react.write", path="notes.md", content=NOTES)),
+        answer("Written."),
+        title_reply("Notes"),
+    ),
 )
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(Path(tmp_path_factory.mktemp("files")), *PLAYS) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    with run_server(Path(tmp_path_factory.mktemp("files")), *PLAYS) as running:
         yield running
 
 
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    visit = Visit(browser, server, width=1440)
-    visit.come_in()
+def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
+    visit = PageVisit(browser, server, width=1440)
+    visit.open_page()
     yield visit
-    visit.leave()
+    visit.close()
 
 
-def test_every_type_is_shown_as_it_is_best_looked_at(visit: Visit) -> None:
+def test_every_type_is_shown_as_it_is_best_looked_at(visit: PageVisit) -> None:
     page = visit.page
-    visit.say("Please make files.")
+    visit.send_message("Please make files.")
     expect(page.get_by_text("All made.")).to_be_visible()
     page.get_by_role("button", name=re.compile("^report.pdf")).click()
     panel = page.get_by_role("complementary", name="Files")
@@ -94,15 +108,15 @@ def test_every_type_is_shown_as_it_is_best_looked_at(visit: Visit) -> None:
     expect(panel.get_by_role("listitem")).to_have_count(4)
 
 
-def test_a_file_is_seen_beside_the_chat_while_it_is_written(visit: Visit) -> None:
+def test_a_file_is_seen_beside_the_chat_while_it_is_written(visit: PageVisit) -> None:
     page = visit.page
-    visit.say("Please write notes.")
+    visit.send_message("Please write notes.")
     panel = page.get_by_role("complementary", name="Files")
-    expect(panel.get_by_role("region", name="File on its way")).to_contain_text("The ferry leaves")
+    expect(panel.get_by_role("region", name="File in progress")).to_contain_text("The ferry leaves")
     expect(page.get_by_text("Written.")).to_be_hidden()
     expect(panel.get_by_role("heading", name="Notes")).to_be_visible()
     expect(page.get_by_text("Written.")).to_be_visible()
-    chat, beside = page.locator(".flow").bounding_box(), panel.bounding_box()
+    chat, beside = page.locator(".message-list").bounding_box(), panel.bounding_box()
     assert chat
     assert beside
     assert chat["x"] + chat["width"] <= beside["x"]

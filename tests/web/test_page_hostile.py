@@ -9,8 +9,18 @@ from xml.etree import ElementTree as ET
 import pytest
 from playwright.sync_api import Browser, FilePayload, expect
 
-from tests.web.hostile_harness import IMAGE, Canary, check_harmless, hostile, payloads, short
-from tests.web.web_harness import Server, Visit, answer, call, play, serving, slowly, thought, titled
+from tests.web.hostile_harness import IMAGE, CanaryServer, check_harmless, hostile_message, payloads, short_payload
+from tests.web.web_harness import (
+    PageServer,
+    PageVisit,
+    answer,
+    call,
+    conversation_script,
+    run_server,
+    slow_reply,
+    thinking_text,
+    title_reply,
+)
 
 
 def diagrams(canary: str) -> list[str]:
@@ -78,32 +88,33 @@ setTimeout(() => {{ location = "{canary}/navigate"; }}, 100);
 
 
 @pytest.fixture(scope="module")
-def canary() -> Iterator[Canary]:
-    canary = Canary()
+def canary() -> Iterator[CanaryServer]:
+    canary = CanaryServer()
     yield canary
     canary.close()
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator[Server]:
-    text = hostile(canary.address)
+def server(tmp_path_factory: pytest.TempPathFactory, canary: CanaryServer) -> Iterator[PageServer]:
+    text = hostile_message(canary.address)
     line = "<img src=x onerror=window.hit=1><script>window.hit=1</script>"
     plays = (
-        play(
+        conversation_script(
             "hostile",
-            thought(text) + call("react.plan", text, mode="new", steps=[line, f"![x]({canary.address}/plan.png)"]),
+            thinking_text(text)
+            + call("react.plan", text, mode="new", steps=[line, f"![x]({canary.address}/plan.png)"]),
             call(f"evil.{line}", text, path=line, pattern=text),
             call("react.write", "", path="files/evil.md", content=text, channel="canvas", kind="display"),
             answer(text, line),
-            titled(line),
+            title_reply(line),
         ),
-        play(
+        conversation_script(
             "piecemeal",
-            slowly(call("react.write", text, path="files/evil.md", content=text, channel="canvas"), 7, 3),
-            slowly(thought(text) + answer(text), 7, 3),
-            titled("Piece by piece"),
+            slow_reply(call("react.write", text, path="files/evil.md", content=text, channel="canvas"), 7, 3),
+            slow_reply(thinking_text(text) + answer(text), 7, 3),
+            title_reply("Piece by piece"),
         ),
-        play(
+        conversation_script(
             "frame",
             call(
                 "react.write",
@@ -113,26 +124,30 @@ def server(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator
                 kind="display",
             ),
             answer("Done."),
-            titled("Frame"),
+            title_reply("Frame"),
         ),
     )
     drawn = [*diagrams(canary.address), "flowchart TD\n accTitle: The last one\n A --> B"]
-    plays += (play("draw", answer("\n\n".join(f"```mermaid\n{text}\n```" for text in drawn)), titled("Diagrams")),)
-    with serving(Path(tmp_path_factory.mktemp("hostile")), *plays) as running:
+    plays += (
+        conversation_script(
+            "draw", answer("\n\n".join(f"```mermaid\n{text}\n```" for text in drawn)), title_reply("Diagrams")
+        ),
+    )
+    with run_server(Path(tmp_path_factory.mktemp("hostile")), *plays) as running:
         yield running
 
 
 def test_nothing_that_a_model_a_tool_a_file_or_a_user_brings_runs_or_reaches_out(
-    browser: Browser, server: Server, canary: Canary
+    browser: Browser, server: PageServer, canary: CanaryServer
 ) -> None:
-    visit = Visit(browser, server, width=1400)
-    page = visit.come_in()
+    visit = PageVisit(browser, server, width=1400)
+    page = visit.open_page()
     name = "<img src=x onerror=window.hit=1>.txt"
-    payload = hostile(canary.address).encode()
+    payload = hostile_message(canary.address).encode()
     page.get_by_label("Files", exact=True).set_input_files(
         [FilePayload(name=name, mimeType="text/plain", buffer=payload.replace(b"\0", b""))]
     )
-    visit.say("hostile " + hostile(canary.address).replace("\0", ""))
+    visit.send_message("hostile " + hostile_message(canary.address).replace("\0", ""))
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     expect(page.get_by_role("article", name="Answer", exact=True)).to_contain_text(f"after{len(payloads('')) - 1}")
     for button in page.locator(".call-head, .fold").all():
@@ -149,18 +164,20 @@ def test_nothing_that_a_model_a_tool_a_file_or_a_user_brings_runs_or_reaches_out
     page.get_by_role("tab", name="Prompt").click()
     expect(page.get_by_role("complementary", name="Inspector")).to_contain_text("ANNOUNCE")
     page.get_by_role("searchbox", name="Search conversations").fill("hostile")
-    expect(page.get_by_role("list", name="Found")).to_contain_text("<img src=x")
+    expect(page.get_by_role("list", name="Search results")).to_contain_text("<img src=x")
     check_harmless(visit, canary)
-    visit.leave()
+    visit.close()
 
 
-def test_nothing_runs_or_reaches_out_while_it_is_half_written(browser: Browser, server: Server, canary: Canary) -> None:
-    visit = Visit(browser, server, width=1400)
-    page = visit.come_in()
-    visit.say("piecemeal")
-    expect(page.get_by_role("region", name="File on its way")).to_contain_text("after0")
+def test_nothing_runs_or_reaches_out_while_it_is_half_written(
+    browser: Browser, server: PageServer, canary: CanaryServer
+) -> None:
+    visit = PageVisit(browser, server, width=1400)
+    page = visit.open_page()
+    visit.send_message("piecemeal")
+    expect(page.get_by_role("region", name="File in progress")).to_contain_text("after0")
     check_harmless(visit, canary)
-    expect(page.get_by_role("article", name="Answer on its way")).to_contain_text("after0")
+    expect(page.get_by_role("article", name="Answer in progress")).to_contain_text("after0")
     ended = page.get_by_role("button", name="Fork here")
     for _ in range(600):
         check_harmless(visit, canary)
@@ -169,58 +186,62 @@ def test_nothing_runs_or_reaches_out_while_it_is_half_written(browser: Browser, 
         page.wait_for_timeout(100)
     expect(ended).to_be_visible()
     check_harmless(visit, canary)
-    visit.leave()
+    visit.close()
 
 
 @pytest.fixture
-def asking(tmp_path: Path, canary: Canary) -> Iterator[Server]:
-    text = hostile(canary.address)
+def asking(tmp_path: Path, canary: CanaryServer) -> Iterator[PageServer]:
+    text = hostile_message(canary.address)
 
     def written(name: str, content: str) -> str:
         return call("react.write", IMAGE, path=f"files/{name}", content=content, channel="canvas", kind="display")
 
     steps = (
         written(f"{IMAGE}.md", text),
-        written(f"{IMAGE}.md", f"{IMAGE}\n{text}\n{short(canary.address)}"),
+        written(f"{IMAGE}.md", f"{IMAGE}\n{text}\n{short_payload(canary.address)}"),
         written(f"x.{IMAGE}", text),
         answer(text),
-        titled(IMAGE),
+        title_reply(IMAGE),
     )
-    (tmp_path / f"{IMAGE}.yaml").write_text(json.dumps([play("versions", *steps[:3], answer(short(canary.address)))]))
+    (tmp_path / f"{IMAGE}.yaml").write_text(
+        json.dumps([conversation_script("versions", *steps[:3], answer(short_payload(canary.address)))])
+    )
     models = f"script:{IMAGE}.yaml"
-    plays = play("versions", *steps)
-    with serving(tmp_path, plays, TIMELOOM_POLICY_ASK_BEFORE="react.write", TIMELOOM_SERVER_MODELS=models) as running:
+    plays = conversation_script("versions", *steps)
+    with run_server(
+        tmp_path, plays, TIMELOOM_POLICY_ASK_BEFORE="react.write", TIMELOOM_SERVER_MODELS=models
+    ) as running:
         yield running
 
 
 def test_nothing_that_a_person_is_asked_says_or_compares_runs_or_reaches_out(
-    browser: Browser, asking: Server, canary: Canary
+    browser: Browser, asking: PageServer, canary: CanaryServer
 ) -> None:
-    visit = Visit(browser, asking, width=1400)
-    page = visit.come_in()
+    visit = PageVisit(browser, asking, width=1400)
+    page = visit.open_page()
     binary = FilePayload(name=f"{IMAGE}.bin", mimeType="application/octet-stream", buffer=b"\x00\x01")
     page.get_by_label("Files", exact=True).set_input_files([binary])
-    visit.say("versions")
+    visit.send_message("versions")
     expect(page.get_by_role("alert")).to_be_visible()
     page.get_by_role("button", name=f"Remove {IMAGE}.bin").click()
     page.get_by_role("button", name="Send").click()
     allowed = page.locator(".call:not(.call-waiting) .call-head")
     for n in range(3):
         question = page.get_by_role("group", name="May the agent call")
-        question.get_by_label("A word to the agent").fill(short(canary.address))
+        question.get_by_label("Note to the agent").fill(short_payload(canary.address))
         check_harmless(visit, canary)
         question.get_by_role("button", name="Allow").click()
         expect(allowed).to_have_count(n + 1)
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     page.get_by_role("button", name="Bad answer").click()
-    page.get_by_label("What was wrong?").fill(short(canary.address))
+    page.get_by_label("What was wrong?").fill(short_payload(canary.address))
     page.get_by_role("button", name="Send", exact=True).first.click()
-    expect(page.get_by_text(f"“{short(canary.address)}”")).to_be_visible()
-    page.locator(".current").get_by_role("button", name=re.compile("^More about")).click()
+    expect(page.get_by_text(f"“{short_payload(canary.address)}”")).to_be_visible()
+    page.locator(".current").get_by_role("button", name=re.compile("^Actions for")).click()
     page.get_by_role("menuitem", name="Rename").click()
-    page.get_by_role("textbox", name="Title").fill(short(canary.address))
+    page.get_by_role("textbox", name="Title").fill(short_payload(canary.address))
     page.get_by_role("button", name="Rename").click()
-    expect(page).to_have_title(f"{short(canary.address)} · timeloom")
+    expect(page).to_have_title(f"{short_payload(canary.address)} · timeloom")
     for name, modes in ((f"{IMAGE}.md", ("Preview", "Source", "Changes")), (f"x.{IMAGE}", ("Source",))):
         page.get_by_role("button", name=name).last.click()
         for mode in modes:
@@ -232,10 +253,10 @@ def test_nothing_that_a_person_is_asked_says_or_compares_runs_or_reaches_out(
     again = page.get_by_role("region", name="Run again")
     expect(again.get_by_label("Run again with")).to_have_value(f"script:{IMAGE}.yaml")
     again.get_by_role("button", name="Run again from this round").click()
-    expect(again.get_by_role("status")).to_have_text("It came out otherwise.")
+    expect(again.get_by_role("status")).to_have_text("The results differ.")
     expect(again.get_by_label("Changes")).to_contain_text("short.png")
     check_harmless(visit, canary)
-    visit.leave()
+    visit.close()
 
 
 def live(svg: str) -> list[str]:
@@ -248,32 +269,35 @@ def live(svg: str) -> list[str]:
     return found
 
 
-def test_a_diagram_runs_nothing_and_asks_for_nothing(browser: Browser, server: Server, canary: Canary) -> None:
-    visit = Visit(browser, server)
-    page = visit.come_in()
+def test_a_diagram_runs_nothing_and_asks_for_nothing(
+    browser: Browser, server: PageServer, canary: CanaryServer
+) -> None:
+    visit = PageVisit(browser, server)
+    page = visit.open_page()
     page.evaluate("window.said = []; addEventListener('message', ({ data }) => { window.said.push(data.svg); })")
-    visit.say("draw")
+    visit.send_message("draw")
     # They are drawn one after the other.
     expect(page.get_by_role("img", name="The last one")).to_be_visible()
     pictures = [svg for svg in page.evaluate("window.said") if svg]
     assert len(pictures) > len(diagrams("")) / 2, "most of them can be drawn"
     assert [found for svg in pictures for found in live(svg)] == []
-    shown = page.locator(".flow img").evaluate_all("(all) => all.map((one) => one.src.split(':')[0])")
+    shown = page.locator(".message-list img").evaluate_all("(all) => all.map((one) => one.src.split(':')[0])")
     assert set(shown) == {"blob"}
-    assert page.locator(".flow svg:not(button svg), .flow iframe, .flow script, .flow a[href]").count() == 0
+    live_elements = ("svg:not(button svg)", "iframe", "script", "a[href]")
+    assert page.locator(", ".join(f".message-list {one}" for one in live_elements)).count() == 0
     assert {frame.evaluate("window.hit") for frame in page.frames} == {None}
-    assert canary.asked == []
+    assert canary.requests == []
     assert len(visit.context.pages) == 1
     # What a text wanted from elsewhere is on the console as refusals, and no more than that.
-    assert [one for one in visit.wrong if not one.startswith(("console:", "request:"))] == []
+    assert [one for one in visit.problems if not one.startswith(("console:", "request:"))] == []
     visit.context.close()
 
 
-def test_a_document_in_the_canvas_reaches_nothing(browser: Browser, server: Server, canary: Canary) -> None:
-    visit = Visit(browser, server, width=1400)
-    page = visit.come_in()
+def test_a_document_in_the_canvas_reaches_nothing(browser: Browser, server: PageServer, canary: CanaryServer) -> None:
+    visit = PageVisit(browser, server, width=1400)
+    page = visit.open_page()
     page.evaluate("addEventListener('message', (event) => { document.body.dataset.said = event.data; })")
-    visit.say("Show me a frame.")
+    visit.send_message("Show me a frame.")
     page.get_by_role("button", name=re.compile("^f.html")).click()
     expect(page.frame_locator("iframe").locator("#a")).to_be_attached()
     assert page.locator("body").get_attribute("data-said") is None, "no script runs before somebody says so"
@@ -293,9 +317,9 @@ def test_a_document_in_the_canvas_reaches_nothing(browser: Browser, server: Serv
         pytest.fail(f"the frame went somewhere: {[frame.url for frame in page.frames]}")
     assert page.url.startswith(visit.server.address)
     assert page.evaluate("window.hit") is None
-    assert canary.asked == []
+    assert canary.requests == []
     assert len(visit.context.pages) == 1
     # What the document tried is on the console as refusals, and no more than that.
-    tried = json.dumps([one for one in visit.wrong if not one.startswith(("console:", "request:"))])
+    tried = json.dumps([one for one in visit.problems if not one.startswith(("console:", "request:"))])
     assert tried == "[]"
     visit.context.close()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.web.hostile_harness import IMAGE, Canary, check_harmless, hostile_blocks, short
-from tests.web.web_harness import Server, Visit, answer, call, play, serving
-from timeloom.app import Setting, make_turns, open_session
+from tests.web.hostile_harness import IMAGE, CanaryServer, check_harmless, hostile_blocks, short_payload
+from tests.web.web_harness import PageServer, PageVisit, answer, call, conversation_script, run_server
+from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.sources import NewSource, SourceRow, SourcesPool
@@ -47,7 +47,7 @@ def sources(canary: str) -> tuple[SourceRow, ...]:
     addresses = [*NO_LINKS, f'{canary}/page?"onmouseover="window.hit=1', f"https://example.org/{IMAGE}"]
     pages = [
         NewSource(
-            title=f"{n} {short(canary)}",
+            title=f"{n} {short_payload(canary)}",
             url=url,
             domain=f"{IMAGE}.example" if n % 2 else "",
             published_time_iso=IMAGE if n % 3 else "2026-02-09",
@@ -81,7 +81,7 @@ def registry(canary: str) -> ToolRegistry:
 
     async def fail(_context: ToolContext) -> Outcome:
         """Fails."""
-        raise RuntimeError(f"{short(canary)} went wrong")
+        raise RuntimeError(f"{short_payload(canary)} went wrong")
 
     return ToolRegistry(
         (*react_tools(), tool("web.search", effect="pure")(search), tool("web.fail", effect="pure")(fail))
@@ -97,13 +97,13 @@ async def seed(folder: Path, canary: str) -> ConversationId:
             call("web.fail"),
             call("__proto__"),
             call("constructor"),
-            answer(f"{short(canary)} {cited}", short(canary)),
+            answer(f"{short_payload(canary)} {cited}", short_payload(canary)),
         )
         model = ScriptedModel.from_text(json.dumps([{"reply": step} for step in steps]))
         session = await open_session(store, None, HEADER)
-        turns = make_turns(session, model, Setting(data_dir=folder), lambda _: None, registry(canary))
+        turns = build_turn_runner(session, model, AgentSettings(data_dir=folder), lambda _: None, registry(canary))
         assert await turns.run("Find sources.") == "completed"
-        await turns.titles.settle()
+        await turns.titles.finish()
         await session.close()
         turn = TurnId("turn_1")
         drafts = [Draft(turn, TS, block) for block in hostile_blocks(canary)]
@@ -112,8 +112,8 @@ async def seed(folder: Path, canary: str) -> ConversationId:
 
 
 @pytest.fixture(scope="module")
-def canary() -> Iterator[Canary]:
-    canary = Canary()
+def canary() -> Iterator[CanaryServer]:
+    canary = CanaryServer()
     yield canary
     canary.close()
 
@@ -122,26 +122,26 @@ def canary() -> Iterator[Canary]:
 class Seeded:
     """A server, and the conversation in which a tool brought sources."""
 
-    server: Server
+    server: PageServer
     found: ConversationId
 
 
 @pytest.fixture(scope="module")
-def seeded(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator[Seeded]:
+def seeded(tmp_path_factory: pytest.TempPathFactory, canary: CanaryServer) -> Iterator[Seeded]:
     folder = Path(tmp_path_factory.mktemp("hostile_log"))
     # In a thread of its own: the browser's has a loop that runs.
     with ThreadPoolExecutor(1) as apart:
         found = apart.submit(asyncio.run, seed(folder / "data", canary.address)).result()
-    with serving(folder, play("", {"reply": answer("I am here."), "repeat": True})) as running:
+    with run_server(folder, conversation_script("", {"reply": answer("I am here."), "repeat": True})) as running:
         yield Seeded(running, found)
 
 
 @pytest.fixture
-def visit(browser: Browser, seeded: Seeded) -> Iterator[Visit]:
-    visit = Visit(browser, seeded.server, width=1400)
-    visit.come_in()
+def visit(browser: Browser, seeded: Seeded) -> Iterator[PageVisit]:
+    visit = PageVisit(browser, seeded.server, width=1400)
+    visit.open_page()
     yield visit
-    visit.leave()
+    visit.close()
 
 
 def look_at_everything(page: Page) -> None:
@@ -164,10 +164,10 @@ def look_at_everything(page: Page) -> None:
         page.keyboard.press("Home" if seq == 1 else "ArrowDown")
         expect(inspector.get_by_role("region", name=f"Block {seq}", exact=True)).to_be_visible()
     page.get_by_role("tab", name="Prompt").click()
-    expect(inspector.get_by_label("Tail, which no cache keeps")).to_be_visible()
+    expect(inspector.get_by_label("Tail (never cached)")).to_be_visible()
 
 
-def test_a_source_is_text_whatever_its_fields_say(visit: Visit, seeded: Seeded, canary: Canary) -> None:
+def test_a_source_is_text_whatever_its_fields_say(visit: PageVisit, seeded: Seeded, canary: CanaryServer) -> None:
     page = visit.page
     page.goto(f"{visit.server.address}/#/c/{seeded.found}")
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
@@ -195,9 +195,9 @@ def test_a_source_is_text_whatever_its_fields_say(visit: Visit, seeded: Seeded, 
     check_harmless(visit, canary)
 
 
-def test_whatever_a_stored_block_says_is_text(visit: Visit, canary: Canary) -> None:
+def test_whatever_a_stored_block_says_is_text(visit: PageVisit, canary: CanaryServer) -> None:
     page = visit.page
     page.goto(f"{visit.server.address}/#/c/{LOGGED}")
-    expect(page.get_by_role("note")).to_contain_text(short(canary.address))
+    expect(page.get_by_role("note")).to_contain_text(short_payload(canary.address))
     look_at_everything(page)
     check_harmless(visit, canary)

@@ -13,8 +13,18 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.web.web_harness import Server, Step, Visit, answer, call, play, serving, slowly, titled
-from timeloom.core.tokens import estimate
+from tests.web.web_harness import (
+    PageServer,
+    PageVisit,
+    Step,
+    answer,
+    call,
+    conversation_script,
+    run_server,
+    slow_reply,
+    title_reply,
+)
+from timeloom.core.tokens import estimate_tokens
 
 FARES = "# Fares für Inseln\n\n" + "".join(f"- day {n}: €{n}.50, seat {n}A\n" for n in range(200))
 
@@ -27,7 +37,7 @@ def using(step: str, read: int, written: int, cost: int) -> Step:
 FIRST: tuple[Step, ...] = (
     using(call("react.write", "I write it down.", path="fares.md", content=FARES), 0, 4_600, 21_000_000),
     using(answer("The morning ferry, €12.50."), 4_600, 7_500, 9_000_000),
-    titled("Fares"),
+    title_reply("Fares"),
 )
 
 
@@ -40,7 +50,7 @@ def second(turn: str) -> tuple[Step, ...]:
 class Served:
     """A user who inspects a conversation, and its blocks."""
 
-    visit: Visit
+    visit: PageVisit
     blocks: list[dict[str, str]]
 
     @property
@@ -55,7 +65,7 @@ class Served:
         """Opens the prompt of a round, by steps back from the last one."""
         page, wanted = self.page, f"Turn {turn}, round {number}"
         page.get_by_role("tab", name="Prompt").click()
-        after, before = (page.get_by_role("button", name=f"Step {way}") for way in ("on", "back"))
+        after, before = (page.get_by_role("button", name=f"{way} round") for way in ("Next", "Previous"))
         while after.is_enabled():
             after.click()
         while wanted not in self.rounds.inner_text():
@@ -67,33 +77,35 @@ class Served:
 def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A user who inspects a conversation of two turns; the second hides the first one's file."""
     folder = Path(tmp_path_factory.mktemp("inspector"))
-    with serving(folder, play("fares", *FIRST)) as server:
+    with run_server(folder, conversation_script("fares", *FIRST)) as server:
         headers = {"authorization": f"Bearer {server.token}", "accept": "text/event-stream"}
         said = httpx2.post(f"{server.address}/chat/local/default", json={"message": "The fares?"}, headers=headers)
         turn, conversation = (re.search(rf'"{key}":"(\w+)"', said.text) for key in ("turn_id", "conversation_id"))
         assert turn and conversation
     hides, _ = second(turn[1])
-    other = play("fares", *FIRST[:2], hides, using(answer("By one o'clock."), 900, 30, 2_000_000))
+    other = conversation_script("fares", *FIRST[:2], hides, using(answer("By one o'clock."), 900, 30, 2_000_000))
     (folder / "other.yaml").write_text(json.dumps([other]))
-    (folder / "slow.yaml").write_text(json.dumps([play("fares", slowly(answer("Some day."), 1, 1_000))]))
-    plays = play("fares", *FIRST, *second(turn[1]))
-    with serving(folder, plays, TIMELOOM_SERVER_MODELS="script:other.yaml,script:slow.yaml") as server:
-        visit = Visit(browser, server, width=1440)
-        page = visit.come_in()
+    (folder / "slow.yaml").write_text(
+        json.dumps([conversation_script("fares", slow_reply(answer("Some day."), 1, 1_000))])
+    )
+    plays = conversation_script("fares", *FIRST, *second(turn[1]))
+    with run_server(folder, plays, TIMELOOM_SERVER_MODELS="script:other.yaml,script:slow.yaml") as server:
+        visit = PageVisit(browser, server, width=1440)
+        page = visit.open_page()
         page.goto(f"{server.address}/#/c/{conversation[1]}")
         expect(page.get_by_text("The morning ferry")).to_be_visible()
-        visit.say("When is it there?")
+        visit.send_message("When is it there?")
         expect(page.get_by_text("By noon.")).to_be_visible()
         page.get_by_role("button", name="Inspector").click()
         yield Served(visit, _blocks(server, conversation[1]))
-        visit.leave()
+        visit.close()
 
 
 def test_the_strip_tells_the_whole_conversation(served: Served) -> None:
-    picture = served.page.get_by_role("img", name=re.compile("^4 calls of the model"))
+    picture = served.page.get_by_role("img", name=re.compile("^4 model calls"))
     expect(picture).to_have_accessible_name(
-        "4 calls of the model in 2 turns, 21.3k tokens from the cache and 13.4k others, 2 calls of tools, "
-        "something was forgotten before 1 round, $0.040 spent"
+        "4 model calls in 2 turns, 21.3k tokens read from cache and 13.4k other tokens, 2 tool calls, "
+        "context reduced before 1 round, $0.040 spent"
     )
     box = picture.bounding_box()
     assert box
@@ -103,26 +115,26 @@ def test_the_strip_tells_the_whole_conversation(served: Served) -> None:
 
 def test_a_prompt_is_shown_as_it_was_sent_with_its_cache_points(served: Served) -> None:
     page = served.look_at(2, 1)
-    expect(page.get_by_text("byte for byte what was sent")).to_be_visible()
-    expect(page.get_by_text("was sent again as it was")).to_be_visible()
-    figures = page.get_by_role("region", name="What it used")
+    expect(page.get_by_text("Identical to the prompt that was sent")).to_be_visible()
+    expect(page.get_by_text("was sent again unchanged")).to_be_visible()
+    figures = page.get_by_role("region", name="Usage")
     expect(figures).to_contain_text("From cache12.1k")
     expect(figures).to_contain_text("To cache200")
     expect(figures).to_contain_text("Cost$0.00600")
-    sent = page.get_by_role("region", name="The prompt as it was sent")
+    sent = page.get_by_role("region", name="Prompt as sent")
     expect(sent.locator(".cache-point")).to_have_count(3)
-    expect(sent.locator(".cache-point").last).to_contain_text("kept 5 minutes")
+    expect(sent.locator(".cache-point").last).to_contain_text("cached for 5 minutes")
     expect(sent.locator(".piece.cached")).not_to_have_count(0)
-    expect(sent.get_by_label("Tail, which no cache keeps")).to_contain_text("ANNOUNCE")
+    expect(sent.get_by_label("Tail (never cached)")).to_contain_text("ANNOUNCE")
 
 
 def test_the_first_block_that_broke_the_prefix_is_named_and_opens(served: Served) -> None:
     page = served.look_at(2, 2)
     seq = next(n for n, block in enumerate(served.blocks, 1) if block.get("path", "").endswith("files/fares.md"))
-    expect(page.locator(".verdict-broke")).to_contain_text("something was put away")
+    expect(page.locator(".verdict-broke")).to_contain_text("content was hidden")
     page.get_by_role("button", name=re.compile(rf"^{seq} fi:turn_")).click()
     block = page.get_by_role("region", name=f"Block {seq}")
-    expect(block.get_by_label("Text of the block")).to_have_text(FARES)
+    expect(block.get_by_label("Block text")).to_have_text(FARES)
 
 
 def test_every_block_has_its_type_path_size_and_tokens(served: Served) -> None:
@@ -136,7 +148,7 @@ def test_every_block_has_its_type_path_size_and_tokens(served: Served) -> None:
         expect(row).to_have_attribute("aria-selected", "true")
         expect(row).to_contain_text(block["type"])
         if block["type"] != "react.model.call" and block.get("text"):
-            expect(row.locator(".block-tokens")).to_have_text(f"{estimate(block['text']):,}")
+            expect(row.locator(".block-tokens")).to_have_text(f"{estimate_tokens(block['text']):,}")
         page.keyboard.press("ArrowDown")
     expect(page.get_by_role("region", name=f"Block {len(served.blocks)}")).to_contain_text("react.turn.end")
 
@@ -152,11 +164,11 @@ def test_blocks_are_found_by_type_path_or_text(served: Served) -> None:
 
 def test_rounds_are_stepped_through_with_the_keyboard(served: Served) -> None:
     page = served.look_at(2, 2)
-    page.get_by_role("button", name="Step back").focus()
+    page.get_by_role("button", name="Previous round").focus()
     for expected in ("Turn 2, round 1", "Turn 1, round 2", "Turn 1, round 1"):
         page.keyboard.press("Enter")
         expect(served.rounds).to_contain_text(expected)
-    expect(page.get_by_role("button", name="Step back")).to_be_disabled()
+    expect(page.get_by_role("button", name="Previous round")).to_be_disabled()
 
 
 def test_a_fork_before_a_round_has_what_was_there_then(served: Served) -> None:
@@ -178,7 +190,7 @@ def test_a_round_is_run_again_with_another_model_and_compared(served: Served) ->
     # Another model than the one that was asked is offered first.
     expect(again.get_by_label("Run again with")).to_have_value("script:other.yaml")
     again.get_by_role("button", name="Run again from this round").click()
-    expect(again.get_by_role("status")).to_have_text("It came out otherwise.")
+    expect(again.get_by_role("status")).to_have_text("The results differ.")
     for name, recorded, rerun in (
         ("Requests", "2", "2"),
         ("Reply", "80", "80"),
@@ -190,9 +202,9 @@ def test_a_round_is_run_again_with_another_model_and_compared(served: Served) ->
         expect(row.get_by_role("cell")).to_have_text([recorded, rerun])
     expect(again.get_by_role("row", name=re.compile("^Round 1"))).to_contain_text("the same")
     expect(again.get_by_role("article", name="Recorded answer")).to_have_text("By noon.")
-    expect(again.get_by_role("article", name="Answer of the re-run")).to_have_text("By one o'clock.")
+    expect(again.get_by_role("article", name="Re-run answer")).to_have_text("By one o'clock.")
     expect(again.get_by_label("Changes").locator(".added")).to_contain_text("By one o'clock.")
-    again.get_by_role("link", name="Run again").click()
+    again.get_by_role("link", name="Re-run", exact=True).click()
     expect(page.get_by_text("By one o'clock.").first).to_be_visible()
     assert page.url != before
     page.goto(before)
@@ -204,8 +216,8 @@ def test_the_same_model_can_be_run_again(served: Served) -> None:
     again = page.get_by_role("region", name="Run again")
     again.get_by_label("Run again with").select_option("script:script.yaml")
     again.get_by_role("button", name="Run again from this round").click()
-    expect(again.get_by_role("status")).to_have_text("The model decided the same in every round.")
-    expect(again.get_by_text("Nothing changed.")).to_be_visible()
+    expect(again.get_by_role("status")).to_have_text("The model made the same decisions in every round.")
+    expect(again.get_by_text("No changes.")).to_be_visible()
 
 
 def test_a_run_that_takes_too_long_is_stopped(served: Served) -> None:
@@ -236,17 +248,21 @@ def test_a_run_is_looked_at_again_when_the_network_is_back(served: Served) -> No
 
 
 def test_a_run_whose_server_is_killed_is_shown_as_broken_off(browser: Browser, tmp_path: Path) -> None:
-    own = play("fares", answer("By noon."), answer("Live."))
-    (tmp_path / "slow.yaml").write_text(json.dumps([play("fares", slowly(answer("Some day."), 1, 60_000))]))
+    own = conversation_script("fares", answer("By noon."), answer("Live."))
+    (tmp_path / "slow.yaml").write_text(
+        json.dumps([conversation_script("fares", slow_reply(answer("Some day."), 1, 60_000))])
+    )
 
-    def started(port: int = 0) -> AbstractContextManager[Server]:
+    def started(port: int = 0) -> AbstractContextManager[PageServer]:
         known = "the-same-after-a-restart"
-        return serving(tmp_path, own, port=port, TIMELOOM_SERVER_TOKEN=known, TIMELOOM_SERVER_MODELS="script:slow.yaml")
+        return run_server(
+            tmp_path, own, port=port, TIMELOOM_SERVER_TOKEN=known, TIMELOOM_SERVER_MODELS="script:slow.yaml"
+        )
 
     with started() as server:
-        visit = Visit(browser, server, width=1440)
-        page = visit.come_in()
-        visit.say("The fares?")
+        visit = PageVisit(browser, server, width=1440)
+        page = visit.open_page()
+        visit.send_message("The fares?")
         expect(page.get_by_text("By noon.")).to_be_visible()
         page.get_by_role("button", name="Inspector").click()
         page.get_by_role("tab", name="Prompt").click()
@@ -258,12 +274,12 @@ def test_a_run_whose_server_is_killed_is_shown_as_broken_off(browser: Browser, t
     with started(int(server.address.rpartition(":")[2])):
         expect(again.get_by_role("status")).to_contain_text("stopped in the middle of it")
         expect(again.get_by_role("row", name="Ended").get_by_role("cell")).to_have_text(["completed", "cancelled"])
-        again.get_by_role("link", name="Run again").click()
+        again.get_by_role("link", name="Re-run", exact=True).click()
         expect(page.locator(".turn-end")).to_contain_text("Cancelled. The program that ran this again stopped")
         expect(page.get_by_text("Live.")).to_be_hidden()
-        visit.leave()
+        visit.close()
 
 
-def _blocks(server: Server, conversation: str) -> list[dict[str, str]]:
+def _blocks(server: PageServer, conversation: str) -> list[dict[str, str]]:
     url = f"{server.address}/conversations/local/default/{conversation}/timeline"
     return httpx2.get(url, headers={"authorization": f"Bearer {server.token}"}).json()["blocks"]

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from bench.histories import write_history
-from tests.web.web_harness import Visit, answer, play, serving
+from tests.web.web_harness import PageVisit, answer, conversation_script, run_server
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
@@ -27,20 +27,20 @@ async def written(folder: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def visit(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visit]:
+def visit(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageVisit]:
     folder = Path(tmp_path_factory.mktemp("long"))
     # In a thread of its own: the browser's has a loop that runs.
     with ThreadPoolExecutor(1) as apart:
         apart.submit(asyncio.run, written(folder / "data")).result()
-    with serving(folder, play("", {"reply": answer("I am here."), "repeat": True})) as server:
-        visit = Visit(browser, server, width=1440)
-        visit.come_in()
+    with run_server(folder, conversation_script("", {"reply": answer("I am here."), "repeat": True})) as server:
+        visit = PageVisit(browser, server, width=1440)
+        visit.open_page()
         visit.page.goto(f"{server.address}/#/c/{LONG}")
         yield visit
-        visit.leave()
+        visit.close()
 
 
-def test_its_end_is_shown_and_earlier_turns_come_as_one_scrolls(visit: Visit) -> None:
+def test_its_end_is_shown_and_earlier_turns_come_as_one_scrolls(visit: PageVisit) -> None:
     page = visit.page
     turns = page.get_by_role("region", name=re.compile(r"^Turn \d+$"))
     expect(turns.last.get_by_text("nobody was there")).to_be_visible(timeout=PATIENCE_MS)
@@ -54,7 +54,7 @@ def test_its_end_is_shown_and_earlier_turns_come_as_one_scrolls(visit: Visit) ->
     assert turns.last.get_attribute("aria-label") == newest
 
 
-def test_every_block_is_in_reach_and_few_are_drawn(visit: Visit) -> None:
+def test_every_block_is_in_reach_and_few_are_drawn(visit: PageVisit) -> None:
     page = visit.page
     page.get_by_role("button", name="Inspector").click()
     rows = page.get_by_role("listbox", name="Blocks")
@@ -71,19 +71,19 @@ def test_every_block_is_in_reach_and_few_are_drawn(visit: Visit) -> None:
     expect(rows.locator("[aria-selected=true] .block-seq")).to_have_text("1")
 
 
-def test_blocks_and_prompts_in_the_middle_are_looked_at(visit: Visit) -> None:
+def test_blocks_and_prompts_in_the_middle_are_looked_at(visit: PageVisit) -> None:
     page = visit.page
     rows = page.get_by_role("listbox", name="Blocks")
     page.get_by_label("Filter blocks").fill("react.model.call")
     rows.get_by_role("option").nth(3).click()
     page.get_by_role("region", name=re.compile("^Block")).get_by_role("button", name="Prompt").click()
     expect(page.get_by_role("group", name="Rounds")).to_contain_text("Turn 1, round 4")
-    sent = page.get_by_role("region", name="The prompt as it was sent")
+    sent = page.get_by_role("region", name="Prompt as sent")
     expect(sent).to_contain_text("ANNOUNCE", timeout=PATIENCE_MS)
-    page.get_by_role("button", name="Step on").click()
+    page.get_by_role("button", name="Next round").click()
     expect(page.get_by_role("group", name="Rounds")).to_contain_text("Turn 1, round 5")
 
 
-def test_it_can_be_spoken_to(visit: Visit) -> None:
-    visit.say("Are you there?")
+def test_it_can_be_spoken_to(visit: PageVisit) -> None:
+    visit.send_message("Are you there?")
     expect(visit.page.get_by_text("I am here.")).to_be_visible(timeout=PATIENCE_MS)

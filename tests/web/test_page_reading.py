@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Locator, expect
 
-from tests.web.web_harness import Server, Visit, answer, call, play, serving, titled
+from tests.web.web_harness import PageServer, PageVisit, answer, call, conversation_script, run_server, title_reply
 
 FARES = FilePayload(name="fares.csv", mimeType="text/csv", buffer=b"ferry,fare\nmorning,12.5\n")
 ROUTES = FilePayload(name="routes.csv", mimeType="text/csv", buffer=b"ferry,route\nmorning,north\n")
@@ -27,41 +27,41 @@ TASKS = (
 )
 
 PLAYS = (
-    play(
+    conversation_script(
         "files",
         call("react.write", path="notes.md", content="# Notes\n\nTwelve fifty [[S:1]], no more [[S:9]].\n"),
         call("react.write", path="chart.svg", content=DRAWING),
         call("react.write", path="fares.json", content='{"morning":[12.50,null,{}],"named":{"a":"[x, y]"}}'),
         call("react.write", path="fares.html", content=DOCUMENT),
         answer("Cheap [[S:1]], north [[S:1-2]], odd [[S:2,9]] and unknown [[S:7]]."),
-        titled("A rather long title of a conversation about ferries to the northern islands"),
+        title_reply("A rather long title of a conversation about ferries to the northern islands"),
     ),
-    play("tasks", answer(TASKS), titled("Tasks")),
-    play("short", answer("That was short."), titled("Short")),
+    conversation_script("tasks", answer(TASKS), title_reply("Tasks")),
+    conversation_script("short", answer("That was short."), title_reply("Short")),
 )
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(Path(tmp_path_factory.mktemp("reading")), *PLAYS) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    with run_server(Path(tmp_path_factory.mktemp("reading")), *PLAYS) as running:
         yield running
 
 
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    visit = Visit(browser, server, width=1280)
-    visit.come_in()
+def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
+    visit = PageVisit(browser, server, width=1280)
+    visit.open_page()
     yield visit
-    visit.leave()
+    visit.close()
 
 
-def read_files(visit: Visit) -> None:
+def read_files(visit: PageVisit) -> None:
     visit.page.get_by_label("Files", exact=True).set_input_files([FARES, ROUTES])
-    visit.say("Please write files.")
+    visit.send_message("Please write files.")
     expect(visit.page.get_by_role("button", name="Fork here")).to_be_visible()
 
 
-def test_citations_are_reached_by_keyboard_and_count_in_files(visit: Visit) -> None:
+def test_citations_are_reached_by_keyboard_and_count_in_files(visit: PageVisit) -> None:
     page = visit.page
     read_files(visit)
     told = page.locator(".answer")
@@ -101,7 +101,7 @@ def test_citations_are_reached_by_keyboard_and_count_in_files(visit: Visit) -> N
     expect(panel.get_by_role("heading", name="Notes")).to_be_visible()
 
 
-def test_drawings_and_data_are_shown_and_a_document_stays_when_its_links_are_pressed(visit: Visit) -> None:
+def test_drawings_and_data_are_shown_and_a_document_stays_when_its_links_are_pressed(visit: PageVisit) -> None:
     page = visit.page
     read_files(visit)
     panel = page.get_by_role("complementary", name="Files")
@@ -121,7 +121,7 @@ def test_drawings_and_data_are_shown_and_a_document_stays_when_its_links_are_pre
     for heading in ("Fares", "Fares that ran"):
         for link, address in (("The company", "https://example.org/fares"), ("The second page", "second.html")):
             document.get_by_role("link", name=link).click()
-            expect(document.get_by_role("status")).to_have_text(f"Links do not open from here. The address: {address}")
+            expect(document.get_by_role("status")).to_have_text(f"Links cannot be opened here. Address: {address}")
             expect(document.get_by_role("heading", name=heading, exact=True)).to_be_visible()
         if heading == "Fares":
             panel.get_by_role("button", name="Run scripts").click()
@@ -130,21 +130,21 @@ def test_drawings_and_data_are_shown_and_a_document_stays_when_its_links_are_pre
     assert len(visit.context.pages) == 1
 
 
-def test_what_is_not_there_is_not_waited_for(visit: Visit) -> None:
+def test_what_is_not_there_is_not_waited_for(visit: PageVisit) -> None:
     page = visit.page
-    visit.say("Something short.")
+    visit.send_message("Something short.")
     expect(page.get_by_text("That was short.")).to_be_visible()
     page.evaluate("fetch(location.hash.replace('#/c/', '/conversations/local/default/'), {method: 'DELETE'})")
     for _ in range(2):
-        expect(page.get_by_text("This conversation does not exist, or it is not yours.")).to_be_visible()
+        expect(page.get_by_text("This conversation does not exist, or you do not have access to it.")).to_be_visible()
         expect(page.get_by_text("Connection lost")).to_have_count(0)
         expect(page.get_by_role("textbox", name="Message")).to_have_count(0)
         page.goto(f"{visit.server.address}/#/c/conv_unknown")
-    page.get_by_role("button", name="Begin a new conversation").click()
+    page.get_by_role("button", name="Start a new conversation").click()
     expect(page.get_by_role("textbox", name="Message")).to_be_visible()
 
 
-def test_a_fork_is_marked_and_the_panel_leaves_room(visit: Visit) -> None:
+def test_a_fork_is_marked_and_the_panel_leaves_room(visit: PageVisit) -> None:
     page = visit.page
     read_files(visit)
     page.get_by_role("button", name="Fork here").click()
@@ -164,7 +164,7 @@ def test_a_fork_is_marked_and_the_panel_leaves_room(visit: Visit) -> None:
 
     page.set_viewport_size({"width": 1440, "height": 800})
     before = width_of(panel)
-    divider = page.get_by_role("separator", name="Width of the panel")
+    divider = page.get_by_role("separator", name="Panel width")
     divider.focus()
     page.keyboard.press("ArrowRight")
     expect(divider).to_have_attribute("aria-valuenow", str(round(before) - 24))
@@ -182,24 +182,24 @@ def test_a_fork_is_marked_and_the_panel_leaves_room(visit: Visit) -> None:
     assert abs(width_of(panel) - 440) <= 1
 
 
-def test_excerpts_tasks_and_the_first_round_read_as_they_are_meant(visit: Visit) -> None:
+def test_excerpts_tasks_and_the_first_round_read_as_they_are_meant(visit: PageVisit) -> None:
     page = visit.page
-    visit.say("My tasks, please.")
+    visit.send_message("My tasks, please.")
     item = page.get_by_role("listitem").filter(has_text="find the wombat")
     expect(item).to_have_css("list-style-type", "none")
     expect(page.get_by_role("listitem").filter(has_text="tea")).to_have_css("list-style-type", "disc")
     page.get_by_role("searchbox", name="Search conversations").fill("wombat")
-    excerpt = page.get_by_role("list", name="Found").locator(".hit")
+    excerpt = page.get_by_role("list", name="Search results").locator(".hit")
     expect(excerpt).to_contain_text("bold words find the wombat tea See the company of the islands, with")
     expect(excerpt).not_to_contain_text(re.compile(r"[*`#]|\[|https"))
     page.get_by_role("searchbox", name="Search conversations").fill("")
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     page.get_by_role("button", name="Inspector").click()
     panel = page.get_by_role("complementary", name="Inspector")
-    expect(panel.get_by_role("img", name="1 call of the model in 1 turn")).to_be_visible()
-    expect(panel.get_by_role("img", name="forgotten")).to_have_count(0)
+    expect(panel.get_by_role("img", name="1 model call in 1 turn")).to_be_visible()
+    expect(panel.get_by_role("img", name="context reduced")).to_have_count(0)
     panel.get_by_role("tab", name="Prompt").click()
-    expect(panel).to_contain_text("This is the first round: nothing was sent before it")
+    expect(panel).to_contain_text("This is the first round, so there is no previous prompt")
 
 
 def width_of(part: Locator) -> float:

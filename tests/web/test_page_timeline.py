@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web.web_harness import Server, Visit, answer, play, serving, slowly, titled
+from tests.web.web_harness import (
+    PageServer,
+    PageVisit,
+    answer,
+    conversation_script,
+    run_server,
+    slow_reply,
+    title_reply,
+)
 from timeloom.app import open_session
 from timeloom.core.blocks import (
     Completion,
@@ -65,40 +73,40 @@ def port() -> Iterator[int]:
 
 
 def test_what_went_out_of_sight_is_marked_and_can_be_opened(browser: Browser, folder: Path) -> None:
-    with serving(folder, play("x", answer("x"))) as server:
-        visit = Visit(browser, server)
-        page = visit.come_in()
+    with run_server(folder, conversation_script("x", answer("x"))) as server:
+        visit = PageVisit(browser, server)
+        page = visit.open_page()
         page.get_by_role("link", name="What was forgotten").click()
-        page.get_by_text("Earlier parts were summed up").click()
+        page.get_by_text("Earlier messages were summarized").click()
         expect(page.get_by_text("They greeted each other.")).to_be_visible()
-        page.get_by_text("Put out of sight").click()
+        page.get_by_text("Hidden from the model").click()
         expect(page.get_by_text("ar:turn_1.assistant.completion")).to_be_visible()
-        page.get_by_text("The model did not answer: overloaded").click()
+        page.get_by_text("The model call failed: overloaded").click()
         expect(page.get_by_text("too many requests")).to_be_visible()
-        expect(page.get_by_text("The agent was told of a problem")).to_be_visible()
+        expect(page.get_by_text("The agent received an error notice")).to_be_visible()
         expect(page.get_by_text("Send the message again in a moment")).to_be_visible()
-        visit.leave()
+        visit.close()
 
 
 def test_a_server_that_is_started_again_in_mid_answer_is_not_noticed(
     browser: Browser, tmp_path: Path, port: int
 ) -> None:
-    plays = (play("long", slowly(answer(LONG), delay_ms=15), titled("A long answer")),)
-    with serving(tmp_path, *plays, port=port, TIMELOOM_SERVER_TOKEN=TOKEN) as server:
-        visit = Visit(browser, server)
-        page = visit.come_in()
-        visit.say("A long one, please.")
+    plays = (conversation_script("long", slow_reply(answer(LONG), delay_ms=15), title_reply("A long answer")),)
+    with run_server(tmp_path, *plays, port=port, TIMELOOM_SERVER_TOKEN=TOKEN) as server:
+        visit = PageVisit(browser, server)
+        page = visit.open_page()
+        visit.send_message("A long one, please.")
         expect(page.get_by_text("word3")).to_be_visible()
     expect(page.get_by_text("Connection lost")).to_be_visible()
-    with serving(tmp_path, *plays, port=port, TIMELOOM_SERVER_TOKEN=TOKEN):
+    with run_server(tmp_path, *plays, port=port, TIMELOOM_SERVER_TOKEN=TOKEN):
         expect(page.get_by_role("article", name="Answer", exact=True)).to_have_text(LONG)
         expect(page.locator(".turn .bubble")).to_have_count(1)
         expect(page.get_by_text("Connection lost")).to_be_hidden()
-    other = serving(tmp_path, *plays, port=port)
+    other = run_server(tmp_path, *plays, port=port)
     with other as restarted:
-        assert isinstance(restarted, Server)
+        assert isinstance(restarted, PageServer)
         expect(page.get_by_label("Token")).to_be_visible()
         page.get_by_label("Token").fill(restarted.token)
-        page.get_by_role("button", name="Come in").click()
+        page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("article", name="Answer", exact=True)).to_have_text(LONG)
-    visit.leave()
+    visit.close()

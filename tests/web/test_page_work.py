@@ -7,56 +7,61 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Route, expect
 
-from tests.web.web_harness import Server, Visit, answer, call, play, serving, titled
+from tests.web.web_harness import PageServer, PageVisit, answer, call, conversation_script, run_server, title_reply
 
 PAGE = "<!doctype html><title>Fares</title><h1>Fares</h1><p id=p></p><script>p.textContent = 'script ran'</script>"
 NEWER = PAGE.replace("<h1>Fares", "<h1>New fares")
 FARES = FilePayload(name="fares.csv", mimeType="text/csv", buffer=b"ferry,fare\nmorning,12.5\nevening,19\n")
 
 PLAYS = (
-    play(
+    conversation_script(
         "plan",
         call("react.plan", "First a plan.", mode="new", steps=["Read the fares", "Answer"]),
         call("react.write", "✓ [1] read", path="files/fares.html", content=PAGE, channel="canvas", kind="display"),
         call("react.write", path="files/fares.html", content=NEWER, channel="canvas", kind="display"),
         answer("✓ The morning one is cheaper [[S:1]].", "Is there a night ferry?"),
-        titled("Ferries to the islands"),
+        title_reply("Ferries to the islands"),
     ),
-    play("danger", call("react.write", path="files/a.md", content="# A note"), answer("Done."), titled("Danger")),
-    play(
-        "refusal", call("react.write", path="files/b.md", content="# B note"), answer("As you wish."), titled("Refusal")
+    conversation_script(
+        "danger", call("react.write", path="files/a.md", content="# A note"), answer("Done."), title_reply("Danger")
     ),
-    play("zebra", answer("Zebras have stripes."), answer("Still stripes."), titled("About zebras")),
+    conversation_script(
+        "refusal",
+        call("react.write", path="files/b.md", content="# B note"),
+        answer("As you wish."),
+        title_reply("Refusal"),
+    ),
+    conversation_script("zebra", answer("Zebras have stripes."), answer("Still stripes."), title_reply("About zebras")),
 )
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     folder = Path(tmp_path_factory.mktemp("work"))
     (folder / "timeloom.toml").write_text("")
-    with serving(folder, *PLAYS) as running:
+    with run_server(folder, *PLAYS) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     folder = Path(tmp_path_factory.mktemp("asking"))
-    with serving(folder, *PLAYS, TIMELOOM_POLICY_ASK_BEFORE="react.write") as running:
+    with run_server(folder, *PLAYS, TIMELOOM_POLICY_ASK_BEFORE="react.write") as running:
         yield running
 
 
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    visit = Visit(browser, server, width=1400)
+def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
+    visit = PageVisit(browser, server, width=1400)
     yield visit
-    visit.leave()
+    visit.close()
 
 
-def test_a_plan_sources_and_files_are_shown_beside_the_answer(visit: Visit) -> None:
-    page = visit.come_in()
+def test_a_plan_sources_and_files_are_shown_beside_the_answer(visit: PageVisit) -> None:
+    page = visit.open_page()
     page.get_by_label("Files", exact=True).set_input_files(FARES)
     expect(page.get_by_role("list", name="Files to send")).to_contain_text("fares.csv")
-    visit.say("Make a plan and compare.")
+    visit.send_message("Make a plan and compare.")
     steps = page.get_by_role("group", name="Plan").get_by_role("listitem")
     expect(steps).to_have_text([re.compile("Read the fares"), re.compile("Answer")])
     expect(steps.first).to_have_attribute("data-status", "done")
@@ -74,9 +79,9 @@ def test_a_plan_sources_and_files_are_shown_beside_the_answer(visit: Visit) -> N
     expect(files.get_by_role("table")).to_contain_text("12.5")
 
 
-def test_a_file_is_shown_in_its_versions_with_what_changed_and_can_be_kept(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Make a plan and compare.")
+def test_a_file_is_shown_in_its_versions_with_what_changed_and_can_be_kept(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Make a plan and compare.")
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     page.get_by_role("button", name=re.compile("^fares.html")).last.click()
     files = page.get_by_role("complementary", name="Files")
@@ -105,25 +110,25 @@ def test_a_file_is_shown_in_its_versions_with_what_changed_and_can_be_kept(visit
     ],
 )
 def test_a_call_waits_for_a_person(
-    browser: Browser, asking: Server, word: str, button: str, outcome: str, card: str
+    browser: Browser, asking: PageServer, word: str, button: str, outcome: str, card: str
 ) -> None:
-    visit = Visit(browser, asking)
-    page = visit.come_in()
-    visit.say(f"This is {word}.")
+    visit = PageVisit(browser, asking)
+    page = visit.open_page()
+    visit.send_message(f"This is {word}.")
     question = page.get_by_role("group", name="May the agent call")
     expect(question).to_contain_text("react.write")
     expect(question).to_contain_text("files/")
     page.reload()
-    question.get_by_label("A word to the agent").fill("my word")
+    question.get_by_label("Note to the agent").fill("my word")
     question.get_by_role("button", name=button).click()
     expect(page.get_by_text(outcome)).to_be_visible()
     page.get_by_role("button", name=re.compile(card)).click()
     expect(page.locator(".call-body")).to_contain_text("my word")
-    visit.leave()
+    visit.close()
 
 
-def test_files_come_by_drag_and_paste_and_a_refusal_says_why(visit: Visit) -> None:
-    page = visit.come_in()
+def test_files_come_by_drag_and_paste_and_a_refusal_says_why(visit: PageVisit) -> None:
+    page = visit.open_page()
     drop = """([form, event]) => {
         const data = new DataTransfer();
         data.items.add(new File(["a,b"], event + ".csv", {type: "text/csv"}));
@@ -143,8 +148,8 @@ def test_files_come_by_drag_and_paste_and_a_refusal_says_why(visit: Visit) -> No
     page.get_by_label("Files", exact=True).set_input_files(
         [FilePayload(name="program.bin", mimeType="application/octet-stream", buffer=b"\x00\x01\x02")]
     )
-    visit.say("About a zebra")
-    expect(waiting.get_by_role("alert")).to_contain_text("cannot be read yet")
+    visit.send_message("About a zebra")
+    expect(waiting.get_by_role("alert")).to_contain_text("This file type is not supported.")
     expect(waiting.locator(".refused")).to_have_count(1)
     page.get_by_role("button", name="Remove program.bin").click()
     page.get_by_role("button", name="Send").click()
@@ -153,33 +158,33 @@ def test_files_come_by_drag_and_paste_and_a_refusal_says_why(visit: Visit) -> No
 
 
 def test_as_many_files_are_taken_as_the_server_takes(browser: Browser, tmp_path: Path) -> None:
-    with serving(
+    with run_server(
         tmp_path,
         *PLAYS,
         TIMELOOM_SERVER_LIMITS_MAX_UPLOADS="2",
         TIMELOOM_SERVER_LIMITS_MAX_UPLOAD_BYTES="50000",
     ) as server:
-        visit = Visit(browser, server)
-        page = visit.come_in()
+        visit = PageVisit(browser, server)
+        page = visit.open_page()
         large = FilePayload(name="large.txt", mimeType="text/plain", buffer=b"x" * 50_001)
         page.get_by_label("Files", exact=True).set_input_files([large, FARES, FARES, FARES])
         refused = page.get_by_role("list", name="Files to send").get_by_role("alert")
-        expect(refused.first).to_have_text("All files of a message together have at most 50 KB.")
-        expect(refused.last).to_have_text("At most 2 files can go with a message.")
+        expect(refused.first).to_have_text("The files of a message can have at most 50 KB in total.")
+        expect(refused.last).to_have_text("A message can have at most 2 files.")
         expect(refused).to_have_count(2)
-        visit.leave()
+        visit.close()
 
 
-def test_a_conversation_is_found_renamed_forked_erased_and_deleted(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Tell me of zebras.")
+def test_a_conversation_is_found_renamed_forked_erased_and_deleted(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Tell me of zebras.")
     expect(page).to_have_title("About zebras · timeloom")
     page.get_by_role("searchbox", name="Search conversations").fill("stripes")
-    found = page.get_by_role("list", name="Found")
+    found = page.get_by_role("list", name="Search results")
     expect(found).to_contain_text("Zebras have stripes.")
     page.get_by_role("searchbox", name="Search conversations").fill("")
 
-    menu = page.locator(".current").get_by_role("button", name=re.compile("^More about"))
+    menu = page.locator(".current").get_by_role("button", name=re.compile("^Actions for"))
     menu.click()
     page.get_by_role("menuitem", name="Rename").click()
     page.get_by_role("textbox", name="Title").fill("Stripes")
@@ -190,7 +195,7 @@ def test_a_conversation_is_found_renamed_forked_erased_and_deleted(visit: Visit)
     page.get_by_role("button", name="Fork here").click()
     expect(page).not_to_have_url(before)
     expect(page.get_by_text("Zebras have stripes.")).to_be_visible()
-    visit.say("And now?")
+    visit.send_message("And now?")
     expect(page.get_by_text("Still stripes.")).to_be_visible()
 
     menu.click()
@@ -205,7 +210,7 @@ def test_a_conversation_is_found_renamed_forked_erased_and_deleted(visit: Visit)
     expect(page.get_by_text("Zebras have stripes.")).to_be_visible()
 
 
-def test_a_conversation_that_has_no_title_yet_can_be_named(visit: Visit) -> None:
+def test_a_conversation_that_has_no_title_yet_can_be_named(visit: PageVisit) -> None:
     def without_titles(route: Route) -> None:
         listed = route.fetch()
         found = listed.json()
@@ -213,20 +218,20 @@ def test_a_conversation_that_has_no_title_yet_can_be_named(visit: Visit) -> None
             one.pop("title", None)
         route.fulfill(response=listed, json=found)
 
-    page = visit.come_in()
-    visit.say("Tell me of zebras.")
+    page = visit.open_page()
+    visit.send_message("Tell me of zebras.")
     expect(page).to_have_title("About zebras · timeloom")
     page.route(re.compile(r"/conversations/[^/]+/[^/]+\?limit="), without_titles)
     page.goto(visit.server.page)
-    page.get_by_role("button", name="More about Untitled").first.click()
+    page.get_by_role("button", name="Actions for Untitled").first.click()
     page.get_by_role("menuitem", name="Rename").click()
     expect(page.get_by_role("textbox", name="Title")).to_have_value("")
     page.unroute_all()
 
 
-def test_a_thumb_with_a_comment_stays(visit: Visit) -> None:
-    page = visit.come_in()
-    visit.say("Tell me of zebras.")
+def test_a_thumb_with_a_comment_stays(visit: PageVisit) -> None:
+    page = visit.open_page()
+    visit.send_message("Tell me of zebras.")
     page.get_by_role("button", name="Bad answer").click()
     page.get_by_label("What was wrong?").fill("Too short")
     page.get_by_role("button", name="Send", exact=True).first.click()

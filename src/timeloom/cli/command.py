@@ -11,19 +11,26 @@ from typing import ParamSpec
 import click
 
 from timeloom.cli.options import data_dir_option
-from timeloom.cli.sanitize import harmless
+from timeloom.cli.sanitize import sanitize
 from timeloom.cli.signals import run_until_signalled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.store import Store
 from timeloom.stores.sqlite import SqliteStore
 
-__all__ = ["chosen_conversations", "command_body", "complain", "data_dir_option", "existing_store", "has_conversations"]
+__all__ = [
+    "async_command",
+    "data_dir_option",
+    "has_conversations",
+    "open_existing_store",
+    "print_error",
+    "select_conversations",
+]
 
 P = ParamSpec("P")
 
 
-def command_body(
+def async_command(
     run: Callable[P, Awaitable[int]], *, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> Callable[P, None]:
     """Turn a coroutine function into a click callback that exits with the returned code.
@@ -33,13 +40,13 @@ def command_body(
 
     @functools.wraps(run)
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
-        async def body() -> int:
+        async def run_body() -> int:
             return await run(*args, **kwargs)
 
         try:
-            sys.exit(run_until_signalled(body(), new_loop))
+            sys.exit(run_until_signalled(run_body(), new_loop))
         except CodedError as error:
-            complain(error)
+            print_error(error)
             sys.exit(1)
 
     return call
@@ -51,18 +58,18 @@ def has_conversations(data_dir: Path) -> bool:
 
 
 @asynccontextmanager
-async def existing_store(data_dir: Path) -> AsyncGenerator[SqliteStore]:
+async def open_existing_store(data_dir: Path) -> AsyncGenerator[SqliteStore]:
     """Open the store of an existing data folder; raises `click.BadParameter` where there is no journal."""
     if not (data_dir / "journal.db").exists():
-        left = "its journal.db is missing" if (data_dir / "blobs").exists() else "`timeloom demo` creates one"
+        hint = "its journal.db is missing" if (data_dir / "blobs").exists() else "`timeloom demo` creates one"
         raise click.BadParameter(
-            f"there are no conversations in {click.format_filename(data_dir)}; {left}", param_hint="--data-dir"
+            f"there are no conversations in {click.format_filename(data_dir)}; {hint}", param_hint="--data-dir"
         )
     async with await SqliteStore.open(data_dir, create=False) as store:
         yield store
 
 
-async def chosen_conversations(store: Store, only: str | None) -> AsyncIterator[ConversationId]:
+async def select_conversations(store: Store, only: str | None) -> AsyncIterator[ConversationId]:
     """Yield the conversation `only`, which must exist, or without it every conversation in the order of ids."""
     if only is not None:
         yield (await store.info(ConversationId(only))).id
@@ -73,8 +80,8 @@ async def chosen_conversations(store: Store, only: str | None) -> AsyncIterator[
             yield last
 
 
-def complain(error: CodedError, about: str = "") -> None:
+def print_error(error: CodedError, about: str = "") -> None:
     """Print the error with its code on standard error, prefixed with `about` unless its message mentions that."""
-    where = f"{about}: " if about and about not in str(error) else ""
+    prefix = f"{about}: " if about and about not in str(error) else ""
     # The message may quote untrusted text, for example a title or the holder of a conversation.
-    click.echo(harmless(f"error: {where}{error} [{error.code}]"), err=True)
+    click.echo(sanitize(f"error: {prefix}{error} [{error.code}]"), err=True)

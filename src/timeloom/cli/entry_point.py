@@ -8,15 +8,15 @@ from typing import Any, NoReturn
 
 import click
 
-from timeloom.cli.sanitize import harmless
+from timeloom.cli.sanitize import sanitize
 
 
-class Entry(click.Group):
+class CommandGroup(click.Group):
     """A click group that reports a system error, for example a full disk, as one line instead of a traceback."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command of the command line; an `OSError` is printed and exits with 1."""
-        _check_streams()
+        _replace_closed_streams()
         try:
             try:
                 return super().main(*args, **kwargs)
@@ -24,15 +24,15 @@ class Entry(click.Group):
                 # Flush here: when the interpreter ends it is too late to set an exit code and to print an error.
                 sys.stdout.flush()
         except OSError as error:
-            _fail(error)
+            _exit_with_error(error)
         except BaseExceptionGroup as group:
             error = _first_os_error(group)
             if error is None:
                 raise
-            _fail(error)
+            _exit_with_error(error)
 
 
-def _check_streams() -> None:
+def _replace_closed_streams() -> None:
     """Replace closed standard streams, so that no file that is opened later gets their descriptor number."""
     # Typed as never None; a stream is None where its descriptor was closed before the program started.
     streams: dict[str, object] = {name: getattr(sys, name) for name in ("stdin", "stdout", "stderr")}
@@ -55,17 +55,17 @@ def _first_os_error(group: BaseExceptionGroup[BaseException]) -> OSError | None:
     return error
 
 
-def _fail(error: OSError) -> NoReturn:
+def _exit_with_error(error: OSError) -> NoReturn:
     # A closed pipe is no error: its reader, for example `head`, has read enough.
     if error.errno != errno.EPIPE:
         where = f"{click.format_filename(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         with suppress(OSError):
-            click.echo(harmless(f"error: {where}{error.strerror or error}"), err=True)
-    _throw_away_the_rest()
+            click.echo(sanitize(f"error: {where}{error.strerror or error}"), err=True)
+    _discard_output()
     sys.exit(1)
 
 
-def _throw_away_the_rest() -> None:
+def _discard_output() -> None:
     """Redirect the streams to the null device, so that the interpreter does not retry the write that failed."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):

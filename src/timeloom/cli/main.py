@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from timeloom import __version__
-from timeloom.cli.entry_point import Entry
+from timeloom.cli.entry_point import CommandGroup
 
 COMMANDS: Final = {
     "approve": "Approve or refuse the call that a turn waits for, and resume the turn.",
@@ -27,16 +27,16 @@ COMMANDS: Final = {
 """Every command with its short help, which equals the first line of the command's help.
 
 The command is the function of that name in the module of that name."""
-FOLDERS: Final = {"demo", "model", "replay"}
+COMMAND_PACKAGES: Final = {"demo", "model", "replay"}
 """Commands that are packages; their module `command` defines the command."""
 
 
 def module_of(command: str) -> str:
     """Return the name of the module that defines a command."""
-    return f"timeloom.cli.commands.{command}{'.command' if command in FOLDERS else ''}"
+    return f"timeloom.cli.commands.{command}{'.command' if command in COMMAND_PACKAGES else ''}"
 
 
-class Commands(Entry):
+class LazyCommandGroup(CommandGroup):
     """A command group that imports only the command to run, and none to list all commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -53,7 +53,7 @@ class Commands(Entry):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="timeloom")
 def main() -> None:
     """timeloom: run agents that record every step as a block on one append-only timeline.

@@ -9,19 +9,26 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
-from timeloom.config.catalogue import BY_KEY, CONFIG_NAME, CONFIG_OPTION, CONFIG_VARIABLE, ROWS, Row
+from timeloom.config.catalogue import (
+    CONFIG_NAME,
+    CONFIG_OPTION,
+    CONFIG_VARIABLE,
+    SETTING_SPECS,
+    SPEC_BY_KEY,
+    SettingSpec,
+)
 from timeloom.config.errors import ConfigError
-from timeloom.config.load import gather, load, load_data_dir
-from timeloom.config.parse_value import choices
-from timeloom.config.resolve import Loaded, unknown_variables
+from timeloom.config.load import gather_sources, load_data_dir, load_settings
+from timeloom.config.parse_value import allowed_words
+from timeloom.config.resolve import LoadedSettings, warn_about_unknown_variables
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SERVER_KEYS: Final = tuple(row.key for row in ROWS if row.about.option and row.key.startswith("server."))
+SERVER_KEYS: Final = tuple(row.key for row in SETTING_SPECS if row.help.option and row.key.startswith("server."))
 """Settings that are options of `timeloom serve` only."""
 
-OPTION_KEYS: Final = tuple(row.key for row in ROWS if row.about.option and row.key not in SERVER_KEYS)
+OPTION_KEYS: Final = tuple(row.key for row in SETTING_SPECS if row.help.option and row.key not in SERVER_KEYS)
 """Settings that are options of every command that runs conversations."""
 
 _OPTIONS: Final = "timeloom.options"
@@ -35,17 +42,17 @@ class SettingOption(click.Option):
         return None
 
 
-def with_settings(*keys: str) -> Callable[[Callable[Concatenate[Loaded, P], R]], Callable[P, R]]:
+def with_settings(*keys: str) -> Callable[[Callable[Concatenate[LoadedSettings, P], R]], Callable[P, R]]:
     """Add the options of these settings and `--config` to a command, and pass it all settings as first argument."""
 
-    def decorate(run: Callable[Concatenate[Loaded, P], R]) -> Callable[P, R]:
+    def decorate(run: Callable[Concatenate[LoadedSettings, P], R]) -> Callable[P, R]:
         @functools.wraps(run)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return run(_loaded(click.get_current_context()), *args, **kwargs)
+            return run(_load_settings(click.get_current_context()), *args, **kwargs)
 
         decorated: Callable[P, R] = _config_option(call)
         for key in reversed(keys):
-            decorated = _setting_option(BY_KEY[key], _remember(key))(decorated)
+            decorated = _setting_option(SPEC_BY_KEY[key], _store_option(key))(decorated)
         return decorated
 
     return decorate
@@ -53,34 +60,34 @@ def with_settings(*keys: str) -> Callable[[Callable[Concatenate[Loaded, P], R]],
 
 def data_dir_option(run: Callable[P, R]) -> Callable[P, R]:
     """Add `--data-dir` and `--config` to a command, and pass it the folder as `data_dir`."""
-    return _setting_option(BY_KEY["data_dir"], _data_dir, expose_value=True)(_config_option(run))
+    return _setting_option(SPEC_BY_KEY["data_dir"], _resolve_data_dir, expose_value=True)(_config_option(run))
 
 
-def typed_options() -> list[str]:
+def command_line_options() -> list[str]:
     """Return the setting options of this command line, to print a follow-up command with the same settings."""
     context = click.get_current_context()
     typed: dict[str, str] = context.meta.get(_OPTIONS, {})
-    words = [word for key, value in typed.items() for word in (BY_KEY[key].about.option, value)]
+    words = [word for key, value in typed.items() for word in (SPEC_BY_KEY[key].help.option, value)]
     config = context.meta.get(_CONFIG)
     return [*words, CONFIG_OPTION, config] if config else words
 
 
 def _setting_option(
-    row: Row, callback: Callable[[click.Context, click.Parameter, str], object], *, expose_value: bool = False
+    row: SettingSpec, callback: Callable[[click.Context, click.Parameter, str], object], *, expose_value: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    said = str(row.default) if row.default else None
+    default_text = str(row.default) if row.default else None
     return click.option(
-        row.about.option,
+        row.help.option,
         cls=SettingOption,
-        type=click.Path() if row.about.metavar in ("FOLDER", "FILE") else str,
-        metavar=row.about.metavar or f"[{'|'.join(choices(row))}]",
-        default=said,
-        show_default=said is not None,
+        type=click.Path() if row.help.metavar in ("FOLDER", "FILE") else str,
+        metavar=row.help.metavar or f"[{'|'.join(allowed_words(row))}]",
+        default=default_text,
+        show_default=default_text is not None,
         envvar=row.variables,
         show_envvar=True,
         callback=callback,
         expose_value=expose_value,
-        help=row.about.doc.replace("`", ""),
+        help=row.help.doc.replace("`", ""),
     )
 
 
@@ -103,37 +110,39 @@ def _config_option(run: Callable[P, R]) -> Callable[P, R]:
     )(run)
 
 
-def _remember(key: str) -> Callable[[click.Context, click.Parameter, str], None]:
+def _store_option(key: str) -> Callable[[click.Context, click.Parameter, str], None]:
     def remember(context: click.Context, parameter: click.Parameter, value: str) -> None:
-        if _is_typed(context, parameter):
+        if _is_from_command_line(context, parameter):
             context.meta.setdefault(_OPTIONS, {})[key] = value
 
     return remember
 
 
-def _data_dir(context: click.Context, parameter: click.Parameter, value: str) -> Path:
+def _resolve_data_dir(context: click.Context, parameter: click.Parameter, value: str) -> Path:
     if context.resilient_parsing:  # shell completion: do not read or check settings
         return Path(value)
-    with _usage_errors():
-        sources = gather({"data_dir": value} if _is_typed(context, parameter) else {}, context.meta[_CONFIG])
+    with _raise_usage_errors():
+        sources = gather_sources(
+            {"data_dir": value} if _is_from_command_line(context, parameter) else {}, context.meta[_CONFIG]
+        )
         data_dir = load_data_dir(sources)
-    _warn(unknown_variables(sources.environ))
+    _print_warnings(warn_about_unknown_variables(sources.environ))
     return data_dir
 
 
-def _loaded(context: click.Context) -> Loaded:
-    with _usage_errors():
-        loaded = load(gather(context.meta.get(_OPTIONS, {}), context.meta[_CONFIG]))
-    _warn(loaded.warnings)
+def _load_settings(context: click.Context) -> LoadedSettings:
+    with _raise_usage_errors():
+        loaded = load_settings(gather_sources(context.meta.get(_OPTIONS, {}), context.meta[_CONFIG]))
+    _print_warnings(loaded.warnings)
     return loaded
 
 
-def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
+def _is_from_command_line(context: click.Context, parameter: click.Parameter) -> bool:
     return context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
 
 
 @contextmanager
-def _usage_errors() -> Generator[None]:
+def _raise_usage_errors() -> Generator[None]:
     """Raise a `ConfigError` as a usage error (exit code 2), because the command has not started yet."""
     try:
         yield
@@ -141,6 +150,6 @@ def _usage_errors() -> Generator[None]:
         raise click.UsageError(f"{error} [{error.code}]") from error
 
 
-def _warn(sentences: Iterable[str]) -> None:
+def _print_warnings(sentences: Iterable[str]) -> None:
     for sentence in sentences:
         click.echo(f"warning: {sentence}", err=True)

@@ -10,8 +10,8 @@ from typing import Any, Final
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 """SIGINT is missing because `asyncio.Runner` handles it."""
 
-_SIGNALLED: Final = 128
-_ended_by: Final[list[signal.Signals]] = []
+_SIGNAL_EXIT_BASE: Final = 128
+_received_signals: Final[list[signal.Signals]] = []
 """The signals that this process received; the first one gives the exit code."""
 
 
@@ -24,28 +24,28 @@ def run_until_signalled(
     """
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            code = runner.run(_cancelled_by_signals(body))
+            code = runner.run(_run_cancellable(body))
     except (asyncio.CancelledError, OSError):
         # OSError too: after SIGHUP, writes to the terminal fail.
-        if not _ended_by:
+        if not _received_signals:
             raise
         code = 0
-    return _SIGNALLED + _ended_by[0] if _ended_by else code
+    return _SIGNAL_EXIT_BASE + _received_signals[0] if _received_signals else code
 
 
 @contextmanager
-def reaching_what_blocks() -> Generator[None]:
+def interrupt_blocking_calls() -> Generator[None]:
     """Make the signals raise `CancelledError` inside code that blocks the event loop, for example a read."""
 
     def end(number: int, _frame: FrameType | None) -> None:
-        _ended_by.append(signal.Signals(number))
+        _received_signals.append(signal.Signals(number))
         raise asyncio.CancelledError
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         for number in (number for number, now in before.items() if now != signal.SIG_IGN):
             signal.signal(number, end)
-        if _ended_by:
+        if _received_signals:
             # The signal arrived just before, and nothing was awaited since to deliver the cancellation.
             raise asyncio.CancelledError
         yield
@@ -54,13 +54,13 @@ def reaching_what_blocks() -> Generator[None]:
             signal.signal(number, then)
 
 
-async def _cancelled_by_signals(body: "Coroutine[Any, Any, int]") -> int:
+async def _run_cancellable(body: "Coroutine[Any, Any, int]") -> int:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
 
     def end(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
-        _ended_by.append(signal.Signals(number))
+        _received_signals.append(signal.Signals(number))
         task.cancel()
         # Wakes the event loop, which otherwise keeps waiting for input.
         loop.call_soon_threadsafe(lambda: None)

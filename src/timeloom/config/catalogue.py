@@ -7,7 +7,7 @@ from typing import Final, TypeGuard, TypeVar, get_args
 
 import msgspec
 
-from timeloom.config.field_help import About
+from timeloom.config.field_help import SettingHelp
 from timeloom.config.settings import Settings
 
 CONFIG_OPTION: Final = "--config"
@@ -34,63 +34,66 @@ OTHER_VARIABLES: Final = frozenset(
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class Row(msgspec.Struct, frozen=True):
+class SettingSpec(msgspec.Struct, frozen=True):
     """A setting: its key, type, default and help."""
 
     key: str
     type: object
     default: object
-    about: About
+    help: SettingHelp
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The environment variables that set it, in order of precedence."""
-        return (PREFIX + self.key.replace(".", "_").upper(), *self.about.variables)
+        return (PREFIX + self.key.replace(".", "_").upper(), *self.help.variables)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Its keys in the TOML file."""
-        return (self.key, *self.about.keys)
+        return (self.key, *self.help.keys)
 
 
-def ways_to_say(key: str) -> str:
+def describe_how_to_set(key: str) -> str:
     """Describe how to set this setting, for error messages."""
-    row = BY_KEY[key]
-    ways = [f"the option {row.about.option}"] if row.about.option else []
+    row = SPEC_BY_KEY[key]
+    ways = [f"the option {row.help.option}"] if row.help.option else []
     return f"{', '.join([*ways, f'the variable {row.variables[0]}'])} or `{row.key}` in {CONFIG_NAME}"
 
 
-def value_in(settings: Settings, key: str) -> object:
+def get_value(settings: Settings, key: str) -> object:
     """Return the value of a key in these settings."""
     return attrgetter(key)(settings)
 
 
-def assembled(values: Mapping[str, object]) -> Settings:
+def build_settings(values: Mapping[str, object]) -> Settings:
     """Return settings with these values, which must have the right types; all other settings get their defaults."""
-    return _assembled(Settings, values, "")
+    return _build_group(Settings, values, "")
 
 
-def _assembled(group: type[S], values: Mapping[str, object], prefix: str) -> S:
+def _build_group(group: type[S], values: Mapping[str, object], prefix: str) -> S:
     arguments: dict[str, object] = {}
     for field in msgspec.structs.fields(group):
         key = prefix + field.name
         if _is_group(field.type):
-            arguments[field.name] = _assembled(field.type, values, f"{key}.")
+            arguments[field.name] = _build_group(field.type, values, f"{key}.")
         elif key in values:
             arguments[field.name] = values[key]
     return group(**arguments)
 
 
-def _rows(group: type[msgspec.Struct], prefix: str = "") -> Iterator[Row]:
+def _collect_specs(group: type[msgspec.Struct], prefix: str = "") -> Iterator[SettingSpec]:
     defaults = group()
     for field in msgspec.structs.fields(group):
         key = prefix + field.name
         if _is_group(field.type):
-            yield from _rows(field.type, f"{key}.")
+            yield from _collect_specs(field.type, f"{key}.")
         else:
-            about = next(said for said in get_args(field.type) if isinstance(said, About))
-            yield Row(
-                key, field.type, getattr(defaults, field.name), about.of(group=prefix.rstrip(".").rpartition(".")[2])
+            setting_help = next(said for said in get_args(field.type) if isinstance(said, SettingHelp))
+            yield SettingSpec(
+                key,
+                field.type,
+                getattr(defaults, field.name),
+                setting_help.for_group(group=prefix.rstrip(".").rpartition(".")[2]),
             )
 
 
@@ -98,5 +101,5 @@ def _is_group(kind: object) -> TypeGuard[type[msgspec.Struct]]:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-ROWS: Final = tuple(_rows(Settings))
-BY_KEY: Final = MappingProxyType({row.key: row for row in ROWS})
+SETTING_SPECS: Final = tuple(_collect_specs(Settings))
+SPEC_BY_KEY: Final = MappingProxyType({row.key: row for row in SETTING_SPECS})

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class About(msgspec.Struct, frozen=True):
+class SettingHelp(msgspec.Struct, frozen=True):
     """The help, aliases and security flags of a setting; its key and first variable follow from its position."""
 
     doc: str
@@ -19,11 +19,11 @@ class About(msgspec.Struct, frozen=True):
     """Properties of a bundle that set it, in order of precedence."""
     secret: bool = False
     """Never printed, and rejected in a file."""
-    directs_key: bool = False
+    controls_key_target: bool = False
     """Decides where a secret is sent: rejected in a file that was not named explicitly."""
-    lifts_guard: bool = False
+    weakens_protection: bool = False
     """Can weaken a protection: rejected in a file that was not named explicitly."""
 
-    def of(self, group: str) -> "About":
+    def for_group(self, group: str) -> "SettingHelp":
         """Return a copy with the name of the group filled in."""
         return msgspec.structs.replace(self, doc=self.doc.replace("{group}", group))

@@ -7,41 +7,41 @@ from msgspec.structs import replace
 
 from timeloom.config.errors import ConfigError
 from timeloom.config.sections.execution import ExecutionSettings, RuntimeSettings
-from timeloom.ports.sandbox import Limits, Sandbox
+from timeloom.ports.sandbox import ExecutionLimits, Sandbox
 
 
 def open_sandbox(settings: ExecutionSettings) -> Sandbox:
     """Return the sandbox of these settings; it starts nothing before the first program."""
-    runtime = chosen(settings.runtime)
+    runtime = apply_profile(settings.runtime)
     match runtime.mode:
         case "local":
-            return _local(runtime)
+            return _open_local(runtime)
         case "docker":
-            return _docker(runtime, settings.limits.limits())
+            return _open_docker(runtime, settings.limits.to_limits())
         case "fargate":
-            return _fargate(runtime)
+            return _open_fargate(runtime)
         case _:
             assert_never(runtime.mode)
 
 
-def chosen(runtime: RuntimeSettings) -> RuntimeSettings:
+def apply_profile(runtime: RuntimeSettings) -> RuntimeSettings:
     """Return the settings with the selected profile applied; raise if the profile is unknown."""
     try:
-        return runtime.chosen()
+        return runtime.with_profile()
     except KeyError:
         names = ", ".join(sorted(runtime.profiles)) or "none"
-        said = f"execution.runtime.profile is {runtime.profile[:60]!r}; expected one of the profiles: {names}"
-        raise ConfigError("setting_invalid", said) from None
+        detail = f"execution.runtime.profile is {runtime.profile[:60]!r}; expected one of the profiles: {names}"
+        raise ConfigError("setting_invalid", detail) from None
 
 
-def _local(runtime: RuntimeSettings) -> Sandbox:
+def _open_local(runtime: RuntimeSettings) -> Sandbox:
     from timeloom.sandbox.local import LocalSandbox, LocalSettings  # noqa: PLC0415 - each of them takes 50 ms to load
 
     settings = LocalSettings(warm=runtime.warm)
     return LocalSandbox(replace(settings, python=Path(runtime.python)) if runtime.python else settings)
 
 
-def _docker(runtime: RuntimeSettings, limits: Limits) -> Sandbox:
+def _open_docker(runtime: RuntimeSettings, limits: ExecutionLimits) -> Sandbox:
     from timeloom.sandbox.docker import DockerProfile, DockerSandbox  # noqa: PLC0415 - as above
 
     profile = DockerProfile(
@@ -58,7 +58,7 @@ def _docker(runtime: RuntimeSettings, limits: Limits) -> Sandbox:
     return DockerSandbox(profile)
 
 
-def _fargate(runtime: RuntimeSettings) -> Sandbox:
+def _open_fargate(runtime: RuntimeSettings) -> Sandbox:
     from timeloom.sandbox.fargate import FargateProfile, FargateSandbox  # noqa: PLC0415 - as above
 
     profile = FargateProfile(

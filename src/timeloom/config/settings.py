@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from timeloom.config.field_help import About
+from timeloom.config.field_help import SettingHelp
 from timeloom.config.sections.context import ContextSettings
 from timeloom.config.sections.execution import ExecutionSettings
 from timeloom.config.sections.governance import BudgetSettings, PolicySettings
@@ -42,7 +42,7 @@ class ReactSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_iterations: Annotated[
         int,
         Meta(ge=1, le=1000),
-        About(
+        SettingHelp(
             "Maximum number of rounds in a turn.",
             option="--max-iterations",
             metavar="N",
@@ -53,14 +53,15 @@ class ReactSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = DEFAULT_MAX_ITERATIONS
     multi_action: Annotated[
         FanoutMode,
-        About(
+        SettingHelp(
             "Whether one reply may contain several actions.",
             option="--multi-action",
             variables=("TIMELOOM_MULTI_ACTION", "AI_REACT_AGENT_MULTI_ACTION"),
         ),
     ] = "off"
     agent_version: Annotated[
-        Literal["v3"], About("Version of the agent runtime; only one exists.", variables=("AI_REACT_AGENT_VERSION",))
+        Literal["v3"],
+        SettingHelp("Version of the agent runtime; only one exists.", variables=("AI_REACT_AGENT_VERSION",)),
     ] = "v3"
 
 
@@ -68,23 +69,25 @@ class ModelsSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of all models."""
 
     window_tokens: Annotated[
-        OptionalCount, About("Context window: tokens of prompt and reply together; 0 uses the provider's number.")
+        OptionalCount, SettingHelp("Context window: tokens of prompt and reply together; 0 uses the provider's number.")
     ] = 0
-    max_output_tokens: Annotated[Count, About("Maximum tokens of a reply.")] = _PROMPT.max_output_tokens
+    max_output_tokens: Annotated[Count, SettingHelp("Maximum tokens of a reply.")] = _PROMPT.max_output_tokens
     thinking_tokens: Annotated[
         OptionalCount,
-        About("Thinking tokens before a reply, for providers that support it; 0 turns thinking off."),
+        SettingHelp("Thinking tokens before a reply, for providers that support it; 0 turns thinking off."),
     ] = 0
 
 
 class TimeoutSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Timeouts of model services."""
 
-    connect_s: Annotated[Seconds, About("Timeout for connecting to a model service, in seconds.")] = _TIMEOUTS.connect_s
-    first_byte_s: Annotated[Seconds, About("Timeout for the first byte of a model's reply, in seconds.")] = (
+    connect_s: Annotated[Seconds, SettingHelp("Timeout for connecting to a model service, in seconds.")] = (
+        _TIMEOUTS.connect_s
+    )
+    first_byte_s: Annotated[Seconds, SettingHelp("Timeout for the first byte of a model's reply, in seconds.")] = (
         _TIMEOUTS.first_byte_s
     )
-    between_bytes_s: Annotated[Seconds, About("Timeout between two parts of a model's reply, in seconds.")] = (
+    between_bytes_s: Annotated[Seconds, SettingHelp("Timeout between two parts of a model's reply, in seconds.")] = (
         _TIMEOUTS.between_bytes_s
     )
 
@@ -92,13 +95,13 @@ class TimeoutSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AnthropicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Access to models named `anthropic:<id>`."""
 
-    api_key: Annotated[Key, About("API key for Anthropic.", variables=("ANTHROPIC_API_KEY",), secret=True)] = ""
+    api_key: Annotated[Key, SettingHelp("API key for Anthropic.", variables=("ANTHROPIC_API_KEY",), secret=True)] = ""
     base_url: Annotated[
         Url,
-        About(
+        SettingHelp(
             "Base URL for `anthropic:<id>`, without `/v1`; empty uses Anthropic's service.",
             variables=("ANTHROPIC_BASE_URL",),
-            directs_key=True,
+            controls_key_target=True,
         ),
     ] = ""
 
@@ -110,14 +113,14 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True):
     """Access to models named `openai:<id>`."""
 
     api_key: Annotated[
-        Key, About("API key for OpenAI or a compatible service.", variables=("OPENAI_API_KEY",), secret=True)
+        Key, SettingHelp("API key for OpenAI or a compatible service.", variables=("OPENAI_API_KEY",), secret=True)
     ] = ""
     base_url: Annotated[
         Url,
-        About(
+        SettingHelp(
             "Base URL for `openai:<id>`, with `/v1`; empty uses OpenAI's service.",
             variables=("OPENAI_BASE_URL",),
-            directs_key=True,
+            controls_key_target=True,
         ),
     ] = ""
 
@@ -129,22 +132,22 @@ class ModalitySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of images and documents that are shown to a model."""
 
     max_image_bytes: Annotated[
-        Bytes, About("Largest image that `react.read` shows a model.", variables=("MODALITY_MAX_IMAGE_BYTES",))
+        Bytes, SettingHelp("Largest image that `react.read` shows a model.", variables=("MODALITY_MAX_IMAGE_BYTES",))
     ] = _READ.image_bytes
     max_doc_bytes: Annotated[
-        Bytes, About("Largest PDF that `react.read` shows a model.", variables=("MODALITY_MAX_DOC_BYTES",))
+        Bytes, SettingHelp("Largest PDF that `react.read` shows a model.", variables=("MODALITY_MAX_DOC_BYTES",))
     ] = _READ.pdf_bytes
 
 
 class ReadSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of `react.read`."""
 
-    text_symbols: Annotated[Count, About("Maximum characters of a text that `react.read` shows per path.")] = (
+    text_symbols: Annotated[Count, SettingHelp("Maximum characters of a text that `react.read` shows per path.")] = (
         _READ.text_symbols
     )
-    tokens: Annotated[Count, About("Maximum tokens of a text that `react.read` shows per path.")] = _READ.tokens
-    text_bytes: Annotated[Bytes, About("Largest text file that `react.read` opens.")] = _READ.text_bytes
-    call_tokens: Annotated[Count, About("Maximum tokens that `react.read` shows per call.")] = _READ.call_tokens
+    tokens: Annotated[Count, SettingHelp("Maximum tokens of a text that `react.read` shows per path.")] = _READ.tokens
+    text_bytes: Annotated[Bytes, SettingHelp("Largest text file that `react.read` opens.")] = _READ.text_bytes
+    call_tokens: Annotated[Count, SettingHelp("Maximum tokens that `react.read` shows per call.")] = _READ.call_tokens
 
 
 class CachingSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,18 +155,18 @@ class CachingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     min_rounds: Annotated[
         Annotated[int, Meta(ge=0, le=1000)],
-        About("Minimum number of rounds before a conversation gets a pre-tail cache point."),
+        SettingHelp("Minimum number of rounds before a conversation gets a pre-tail cache point."),
     ] = _CACHE.min_rounds
     offset_rounds: Annotated[
         Annotated[int, Meta(ge=0, le=1000)],
-        About("Number of rounds after the pre-tail cache point, which can still be hidden."),
+        SettingHelp("Number of rounds after the pre-tail cache point, which can still be hidden."),
     ] = _CACHE.offset_rounds
     editable_tail_tokens: Annotated[
-        OptionalCount, About("Number of tokens at the end of a prompt whose blocks can be hidden.")
+        OptionalCount, SettingHelp("Number of tokens at the end of a prompt whose blocks can be hidden.")
     ] = _CACHE.editable_tail_tokens
     lifetime: Annotated[
         LifetimeChoice,
-        About("Lifetime of cache points; `auto` picks the cheaper one from the pauses in the conversation."),
+        SettingHelp("Lifetime of cache points; `auto` picks the cheaper one from the pauses in the conversation."),
     ] = _CACHE.lifetime
 
 
@@ -171,11 +174,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings with their values."""
 
     data_dir: Annotated[
-        Path, About("Folder that contains the conversations.", option="--data-dir", metavar="FOLDER")
+        Path, SettingHelp("Folder that contains the conversations.", option="--data-dir", metavar="FOLDER")
     ] = Path("data")
     model: Annotated[
         str,
-        About(
+        SettingHelp(
             "Model of conversations: `anthropic:<id>`, `openai:<id>`, `local` or `script:<file.yaml>`; else `local`.",
             option="--model",
             metavar="NAME",
@@ -183,7 +186,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     title_model: Annotated[
         str,
-        About(
+        SettingHelp(
             "Model that writes titles; empty uses the conversation's model, `none` uses the message's first words.",
             option="--title-model",
             metavar="NAME",
@@ -191,20 +194,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     summary_model: Annotated[
         str,
-        About(
+        SettingHelp(
             "Model that writes summaries; empty uses the conversation's model, `none` works without a model.",
             option="--summary-model",
             metavar="NAME",
         ),
     ] = ""
-    instructions: Annotated[str, About("Additional instructions for the assistant.")] = ""
+    instructions: Annotated[str, SettingHelp("Additional instructions for the assistant.")] = ""
     instructions_file: Annotated[
         Path | None,
-        About("A text file that contains `instructions`.", option="--instructions-file", metavar="FILE"),
+        SettingHelp("A text file that contains `instructions`.", option="--instructions-file", metavar="FILE"),
     ] = None
     prices: Annotated[
         PriceTable,
-        About("US dollars per million tokens by model; overrides the price library. Names may end in `*`."),
+        SettingHelp("US dollars per million tokens by model; overrides the price library. Names may end in `*`."),
     ] = msgspec.field(default_factory=dict[str, Price])
     react: ReactSettings = ReactSettings()
     policy: PolicySettings = PolicySettings()

@@ -9,9 +9,9 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.config.catalogue import CONFIG_OPTION, CONFIG_VARIABLE, ROWS, Row
+from timeloom.config.catalogue import CONFIG_OPTION, CONFIG_VARIABLE, SETTING_SPECS, SettingSpec
 from timeloom.config.errors import ConfigError
-from timeloom.config.parse_value import from_value
+from timeloom.config.parse_value import convert_value
 from timeloom.config.toml_lines import KeyPath, TooManyDotsError, key_lines, line_of, statements
 
 MAX_BYTES: Final = 256 * 1024
@@ -20,10 +20,12 @@ MAX_BYTES: Final = 256 * 1024
 _SHOWN_CHARS: Final = 80
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
-_BY_PATH: Final[Mapping[KeyPath, Row]] = {tuple(key.split(".")): row for row in ROWS for key in row.keys}
+_BY_PATH: Final[Mapping[KeyPath, SettingSpec]] = {
+    tuple(key.split(".")): row for row in SETTING_SPECS for key in row.keys
+}
 _GROUPS: Final = frozenset(path[:end] for path in _BY_PATH for end in range(1, len(path)))
 
-Place = Callable[[KeyPath], str]
+Locate = Callable[[KeyPath], str]
 """Returns the file and line of a key."""
 
 
@@ -40,10 +42,10 @@ class ConfigFile(msgspec.Struct, frozen=True):
     values: Mapping[str, FileValue]
 
 
-def read_config(path: Path, *, named: bool) -> ConfigFile:
+def read_config(path: Path, *, is_explicit: bool) -> ConfigFile:
     """Read a settings file; paths in it are relative to its folder. `is_explicit`: the user named the file."""
-    text = read_text(path, MAX_BYTES, regular=not named)
-    return parse_config(text, path.name, path.parent, named=named)
+    text = read_text(path, MAX_BYTES, regular=not is_explicit)
+    return parse_config(text, path.name, path.parent, is_explicit=is_explicit)
 
 
 def read_text(path: Path, max_bytes: int, *, regular: bool = False) -> str:
@@ -65,27 +67,27 @@ def read_text(path: Path, max_bytes: int, *, regular: bool = False) -> str:
         raise ConfigError("config_unreadable", f"{path.name}, line {line}: the bytes are not UTF-8") from error
 
 
-def parse_config(text: str, name: str, folder: Path, *, named: bool) -> ConfigFile:
+def parse_config(text: str, name: str, folder: Path, *, is_explicit: bool) -> ConfigFile:
     """Parse the text of a settings file; `name` and `folder` are those of the file."""
     text = text.replace("\r\n", "\n")
-    document = _parsed(text, name)
+    document = _parse_toml(text, name)
     lines = key_lines(text)
 
-    def place(path: KeyPath) -> str:
+    def locate(path: KeyPath) -> str:
         return f"{name}, line {line_of(lines, path)}"
 
     values: dict[str, FileValue] = {}
-    for path, said in _flat(document, (), place):
-        row, here = _BY_PATH[path], f"{_written(path)} in {place(path)}"
-        _check_allowed(row, here, named=named)
+    for path, raw in _flatten(document, (), locate):
+        row, here = _BY_PATH[path], f"{_format_key(path)} in {locate(path)}"
+        _check_allowed(row, here, is_explicit=is_explicit)
         if row.key in values:
             raise ConfigError("setting_invalid", f"{here} sets the same as {values[row.key].place}; remove one")
-        value = from_value(row, said, here)
+        value = convert_value(row, raw, here)
         values[row.key] = FileValue(folder / value if isinstance(value, Path) else value, here)
     return ConfigFile(values)
 
 
-def _parsed(text: str, name: str) -> dict[str, object]:
+def _parse_toml(text: str, name: str) -> dict[str, object]:
     try:
         for _ in statements(text):
             pass
@@ -102,43 +104,41 @@ def _parsed(text: str, name: str) -> dict[str, object]:
         raise ConfigError("config_unreadable", f"{name}: a number has too many digits") from error
 
 
-def _flat(table: Mapping[str, object], above: KeyPath, place: Place) -> Iterator[tuple[KeyPath, object]]:
+def _flatten(table: Mapping[str, object], above: KeyPath, locate: Locate) -> Iterator[tuple[KeyPath, object]]:
     for part, value in table.items():
         path = (*above, part)
         if path in _BY_PATH:
             yield path, value
         elif path not in _GROUPS:
-            raise ConfigError("setting_unknown", f"{place(path)}: {_unknown(path)}")
+            raise ConfigError("setting_unknown", f"{locate(path)}: {_explain_unknown(path)}")
         elif isinstance(value, dict):
-            yield from _flat(cast("dict[str, object]", value), path, place)
+            yield from _flatten(cast("dict[str, object]", value), path, locate)
         else:
-            inside = ", ".join(f"`{_written(known)}`" for known in _BY_PATH if known[: len(path)] == path)
+            inside = ", ".join(f"`{_format_key(known)}`" for known in _BY_PATH if known[: len(path)] == path)
             raise ConfigError(
                 "setting_invalid",
-                f"{place(path)}: `{_written(path)}` is a group and takes no value; it contains {inside}",
+                f"{locate(path)}: `{_format_key(path)}` is a group and takes no value; it contains {inside}",
             )
 
 
-def _check_allowed(row: Row, here: str, *, named: bool) -> None:
+def _check_allowed(row: SettingSpec, here: str, *, is_explicit: bool) -> None:
     variable = row.variables[-1]
-    if row.about.secret:
-        why = f"is a secret, and files are easily shared; set the variable {variable} instead"
-        raise ConfigError("setting_invalid", f"{here} {why}")
-    if not named and (row.about.directs_key or row.about.lifts_guard):
-        does = "decides where your key is sent" if row.about.directs_key else "can weaken protections"
-        mend = (
-            f"name the file with {CONFIG_OPTION} or {CONFIG_VARIABLE} if you trust it, or set the variable {variable}"
-        )
-        raise ConfigError("setting_invalid", f"{here} {does}, and this file was not named explicitly; {mend}")
+    if row.help.secret:
+        detail = f"is a secret, and files are easily shared; set the variable {variable} instead"
+        raise ConfigError("setting_invalid", f"{here} {detail}")
+    if not is_explicit and (row.help.controls_key_target or row.help.weakens_protection):
+        effect = "decides where your key is sent" if row.help.controls_key_target else "can weaken protections"
+        fix = f"name the file with {CONFIG_OPTION} or {CONFIG_VARIABLE} if you trust it, or set the variable {variable}"
+        raise ConfigError("setting_invalid", f"{here} {effect}, and this file was not named explicitly; {fix}")
 
 
-def _unknown(path: KeyPath) -> str:
-    key = _written(path)
+def _explain_unknown(path: KeyPath) -> str:
+    key = _format_key(path)
     near = difflib.get_close_matches(key, [".".join(known) for known in (*_BY_PATH, *sorted(_GROUPS))], 1)
     hint = f"did you mean `{near[0]}`?" if near else "`timeloom settings` lists all settings"
     return f"there is no setting `{key}`; {hint}"
 
 
-def _written(path: KeyPath) -> str:
+def _format_key(path: KeyPath) -> str:
     key = ".".join(part if _BARE.fullmatch(part) else ascii(part) for part in path)
     return key if len(key) <= _SHOWN_CHARS else f"{key[:_SHOWN_CHARS]}…"

@@ -70,11 +70,11 @@ def key_lines(text: str) -> Mapping[KeyPath, int]:
     table: KeyPath = ()
     for statement in statements(text):
         if statement.is_header:
-            table = said = _keys(statement.head) or table
+            table = path = _parse_key(statement.head) or table
         else:
-            said = (*table, *_keys(statement.head, "=0"))
-        for end in range(1, len(said) + 1):
-            lines.setdefault(said[:end], statement.line)
+            path = (*table, *_parse_key(statement.head, "=0"))
+        for end in range(1, len(path) + 1):
+            lines.setdefault(path[:end], statement.line)
     return lines
 
 
@@ -83,13 +83,13 @@ def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
     return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), 1)
 
 
-def _keys(head: str, value: str = "") -> KeyPath:
+def _parse_key(head: str, value: str = "") -> KeyPath:
     """Return the parts of the key of a statement; empty if there is no key."""
     if bare := _BARE.fullmatch(head):
         return (bare[1],) if bare[1] else ()
     parts: list[str] = []
-    inside: object = tomllib.loads(head + value)
-    while isinstance(inside, dict) and inside:
-        name, inside = next(iter(cast("dict[str, object]", inside).items()))
+    nested: object = tomllib.loads(head + value)
+    while isinstance(nested, dict) and nested:
+        name, nested = next(iter(cast("dict[str, object]", nested).items()))
         parts.append(name)
     return tuple(parts)

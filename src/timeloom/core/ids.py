@@ -26,31 +26,31 @@ class IdError(ValueError):
     """Error for an id of the wrong shape; the message shows the received text and the expected shape."""
 
 
-def turn_id(text: str) -> TurnId:
+def parse_turn_id(text: str) -> TurnId:
     """Return the text as a turn id; raise `IdError` if it is none."""
     if not text.startswith("turn_") or len(text) == len("turn_"):
         raise IdError(f"a turn id starts with 'turn_' and a word, got {text[:40]!r}")
-    return TurnId(_checked(text, _WORD, "turn id"))
+    return TurnId(_check_id(text, _WORD, "turn id"))
 
 
-def call_id(text: str) -> CallId:
+def parse_call_id(text: str) -> CallId:
     """Return the text as a call id; raise `IdError` if it is none."""
-    return CallId(_checked(text, _WORD, "call id"))
+    return CallId(_check_id(text, _WORD, "call id"))
 
 
-def conversation_id(text: str) -> ConversationId:
+def parse_conversation_id(text: str) -> ConversationId:
     """Return the text as a conversation id; raise `IdError` if it is none."""
-    return ConversationId(_checked(text, _WORD, "conversation id"))
+    return ConversationId(_check_id(text, _WORD, "conversation id"))
 
 
-def message_id(text: str) -> MessageId:
+def parse_message_id(text: str) -> MessageId:
     """Return the text as the id of a user message or external event; raise `IdError` if it is none."""
-    return MessageId(_checked(text, _WORD, "message id"))
+    return MessageId(_check_id(text, _WORD, "message id"))
 
 
-def plan_id(text: str) -> PlanId:
+def parse_plan_id(text: str) -> PlanId:
     """Return the text as a plan id, which may also contain `:` (`plan:turn_…:abcd`); raise `IdError` if it is none."""
-    return PlanId(_checked(text, _PLAN, "plan id"))
+    return PlanId(_check_id(text, _PLAN, "plan id"))
 
 
 def make_turn_id(epoch_ms: int, random_bits: int) -> TurnId:
@@ -73,7 +73,7 @@ def make_plan_id(turn: TurnId, random_bits: int) -> PlanId:
     return PlanId(f"plan:{turn}:{random_bits % 16**4:04x}")
 
 
-def _checked(text: str, shape: re.Pattern[str], what: str) -> str:
+def _check_id(text: str, shape: re.Pattern[str], what: str) -> str:
     if len(text) > MAX_ID_CHARS or not shape.fullmatch(text):
         raise IdError(f"a {what} has 1 to {MAX_ID_CHARS} letters, digits, '_' or '-', got {text[:40]!r}")
     return text

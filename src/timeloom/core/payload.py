@@ -31,6 +31,6 @@ def size_of(payload: Text | Data) -> int:
     return len(payload if isinstance(payload, bytes) else payload.encode("utf-8", "surrogatepass"))
 
 
-def most_bytes(text: str) -> int:
+def max_utf8_bytes(text: str) -> int:
     """Return an upper bound of the text's UTF-8 size without encoding it."""
     return len(text) * (1 if text.isascii() else 4)

@@ -9,7 +9,7 @@ import msgspec
 
 from timeloom.core.blocks import AnyBlock
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import IdError, TurnId, turn_id
+from timeloom.core.ids import IdError, TurnId, parse_turn_id
 from timeloom.core.payload import Text
 
 NO_TURN = TurnId("")
@@ -62,7 +62,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if not is_timestamp(self.ts):
             raise EntryError(f"ts is RFC 3339 in UTC such as 2026-02-09T02:14:32.676425Z, got {self.ts[:40]!r}")
         if self.turn_id:
-            _need_turn(self.turn_id)
+            _check_turn_id(self.turn_id)
 
 
 class Entry(Draft, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -87,15 +87,15 @@ class Entry(Draft, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def _need_turn(text: TurnId) -> None:
+def _check_turn_id(text: TurnId) -> None:
     # Cached, because every entry of a turn carries the same id.
     try:
-        turn_id(text)
+        parse_turn_id(text)
     except IdError as error:
         raise EntryError(str(error)) from error
 
 
-def place(draft: Draft, seq: int) -> Entry:
+def to_entry(draft: Draft, seq: int) -> Entry:
     """Return the draft as the entry with that seq."""
     return Entry(turn_id=draft.turn_id, ts=draft.ts, block=draft.block, original=draft.original, seq=seq)
 

@@ -37,14 +37,14 @@ _DIGITS: Final = b"0123456789"
 _MARKS: Final = b"!\"#$%&'()*+,-./:;<=>?@[\\]^`{|}~"
 
 
-def _kinds(**kinds: bytes) -> bytes:
+def _kind_table(**kinds: bytes) -> bytes:
     """Return a table that maps each byte to the letter of its kind, or to a dot."""
     return bytes(next((ord(kind) for kind, those in kinds.items() if byte in those), ord(".")) for byte in range(256))
 
 
 # Counting pairs and triples of kind letters is several times faster than a regex.
-_WORDS: Final = _kinds(U=_UPPER, l=_LOWER, d=_DIGITS)
-_MARKED: Final = bytes(byte if byte in _MARKS else ord(" ") for byte in range(256))
+_WORD_KINDS: Final = _kind_table(U=_UPPER, l=_LOWER, d=_DIGITS)
+_PUNCTUATION_ONLY: Final = bytes(byte if byte in _MARKS else ord(" ") for byte in range(256))
 _LINES: Final = re.compile(rb"\n\s*+")
 _GAPS: Final = re.compile(rb"\n\s*+| [ \t]++|\t[ \t]++")
 
@@ -64,17 +64,17 @@ _SCRIPTS: Final = (
 )
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return the estimated number of tokens of the text; deterministic."""
     if not text:
         return 0
     data = text.encode("utf-8", "surrogatepass")
-    words = b"." + data.translate(_WORDS)
+    words = b"." + data.translate(_WORD_KINDS)
     gaps = _GAPS if b"  " in data or b"\t" in data else _LINES
     weight = _LETTER * (len(data) - len(data.translate(None, _UPPER + _LOWER)))
-    weight += _CHANGE * _changes(words)
-    weight += _NUMBER * _numbers(words)
-    weight += _PUNCTUATION * len(data.translate(_MARKED).split())
+    weight += _CHANGE * _count_word_breaks(words)
+    weight += _NUMBER * _count_digit_groups(words)
+    weight += _PUNCTUATION * len(data.translate(_PUNCTUATION_ONLY).split())
     weight += _SPACES * len(gaps.findall(data))
     if len(data) > len(text):
         # Most text is ASCII with a few other characters, so only those are searched for scripts.
@@ -83,7 +83,7 @@ def estimate(text: str) -> int:
     return max(1, weight // 1000)
 
 
-def _changes(words: bytes) -> int:
+def _count_word_breaks(words: bytes) -> int:
     """Count the places within words where a capital precedes a small letter or digit, or a digit precedes a letter."""
     count = words.count
     changes = count(b"Ul") - count(b".Ul")
@@ -92,14 +92,14 @@ def _changes(words: bytes) -> int:
     return changes
 
 
-def _numbers(words: bytes) -> int:
+def _count_digit_groups(words: bytes) -> int:
     """Count groups of up to three digits."""
     threes = words.count(b"ddd")
     rest = words.replace(b"ddd", b".")
     return threes + rest.count(b"d") - rest.count(b"dd")
 
 
-def estimate_data(mime: str, size_bytes: int) -> int:
+def estimate_data_tokens(mime: str, size_bytes: int) -> int:
     """Return the estimated number of tokens of an attached image or PDF."""
     if mime == "application/pdf":
         return max(MIN_PDF_TOKENS, size_bytes // PDF_BYTES_PER_TOKEN)
@@ -123,11 +123,11 @@ class Calibration(msgspec.Struct, frozen=True):
         if estimated < SMALLEST_SAMPLE_TOKENS or reported <= 0:
             return self
         low, high = RATIO_BOUNDS
-        seen = min(high, max(low, reported / estimated))
+        observed_ratio = min(high, max(low, reported / estimated))
         # The first five calls are averaged; later calls weigh a fifth each, so a model change shows within few rounds.
         share = max(1 / (self.samples + 1), 0.2)
-        return Calibration(self.ratio + (seen - self.ratio) * share, self.samples + 1)
+        return Calibration(self.ratio + (observed_ratio - self.ratio) * share, self.samples + 1)
 
-    def tokens(self, estimated: int) -> int:
+    def to_model_tokens(self, estimated: int) -> int:
         """Convert an estimate to the model's tokens."""
         return round(estimated * self.ratio)

@@ -78,7 +78,7 @@ def _open_folder(parent: int, name: str, *, make: bool) -> int:
     except OSError:
         # Systems report different errors for a link with O_NOFOLLOW, so the type is checked here.
         if stat.S_ISLNK(_mode_of(parent, name)):
-            raise _refused_link(name) from None
+            raise _link_error(name) from None
         raise
 
 
@@ -96,9 +96,9 @@ def _open_file(parent: int, name: str, flags: int, mode: int) -> int:
     except OSError:
         there = _mode_of(parent, name)
         if stat.S_ISLNK(there):
-            raise _refused_link(name) from None
+            raise _link_error(name) from None
         if there and not stat.S_ISREG(there):
-            raise _refused_kind(name) from None
+            raise _kind_error(name) from None
         raise
     try:
         _check_plain(descriptor, name)
@@ -114,7 +114,7 @@ def _open_file(parent: int, name: str, flags: int, mode: int) -> int:
 def _check_plain(descriptor: int, name: str) -> None:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        raise _refused_kind(name)
+        raise _kind_error(name)
 
 
 def _mode_of(parent: int, name: str) -> int:
@@ -125,9 +125,9 @@ def _mode_of(parent: int, name: str) -> int:
         return 0
 
 
-def _refused_link(name: str) -> BeneathError:
+def _link_error(name: str) -> BeneathError:
     return BeneathError("path_symlink", f"{name!a} is a symbolic link; expected a file or folder itself")
 
 
-def _refused_kind(name: str) -> BeneathError:
+def _kind_error(name: str) -> BeneathError:
     return BeneathError("path_not_regular", f"{name!a} is not a regular file with one name")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Pace:
+class TokenBucket:
     """Returns the delay of each request, so that a client that never stops cannot use up the processor."""
 
     burst: float

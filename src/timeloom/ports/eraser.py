@@ -8,7 +8,7 @@ from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.leases import Lease
 
 
-class Erasing(Protocol):
+class Eraser(Protocol):
     """Permanently removes the content of entries, for users with a right to erasure.
 
     1. An erased entry keeps its seq, turn, time, type and path, and refers to nothing that it did not refer to before.

@@ -22,7 +22,7 @@ class FeedbackQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class JudgedConversation(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationFeedback(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, and the counts of its current feedback from the requested period."""
 
     info: ConversationInfo
@@ -34,16 +34,16 @@ class JudgedConversation(msgspec.Struct, frozen=True, kw_only=True):
 class FeedbackPage(msgspec.Struct, frozen=True, kw_only=True):
     """Conversations with the newest feedback first; `cursor` requests the next page and is empty at the end."""
 
-    conversations: tuple[JudgedConversation, ...]
+    conversations: tuple[ConversationFeedback, ...]
     total: FeedbackCounts
     """The counts over all matching conversations, on all pages."""
     cursor: str = ""
 
 
-class Judged(Protocol):
+class FeedbackReader(Protocol):
     """Returns the feedback of all conversations without reading their entries."""
 
-    async def judged(self, query: FeedbackQuery) -> FeedbackPage:
+    async def list_feedback(self, query: FeedbackQuery) -> FeedbackPage:
         """Return one page of the conversations with feedback in that period.
 
         For each turn, a person's newest feedback counts, and empty feedback removes it. Machine feedback is added.

@@ -23,7 +23,7 @@ class Lease(msgspec.Struct, frozen=True):
     """The name of the holder, for people."""
 
 
-class HeldError(CodedError):
+class ConversationHeldError(CodedError):
     """Another holder has leased the conversation; `by` names the holder, `since` the time."""
 
     def __init__(self, conversation: ConversationId, by: str, since: str) -> None:

@@ -13,7 +13,7 @@ from timeloom.core.policy.budget import MEASURES, Measure
 ScopeKind = Literal["turn", "conversation", "tree", "user", "project"]
 """The kind of a budget scope. A tree is a conversation with all its descendants, identified by the id of the root."""
 
-MOST_AMOUNT: Final = 2**62
+MAX_AMOUNT: Final = 2**62
 """Maximum amount of one call or of a sum, where sums stop growing. It fits into a database integer."""
 
 KEY_CHARS: Final = 500
@@ -81,7 +81,7 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         _check(self)
 
 
-class Most(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MaxAmounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The maximum cost of a call. None means unknown: a call with an unknown limited measure runs alone."""
 
     rounds: int = 0
@@ -94,12 +94,12 @@ class Most(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         _check(self)
 
     @property
-    def presumed(self) -> Amounts:
+    def presumed_amounts(self) -> Amounts:
         """The amounts charged for a call that may have been made and can no longer be settled."""
         return Amounts(**{measure: getattr(self, measure) or 0 for measure in MEASURES})
 
 
-class Cap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BudgetCap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The limits of a scope; None means no limit, but the amount is counted."""
 
     scope: str
@@ -121,8 +121,8 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     turn, round and attempt, or the call's id."""
 
     conversation: ConversationId
-    most: Most
-    caps: tuple[Cap, ...]
+    most: MaxAmounts
+    caps: tuple[BudgetCap, ...]
 
     def __post_init__(self) -> None:
         _check_text("a key", self.key, KEY_CHARS)
@@ -132,7 +132,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
             raise LedgerError("a reservation must not name a scope twice")
 
 
-class Reserved(msgspec.Struct, frozen=True, kw_only=True):
+class BudgetGrant(msgspec.Struct, frozen=True, kw_only=True):
     """A granted reservation, to be settled or released once."""
 
     key: str
@@ -140,7 +140,7 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
     grant: str
     """Distinguishes this grant from a later one with the same key."""
 
-    most: Most
+    most: MaxAmounts
     scopes: tuple[str, ...]
 
 
@@ -156,7 +156,7 @@ class Ledger(Protocol):
        reserved again, settled or released, or its conversation is deleted.
     """
 
-    async def reserve(self, reservation: Reservation, wait_s: float = RESERVE_WAIT_S) -> Reserved:
+    async def reserve(self, reservation: Reservation, wait_s: float = RESERVE_WAIT_S) -> BudgetGrant:
         """Return the grant as soon as the budget allows it.
 
         Raises `BudgetSpentError` if the budget can never allow it, and `BudgetBusyError` if it did not in time. A
@@ -164,15 +164,15 @@ class Ledger(Protocol):
         """
         ...
 
-    async def settle(self, reserved: Reserved, actual: Amounts) -> None:
+    async def settle(self, reserved: BudgetGrant, actual: Amounts) -> None:
         """Replace the reserved amounts by the actual cost of the call."""
         ...
 
-    async def release(self, reserved: Reserved) -> None:
+    async def release(self, reserved: BudgetGrant) -> None:
         """Return the reserved amounts of a call that was not made."""
         ...
 
-    async def unsettled(self, conversation: ConversationId) -> tuple[Reserved, ...]:
+    async def unsettled(self, conversation: ConversationId) -> tuple[BudgetGrant, ...]:
         """Return the conversation's grants that are neither settled nor released, by key.
 
         After a crash, the new holder settles them from the timeline or releases them.
@@ -184,11 +184,11 @@ class Ledger(Protocol):
         ...
 
 
-def _check(amounts: Amounts | Most | Cap) -> None:
+def _check(amounts: Amounts | MaxAmounts | BudgetCap) -> None:
     for measure in MEASURES:
         amount: int | None = getattr(amounts, measure)
-        if amount is not None and not 0 <= amount <= MOST_AMOUNT:
-            raise LedgerError(f"{measure} must be between 0 and {MOST_AMOUNT}, got {amount}")
+        if amount is not None and not 0 <= amount <= MAX_AMOUNT:
+            raise LedgerError(f"{measure} must be between 0 and {MAX_AMOUNT}, got {amount}")
 
 
 def _check_text(what: str, text: str, most_chars: int) -> None:

@@ -82,7 +82,7 @@ class ThinkingPiece(msgspec.Struct, frozen=True, gc=False, tag="thinking"):
     text: str
 
 
-class Finished(msgspec.Struct, frozen=True, tag="finished"):
+class FinishEvent(msgspec.Struct, frozen=True, tag="finished"):
     """The last event of a complete reply; `model` is the model id that the service reports.
 
     If the service reported no usage, `usage` is empty and `usage_reported` is false. If the price is unknown, the cost
@@ -96,7 +96,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     priced: bool = True
 
 
-ModelEvent = TextPiece | ThinkingPiece | Finished
+ModelEvent = TextPiece | ThinkingPiece | FinishEvent
 
 
 class ModelError(CodedError):
@@ -121,7 +121,7 @@ class ModelError(CodedError):
 
 
 @runtime_checkable
-class Priced(Protocol):
+class PricedModel(Protocol):
     """A model whose price is known before a request."""
 
     def price_nano_usd(self, usage: Usage) -> int | None:
@@ -154,12 +154,12 @@ class Model(Protocol):
         ...
 
 
-def as_priced(model: Model) -> Priced | None:
+def as_priced_model(model: Model) -> PricedModel | None:
     """Return the model as a `PricedModel` if its price is known before a request, otherwise None."""
-    return cast("Priced", model) if _names_prices(type(model)) else None
+    return cast("PricedModel", model) if _has_price(type(model)) else None
 
 
 @cache
-def _names_prices(kind: type[object]) -> bool:
+def _has_price(kind: type[object]) -> bool:
     """Whether the type implements `PricedModel`; cached, because a protocol check is slow."""
-    return issubclass(kind, Priced)
+    return issubclass(kind, PricedModel)

@@ -71,6 +71,6 @@ class Reader(Protocol):
         """Return one page of matching conversations, newest first."""
         ...
 
-    async def find_said(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
+    async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
         """Return the seqs of its title, user messages and answers that contain any of the words, newest first."""
         ...

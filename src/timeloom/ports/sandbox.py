@@ -21,7 +21,7 @@ class SandboxUnavailableError(CodedError):
         super().__init__("sandbox_unavailable", message)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one program, all its processes together; `file_bytes` is per file, `open_files` per process."""
 
     wall_s: float = 60.0
@@ -52,7 +52,7 @@ class ToolStub(msgspec.Struct, frozen=True, kw_only=True):
     doc: str = ""
 
 
-class Leave(msgspec.Struct, frozen=True, kw_only=True):
+class CallDelegation(msgspec.Struct, frozen=True, kw_only=True):
     """Tool calls that a remote supervisor may execute itself, and the caller they act for.
 
     The supervisor asks its broker about all other calls. The gates have approved these calls in advance: they need no
@@ -83,8 +83,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     """Folders that exist in its `OUT_DIR` when it starts, by relative path; the program creates them itself."""
     stubs: tuple[ToolStub, ...] = ()
-    limits: Limits = Limits()
-    leave: Leave = Leave()
+    limits: ExecutionLimits = ExecutionLimits()
+    leave: CallDelegation = CallDelegation()
     """Used where a program runs far from its conversation; elsewhere the broker decides about every call."""
 
 
@@ -103,17 +103,17 @@ class Broker(Protocol):
         ...
 
 
-class Output(Protocol):
+class OutputSink(Protocol):
     """Receives a program's output while the program runs."""
 
     def __call__(self, stream: Literal["stdout", "stderr"], text: str, /) -> None: ...
 
 
-Ending = Literal["exited", "timeout", "cpu", "memory", "output", "growth", "killed"]
+ExitReason = Literal["exited", "timeout", "cpu", "memory", "output", "growth", "killed"]
 """How a program ended: it exited, exceeded one of its limits, or was killed by a signal from elsewhere."""
 
 
-class Used(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The resources that a program used."""
 
     wall_ms: int = 0
@@ -121,7 +121,7 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int = 0
 
 
-class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
+class DelegatedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A delegated call that was executed away from the timeline; `params` and `answer` are JSON texts."""
 
     tool_id: str
@@ -129,22 +129,22 @@ class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
 
 
-class Ran(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a program ended, its output and its files.
 
     An untrusted program wrote the content of `out_dir`: expect links, devices and hostile names.
     """
 
-    ending: Ending
+    ending: ExitReason
     exit_code: int
     """The exit code as in shells: 128 plus the signal number if a signal ended the program."""
     out_dir: Path
     stdout_tail: str = ""
     stderr_tail: str = ""
-    used: Used = Used()
+    used: ProgramUsage = ProgramUsage()
     detail: str = ""
     """If a limit ended the program: the limit, and by how much it was exceeded."""
-    calls: tuple[MadeCall, ...] = ()
+    calls: tuple[DelegatedCall, ...] = ()
     """The delegated calls in order of execution; the timeline does not contain them yet."""
 
 
@@ -160,7 +160,7 @@ class Sandbox(Protocol):
         """Raise `SandboxUnavailableError` if programs cannot be isolated; no program ever runs unprotected."""
         ...
 
-    def run(self, program: Program, broker: Broker, output: Output) -> AbstractAsyncContextManager[Ran]:
+    def run(self, program: Program, broker: Broker, output: OutputSink) -> AbstractAsyncContextManager[ProgramResult]:
         """Run the program to its end on entering the context; its outputs exist until the context exits.
 
         If the caller is cancelled, all processes of the program are ended before the cancellation propagates.

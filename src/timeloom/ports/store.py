@@ -7,8 +7,8 @@ import msgspec
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.blobs import Blobs
-from timeloom.ports.eraser import Erasing
-from timeloom.ports.feedback import Judged
+from timeloom.ports.eraser import Eraser
+from timeloom.ports.feedback import FeedbackReader
 from timeloom.ports.journal import Journal
 from timeloom.ports.leases import Leases
 from timeloom.ports.ledger import Ledger
@@ -20,7 +20,7 @@ class StoreError(CodedError):
     """The store or one conversation cannot be opened, read or written; the message says what remains usable."""
 
 
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoreProblem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A problem in a store: a registered code, its location, and a sentence that names the fix."""
 
     code: str
@@ -29,18 +29,18 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     seq: int | None = None
 
 
-class Verified(msgspec.Struct, frozen=True):
+class VerifyReport(msgspec.Struct, frozen=True):
     """The result of a verification: the numbers of checked objects, and the problems found."""
 
     conversations: int
     entries: int
     blobs: int
-    findings: tuple[Finding, ...]
+    findings: tuple[StoreProblem, ...]
     orphans: int = 0
     """Number of payloads that no entry refers to, left by incomplete appends. They are harmless."""
 
 
-class Store(Journal, Erasing, Leases, Reader, Judged, Blobs, Snapshots, Protocol):
+class Store(Journal, Eraser, Leases, Reader, FeedbackReader, Blobs, Snapshots, Protocol):
     """All storage that a runtime needs."""
 
     @property
@@ -60,7 +60,7 @@ class Store(Journal, Erasing, Leases, Reader, Judged, Blobs, Snapshots, Protocol
         """
         ...
 
-    async def verify(self) -> Verified:
+    async def verify(self) -> VerifyReport:
         """Read everything and report damage with its conversation; changes nothing."""
         ...
 

@@ -68,7 +68,7 @@ class Emit(Protocol):
     def __call__(self, channel: str, text: str, /) -> None: ...
 
 
-class Nested(Protocol):
+class NestedToolCaller(Protocol):
     """Makes nested calls from within a call, as a program does; each is recorded on the timeline and gated."""
 
     @property
@@ -92,7 +92,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     out_dir: Path
     emit: Emit
     epoch_us: int
-    nested: Nested | None = None
+    nested: NestedToolCaller | None = None
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,14 +157,14 @@ class Tool(Protocol):
         ...
 
 
-Known = Outcome | Literal["not_done", "unknown"]
+ReconcileResult = Outcome | Literal["not_done", "unknown"]
 """The result of reconciling an earlier call: its outcome, `not_done`, or `unknown`."""
 
 
 @runtime_checkable
-class Reconciling(Protocol):
+class ReconcilableTool(Protocol):
     """A tool that can find out the outcome of an earlier call whose result was lost."""
 
-    async def reconcile(self, params: str, context: ToolContext) -> Known:
+    async def reconcile(self, params: str, context: ToolContext) -> ReconcileResult:
         """Return the outcome of the call with these parameters and `context.tool_call_id`; changes nothing."""
         ...

@@ -10,7 +10,7 @@ from timeloom.ports.model import ModelError
 T = TypeVar("T")
 
 
-def decoded(service: str, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+def decode_event(service: str, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     """Decode the JSON; falls back to a tolerant parser for invalid UTF-8 or a lone surrogate. Raises `ModelError`."""
     try:
         return decoder.decode(data)
@@ -24,6 +24,6 @@ def decoded(service: str, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         raise ModelError("invalid", f"{service} sent an event of {len(data)} bytes that is not JSON") from error
 
 
-def count(value: float | None) -> int:
+def to_token_count(value: float | None) -> int:
     """Return a reported number of tokens; 0 if it is missing or implausible."""
     return int(value) if value is not None and 0 < value < 2**53 else 0

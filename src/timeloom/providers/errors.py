@@ -10,7 +10,7 @@ import msgspec
 
 from timeloom.ports.model import ErrorKind, ModelError
 
-CONTEXT_WORDS: Final = (
+CONTEXT_LENGTH_MARKS: Final = (
     "context_length_exceeded",
     "context length",
     "context limit",
@@ -26,8 +26,8 @@ CONTEXT_WORDS: Final = (
 )
 """Marks of an error for a prompt that is too long: Anthropic, OpenAI, vLLM, llama.cpp, Ollama and compatible ones."""
 
-REFUSAL_WORDS: Final = ("content_policy", "content_filter", "content management policy")
-QUOTA_WORDS: Final = ("insufficient_quota", "billing", "credit balance")
+REFUSAL_MARKS: Final = ("content_policy", "content_filter", "content management policy")
+QUOTA_MARKS: Final = ("insufficient_quota", "billing", "credit balance")
 
 STATUS_OF_TYPE: Final[Mapping[str, int]] = {
     "overloaded_error": 529,
@@ -56,15 +56,15 @@ KIND_OF_STATUS: Final[Mapping[int, ErrorKind]] = {
 }
 
 MAX_WAIT_S: Final = 86_400.0
-MAX_WRAPPINGS: Final = 3
+MAX_NESTED_ERRORS: Final = 3
 """Maximum nesting of `error` objects; gateways wrap the errors that they pass on."""
 
 MAX_MESSAGE_CHARACTERS: Final = 4000
-SHOWN_CHARACTERS: Final = 300
-LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|key|pk)-[\w*.-]{4,200}")
+MAX_SHOWN_CHARACTERS: Final = 300
+API_KEY_PATTERN: Final = re.compile(r"\b(?:sk|key|pk)-[\w*.-]{4,200}")
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ReportedError(msgspec.Struct, frozen=True, kw_only=True):
     """The error that a service reported: type, code and message, unchanged."""
 
     type: str = ""
@@ -72,67 +72,73 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
-def failure(service: str, status: int, said: Said, *, retry_after_s: float | None = None) -> ModelError:
+def to_model_error(
+    service: str, status: int, reported: ReportedError, *, retry_after_s: float | None = None
+) -> ModelError:
     """Return the `ModelError` for an error response with this status."""
-    kind = _kind(status, f"{said.type} {said.code} {said.message[:MAX_MESSAGE_CHARACTERS]}".lower())
-    words = presentable(said.message) or presentable(said.type) or "it gave no reason"
-    return ModelError(kind, f"{service} answered {status}: {words}", retry_after_s=retry_after_s)
+    kind = _kind(status, f"{reported.type} {reported.code} {reported.message[:MAX_MESSAGE_CHARACTERS]}".lower())
+    reason = redact(reported.message) or redact(reported.type) or "it gave no reason"
+    return ModelError(kind, f"{service} answered {status}: {reason}", retry_after_s=retry_after_s)
 
 
-def failure_in_stream(service: str, said: Said) -> ModelError:
+def to_stream_error(service: str, reported: ReportedError) -> ModelError:
     """Return the `ModelError` for an error that a service reports inside its event stream."""
-    status = STATUS_OF_TYPE.get(said.type) or STATUS_OF_TYPE.get(said.code)
+    status = STATUS_OF_TYPE.get(reported.type) or STATUS_OF_TYPE.get(reported.code)
     if status is None:
-        status = int(said.code) if said.code.isdecimal() and len(said.code) == 3 else 500
-    return failure(service, status, said)
+        status = int(reported.code) if reported.code.isdecimal() and len(reported.code) == 3 else 500
+    return to_model_error(service, status, reported)
 
 
-def said_in(body: bytes) -> Said:
+def parse_error_body(body: bytes) -> ReportedError:
     """Parse the body of an error response; a body that is not JSON becomes the message."""
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        return Said(message=body[:MAX_MESSAGE_CHARACTERS].decode("utf-8", "replace"))
-    return said_of(value)
+        return ReportedError(message=body[:MAX_MESSAGE_CHARACTERS].decode("utf-8", "replace"))
+    return parse_error(value)
 
 
-def said_of(value: object) -> Said:
+def parse_error(value: object) -> ReportedError:
     """Parse a decoded error: the object or its nested `error`, with its `message` or `detail`."""
-    for _ in range(MAX_WRAPPINGS):
+    for _ in range(MAX_NESTED_ERRORS):
         value = _object(value).get("error") or value
     fields = _object(value)
     message = fields.get("message") or fields.get("detail") or value
-    return Said(type=_word(fields, "type"), code=_word(fields, "code"), message=str(message)[:MAX_MESSAGE_CHARACTERS])
+    return ReportedError(
+        type=_short_field(fields, "type"),
+        code=_short_field(fields, "code"),
+        message=str(message)[:MAX_MESSAGE_CHARACTERS],
+    )
 
 
 def retry_after_s(headers: Mapping[str, str], now_us: int) -> float | None:
     """Return the wait that the service asks for: `retry-after-ms`, or `retry-after` as seconds or as a date."""
     if (millis := _number(headers.get("retry-after-ms", ""))) is not None:
-        return _bounded(millis / 1000)
+        return _clamp_wait(millis / 1000)
     text = headers.get("retry-after", "").strip()[:100]
     if (seconds := _number(text)) is not None:
-        return _bounded(seconds)
+        return _clamp_wait(seconds)
     try:
-        return _bounded(parsedate_to_datetime(text).timestamp() - now_us / 1_000_000)
+        return _clamp_wait(parsedate_to_datetime(text).timestamp() - now_us / 1_000_000)
     except (ValueError, OverflowError):
         return None
 
 
-def presentable(text: str, secret: str = "") -> str:
+def redact(text: str, secret: str = "") -> str:
     """Return the text on one short line, without the secret and without anything that looks like an API key."""
-    text = text[: 10 * SHOWN_CHARACTERS]
+    text = text[: 10 * MAX_SHOWN_CHARACTERS]
     if secret:
         text = text.replace(secret, "…")
-    line = " ".join("".join(c if c.isprintable() else " " for c in LOOKS_LIKE_A_KEY.sub("…", text)).split())
-    return line if len(line) <= SHOWN_CHARACTERS else line[:SHOWN_CHARACTERS] + "…"
+    line = " ".join("".join(c if c.isprintable() else " " for c in API_KEY_PATTERN.sub("…", text)).split())
+    return line if len(line) <= MAX_SHOWN_CHARACTERS else line[:MAX_SHOWN_CHARACTERS] + "…"
 
 
 def _kind(status: int, words: str) -> ErrorKind:
-    if status in {400, 413, 422, 429, 500} and any(mark in words for mark in CONTEXT_WORDS):
+    if status in {400, 413, 422, 429, 500} and any(mark in words for mark in CONTEXT_LENGTH_MARKS):
         return "context_too_long"
-    if status in {400, 403, 422} and any(mark in words for mark in REFUSAL_WORDS):
+    if status in {400, 403, 422} and any(mark in words for mark in REFUSAL_MARKS):
         return "refused"
-    if status in {400, 403, 429} and any(mark in words for mark in QUOTA_WORDS):
+    if status in {400, 403, 429} and any(mark in words for mark in QUOTA_MARKS):
         return "unauthorized"
     return KIND_OF_STATUS.get(status) or ("overloaded" if status >= 500 else "invalid")
 
@@ -141,7 +147,7 @@ def _object(value: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
 
 
-def _word(fields: Mapping[str, object], key: str) -> str:
+def _short_field(fields: Mapping[str, object], key: str) -> str:
     found = fields.get(key)
     return str(found)[:100] if isinstance(found, str | int) else ""
 
@@ -154,5 +160,5 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _bounded(seconds: float) -> float:
+def _clamp_wait(seconds: float) -> float:
     return min(max(seconds, 0.0), MAX_WAIT_S)

@@ -37,22 +37,22 @@ class Prices:
         prefixes = {name[:-1]: price for name, price in (overrides or {}).items() if name.endswith("*")}
         self._prefixes = sorted(prefixes.items(), key=lambda item: -len(item[0]))
 
-    def warm(self) -> None:
+    def preload_library(self) -> None:
         """Start to load the library in a thread, because it takes about 150 ms."""
-        if library.cache_info().currsize == 0:
-            threading.Thread(target=library, name="timeloom-prices", daemon=True).start()
+        if load_library.cache_info().currsize == 0:
+            threading.Thread(target=load_library, name="timeloom-prices", daemon=True).start()
 
     def cost(self, name: str, usage: Usage, *, api_url: str | None = None) -> Cost:
         """Return the cost of a call to this model; `api_url` is the service's URL if it is not the provider itself."""
         override = self._override(name)
         if override is not None:
-            return Cost(_by_table(override, usage), known=True)
+            return Cost(_cost_from_price(override, usage), known=True)
         provider, _, model = name.partition(":")
-        calculate = library()
+        calculate = load_library()
         dollars = calculate(usage, model, None if api_url else provider, api_url) if calculate else None
         if dollars is None:
             return Cost(0, known=False)
-        return Cost(_rounded(dollars * NANO_USD), known=True)
+        return Cost(_to_nano_usd(dollars * NANO_USD), known=True)
 
     def _override(self, name: str) -> Price | None:
         exact = self._exact.get(name)
@@ -61,11 +61,11 @@ class Prices:
         return next((price for prefix, price in self._prefixes if name.startswith(prefix)), None)
 
 
-def _by_table(price: Price, usage: Usage) -> int:
+def _cost_from_price(price: Price, usage: Usage) -> int:
     cache_read = price.input if price.cache_read is None else price.cache_read
     cache_write = price.input if price.cache_write is None else price.cache_write
     # Without a price for cache writes there is no surcharge for longer ones.
-    surcharge = 0 if price.cache_write is None else HOUR_SURCHARGE * _for_an_hour(usage)
+    surcharge = 0 if price.cache_write is None else HOUR_SURCHARGE * _hour_cached_tokens(usage)
     parts = (
         (usage.input_tokens, price.input),
         (usage.cache_read_tokens, cache_read),
@@ -73,21 +73,23 @@ def _by_table(price: Price, usage: Usage) -> int:
         (usage.output_tokens, price.output),
     )
     # `str` gives the decimal as written in the settings, not its nearest binary number.
-    return _rounded(sum((count * Decimal(str(dollars)) for count, dollars in parts), Decimal(0)) * NANO_USD_PER_TOKEN)
+    return _to_nano_usd(
+        sum((count * Decimal(str(dollars)) for count, dollars in parts), Decimal(0)) * NANO_USD_PER_TOKEN
+    )
 
 
-def _for_an_hour(usage: Usage) -> int:
+def _hour_cached_tokens(usage: Usage) -> int:
     """Return the tokens cached for an hour, at most all cached tokens, because a service may report more."""
     return min(usage.cache_write_1h_tokens, usage.cache_write_tokens)
 
 
-def _rounded(nano_usd: Decimal) -> int:
+def _to_nano_usd(nano_usd: Decimal) -> int:
     """Round to an integer within the range that a block can store, because a service may report any count."""
     return min(max(0, int(nano_usd.to_integral_value(ROUND_HALF_EVEN))), MAX_NANO_USD)
 
 
 @cache
-def library() -> Calculate | None:
+def load_library() -> Calculate | None:
     """Return the library's calculation; None if the extra `prices` is not installed."""
     try:
         import genai_prices  # noqa: PLC0415 - an extra that takes 150 ms and brings pydantic
@@ -105,7 +107,7 @@ def library() -> Calculate | None:
             input_tokens=usage.input_tokens + cached,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
-            cache_write_1h_tokens=_for_an_hour(usage),
+            cache_write_1h_tokens=_hour_cached_tokens(usage),
             output_tokens=usage.output_tokens,
         )
         try:

@@ -16,7 +16,7 @@ from timeloom.core.codes import CodedError
 from timeloom.ports.model import Model, ModelError
 from timeloom.providers.settings import ModelSettings
 
-FORMS = "`anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`"
+MODEL_NAME_FORMS = "`anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`"
 
 LOCAL: Final = "local"
 """The model that needs no API key."""
@@ -27,7 +27,7 @@ ENTRY_POINTS: Final = "timeloom.providers"
 """The entry-point group in which packages offer providers."""
 
 
-def _nothing_to_install() -> str:
+def _no_install_command() -> str:
     return ""
 
 
@@ -38,7 +38,7 @@ class Provider(msgspec.Struct, frozen=True):
     """Takes the model name after the colon (empty where there is none) and the model's settings."""
     notice: str = ""
     """A sentence that users read before the first answer."""
-    install: Callable[[], str] = _nothing_to_install
+    install: Callable[[], str] = _no_install_command
     """Returns the command that installs missing parts; empty when the provider is ready."""
 
 
@@ -54,7 +54,7 @@ def open_model(
     settings: ModelSettings | None = None,
     *,
     environ: Mapping[str, str] | None = None,
-    taken: Collection[str] = (),
+    used_names: Collection[str] = (),
 ) -> Model:
     """Open the model of this name.
 
@@ -62,21 +62,21 @@ def open_model(
     after its file, with more of its path if the name is in `taken`.
     """
     provider, _, identity = name.partition(":")
-    if installed := installed_provider(provider):
+    if installed := find_installed_provider(provider):
         return installed.open(identity, settings or ModelSettings())
     if not identity:
-        raise ModelNameError(f"{name[:80]!r} is not a model name; expected {FORMS}")
+        raise ModelNameError(f"{name[:80]!r} is not a model name; expected {MODEL_NAME_FORMS}")
     settings = settings or ModelSettings()
     environ = os.environ if environ is None else environ
     match provider:
         case "anthropic":
-            return _anthropic(identity, _completed(settings, environ, "ANTHROPIC"))
+            return _anthropic(identity, _with_environment(settings, environ, "ANTHROPIC"))
         case "openai":
-            return _openai(identity, _completed(settings, environ, "OPENAI"))
+            return _openai(identity, _with_environment(settings, environ, "OPENAI"))
         case "script":
-            return _script(identity, settings, taken)
+            return _script(identity, settings, used_names)
         case _:
-            raise ModelNameError(f"{provider[:80]!r} is not a known provider; expected {FORMS}")
+            raise ModelNameError(f"{provider[:80]!r} is not a known provider; expected {MODEL_NAME_FORMS}")
 
 
 def default_model_name(environ: Mapping[str, str] | None = None) -> str:
@@ -87,21 +87,23 @@ def default_model_name(environ: Mapping[str, str] | None = None) -> str:
     environ = os.environ if environ is None else environ
     if named := environ.get("TIMELOOM_MODEL", "").strip():
         return named
-    local = installed_provider(LOCAL)
+    local = find_installed_provider(LOCAL)
     if local is None:
-        raise ModelNameError(f"no model is set: name one with --model ({FORMS})")
+        raise ModelNameError(f"no model is set: name one with --model ({MODEL_NAME_FORMS})")
     if command := local.install():
-        raise ModelNameError(f"no model is set: name one with --model ({FORMS}), or install the local one: {command}")
+        raise ModelNameError(
+            f"no model is set: name one with --model ({MODEL_NAME_FORMS}), or install the local one: {command}"
+        )
     return LOCAL
 
 
-def notice(name: str) -> str:
+def model_notice(name: str) -> str:
     """Return the sentence that users of this model read before its first answer; empty for most models."""
-    provider = installed_provider(name.partition(":")[0])
+    provider = find_installed_provider(name.partition(":")[0])
     return provider.notice if provider else ""
 
 
-def installed_provider(prefix: str) -> Provider | None:
+def find_installed_provider(prefix: str) -> Provider | None:
     """Return the provider that an installed package offers under this prefix; built-in prefixes cannot be replaced."""
     if prefix in BUILT_IN:
         return None
@@ -114,7 +116,7 @@ def installed_provider(prefix: str) -> Provider | None:
     return provider
 
 
-def _completed(settings: ModelSettings, environ: Mapping[str, str], prefix: str) -> ModelSettings:
+def _with_environment(settings: ModelSettings, environ: Mapping[str, str], prefix: str) -> ModelSettings:
     key = settings.key or environ.get(f"{prefix}_API_KEY", "").strip() or None
     base_url = settings.base_url or environ.get(f"{prefix}_BASE_URL", "").strip() or None
     if key is None and base_url is None:
@@ -138,15 +140,15 @@ def _openai(identity: str, settings: ModelSettings) -> Model:
     return OpenAIModel(identity, settings)
 
 
-def _script(identity: str, settings: ModelSettings, taken: Collection[str]) -> Model:
+def _script(identity: str, settings: ModelSettings, used_names: Collection[str]) -> Model:
     from timeloom.providers.script import WINDOW_TOKENS, ScriptedModel  # noqa: PLC0415 - the YAML parser takes 20 ms
 
-    name, window_tokens = _script_name(Path(identity), taken), settings.window_tokens or WINDOW_TOKENS
+    name, window_tokens = _script_name(Path(identity), used_names), settings.window_tokens or WINDOW_TOKENS
     return ScriptedModel.from_file(identity, name=name, window_tokens=window_tokens)
 
 
-def _script_name(path: Path, taken: Collection[str]) -> str:
+def _script_name(path: Path, used_names: Collection[str]) -> str:
     """Return the shortest unused end of the path: people see the name, and it should not expose folders."""
     parts = path.absolute().parts
     names = [f"script:{'/'.join(parts[-count:])}" for count in range(1, len(parts))]
-    return next((name for name in names if name not in taken), names[-1])
+    return next((name for name in names if name not in used_names), names[-1])

@@ -9,12 +9,12 @@ from typing import Final
 
 from timeloom.core.blocks import Usage
 from timeloom.core.blocks.round import CallPurpose
-from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.providers.script_file import Scene, Script, Step, StepError, parse_script, read_script
 
 WINDOW_TOKENS: Final = 200_000
 CHARACTERS_PER_TOKEN: Final = 4
-FOR_EVER: Final = 1 << 62
+UNLIMITED_CALLS: Final = 1 << 62
 
 
 class ScriptedModel:
@@ -25,7 +25,7 @@ class ScriptedModel:
     ) -> None:
         scenes = [item for item in script if isinstance(item, Scene)]
         steps = tuple(Step(reply=s) if isinstance(s, str) else s for s in script if not isinstance(s, Scene))
-        self._scenes = [_Lists(scene) for scene in (*scenes, *([Scene(steps)] if steps or not scenes else []))]
+        self._scenes = [_SceneSteps(scene) for scene in (*scenes, *([Scene(steps)] if steps or not scenes else []))]
         self._name = name
         self._window_tokens = window_tokens
 
@@ -59,22 +59,22 @@ class ScriptedModel:
                 await asyncio.sleep(step.delay_ms / 1000)
             yield TextPiece(step.reply[at : at + size])
         # Counted last, because counting a long prompt takes longer than replying.
-        usage = step.usage or _estimated(request, step.reply)
+        usage = step.usage or _estimate_usage(request, step.reply)
         if step.error == "cut":
             raise ModelError("cut", "the script cuts the reply here", usage=usage)
-        yield Finished("end", usage, "script")
+        yield FinishEvent("end", usage, "script")
 
     async def close(self) -> None:
         pass
 
     def _step(self, request: ModelRequest) -> Step:
-        lists = next((lists for lists in self._scenes if lists.scene.suits(request.opening)), None)
+        lists = next((lists for lists in self._scenes if lists.scene.matches(request.opening)), None)
         if lists is None:
             raise ModelError("invalid", "no `match` of the script suits the conversation's first user message")
-        return lists.step(request.purpose, request.number)
+        return lists.find_step(request.purpose, request.number)
 
 
-class _Lists:
+class _SceneSteps:
     """The steps of a scene by purpose, each with the number of the first call after it."""
 
     def __init__(self, scene: Scene) -> None:
@@ -82,20 +82,20 @@ class _Lists:
         self._steps: dict[CallPurpose, list[Step]] = {}
         for step in scene.steps:
             self._steps.setdefault(step.when, []).append(step)
-        self._ends = {
-            purpose: list(accumulate(FOR_EVER if step.repeat is True else step.repeat for step in steps))
+        self._first_call_after = {
+            purpose: list(accumulate(UNLIMITED_CALLS if step.repeat is True else step.repeat for step in steps))
             for purpose, steps in self._steps.items()
         }
 
-    def step(self, purpose: CallPurpose, number: int) -> Step:
-        at = bisect_right(self._ends.get(purpose, []), number)
+    def find_step(self, purpose: CallPurpose, number: int) -> Step:
+        at = bisect_right(self._first_call_after.get(purpose, []), number)
         steps = self._steps.get(purpose, [])
         if at >= len(steps):
             raise ModelError("invalid", f"the script has no {purpose} step for call {number + 1}")
         return steps[at]
 
 
-def _estimated(request: ModelRequest, reply: str) -> Usage:
+def _estimate_usage(request: ModelRequest, reply: str) -> Usage:
     """Estimate the usage of a step that defines none, so that token counts are not zero."""
     prompt = len(request.system) + sum(len(s.text) for s in request.segments if isinstance(s, TextSegment))
     return Usage(input_tokens=-(-prompt // CHARACTERS_PER_TOKEN), output_tokens=-(-len(reply) // CHARACTERS_PER_TOKEN))

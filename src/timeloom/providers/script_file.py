@@ -43,7 +43,7 @@ class Scene(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     pattern: str = ""
 
-    def suits(self, opening: str) -> bool:
+    def matches(self, opening: str) -> bool:
         """Return whether these steps reply to a conversation with this first user message."""
         return not self.pattern or re.search(self.pattern, opening[:MAX_MATCHED_CHARACTERS]) is not None
 
@@ -75,23 +75,23 @@ def parse_script(text: str) -> Script:
     """Parse a script: its scenes in order, then one scene of the steps outside scenes, for all other conversations."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_SCRIPT_BYTES:
         raise ScriptError(f"the script is larger than {MAX_SCRIPT_BYTES} bytes")
-    root = _composed(text)
+    root = _compose_root(text)
     items = [root] if _is_scene(root) else _sequence(root, "a script is a list of steps")
     scenes: list[Scene] = []
     rest: list[Step] = []
     count = 0
     for number, node in enumerate(items, 1):
         if _is_scene(node):
-            scenes.append(_scene(node))
+            scenes.append(_parse_scene(node))
             count += len(scenes[-1].steps)
         else:
-            rest.append(_step(node, number))
+            rest.append(_parse_step(node, number))
         if count + len(rest) > MAX_STEPS:
             raise ScriptError(f"the script has more than {MAX_STEPS} steps")
     return (*scenes, Scene(tuple(rest))) if rest or not scenes else tuple(scenes)
 
 
-def _composed(text: str) -> yaml.Node:
+def _compose_root(text: str) -> yaml.Node:
     try:
         _check_depth(text)
         root = _compose(text, _LOADER)
@@ -121,10 +121,10 @@ def _is_scene(node: yaml.Node) -> bool:
     return isinstance(node, yaml.MappingNode) and any(key.value in ("match", "steps") for key, _ in node.value)
 
 
-def _scene(node: yaml.Node) -> Scene:
+def _parse_scene(node: yaml.Node) -> Scene:
     fields = _fields(node)
     if set(fields) != {"match", "steps"}:
-        raise ScriptError(f"{_line(node)}: a scene needs exactly `match` and `steps`, got {_listed(fields)}")
+        raise ScriptError(f"{_line(node)}: a scene needs exactly `match` and `steps`, got {_quote_names(fields)}")
     pattern, steps = _value(fields["match"]), _sequence(fields["steps"], "`steps` is a list of steps")
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_CHARACTERS:
         raise ScriptError(
@@ -134,17 +134,19 @@ def _scene(node: yaml.Node) -> Scene:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise ScriptError(f"{_line(node)}: `match` is not a regular expression: {error}") from error
-    return Scene(tuple(_step(step, n) for n, step in enumerate(steps, 1)), pattern)
+    return Scene(tuple(_parse_step(step, n) for n, step in enumerate(steps, 1)), pattern)
 
 
-def _step(node: yaml.Node, number: int) -> Step:
+def _parse_step(node: yaml.Node, number: int) -> Step:
     place = f"item {number} ({_line(node)})"
     if not isinstance(node, yaml.MappingNode):
         raise ScriptError(f"{place} is not a mapping; a step has keys such as `reply`")
     fields = _fields(node)
     unknown = set(fields) - set(Step.__struct_fields__)
     if unknown:
-        raise ScriptError(f"{place} has unknown keys {_listed(unknown)}; a step has {_listed(Step.__struct_fields__)}")
+        raise ScriptError(
+            f"{place} has unknown keys {_quote_names(unknown)}; a step has {_quote_names(Step.__struct_fields__)}"
+        )
     values = {name: _value(value) for name, value in fields.items()}
     try:
         step = msgspec.convert(values, Step)
@@ -192,7 +194,7 @@ def _line(node: yaml.Node) -> str:
     return f"line {node.start_mark.line + 1}"
 
 
-def _listed(names: Sequence[str] | set[str] | dict[str, yaml.Node]) -> str:
+def _quote_names(names: Sequence[str] | set[str] | dict[str, yaml.Node]) -> str:
     return ", ".join(f"`{name[:40]}`" for name in sorted(names)[:10])
 
 

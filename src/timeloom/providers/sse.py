@@ -10,7 +10,7 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 
 BOM: Final = b"\xef\xbb\xbf"
 
-_WHOLE: Final = re.compile(rb"(?:event: ?(.*)\n)?data: ?(.*)\n\n")
+_SINGLE_EVENT: Final = re.compile(rb"(?:event: ?(.*)\n)?data: ?(.*)\n\n")
 """A complete event in the form that services send most of the time."""
 
 
@@ -33,21 +33,21 @@ class SseDecoder:
         self._line: list[bytes] = []
         self._name = ""
         self._data: list[bytes] = []
-        self._held_bytes = 0
+        self._buffered_bytes = 0
         self._first_line = True
         self._after_cr = False
-        self._between = False  # whether nothing is held and the next line is not the first
+        self._is_idle = False  # whether nothing is held and the next line is not the first
 
     def feed(self, piece: bytes) -> list[SseEvent]:
         """Add bytes and return the events that they complete."""
         # Fast path: most chunks contain exactly one event.
-        if self._between and len(piece) <= self._max_bytes and b"\r" not in piece:
-            whole = _WHOLE.fullmatch(piece)
+        if self._is_idle and len(piece) <= self._max_bytes and b"\r" not in piece:
+            whole = _SINGLE_EVENT.fullmatch(piece)
             if whole is not None:
                 name, data = whole.groups(b"")
                 return [SseEvent(name.decode("utf-8", "replace"), data)]
         events = self._feed(piece)
-        self._between = not (self._line or self._data or self._name or self._first_line or self._after_cr)
+        self._is_idle = not (self._line or self._data or self._name or self._first_line or self._after_cr)
         return events
 
     def _feed(self, piece: bytes) -> list[SseEvent]:
@@ -55,11 +55,11 @@ class SseDecoder:
             piece = piece.removeprefix(b"\n")
             self._after_cr = False
         if b"\n" not in piece and b"\r" not in piece:
-            self._hold(self._line, piece)
+            self._buffer(self._line, piece)
             return []
         if self._line:
             # A long line in many chunks is joined once, at its end.
-            self._held_bytes -= sum(map(len, self._line))
+            self._buffered_bytes -= sum(map(len, self._line))
             piece = b"".join((*self._line, piece))
             self._line.clear()
         self._after_cr = piece.endswith(b"\r")
@@ -67,10 +67,10 @@ class SseDecoder:
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, rest = piece.split(b"\n")
         if rest:
-            self._hold(self._line, rest)
-        return [event for line in lines if (event := self._take(line)) is not None]
+            self._buffer(self._line, rest)
+        return [event for line in lines if (event := self._decode_line(line)) is not None]
 
-    def _take(self, line: bytes) -> SseEvent | None:
+    def _decode_line(self, line: bytes) -> SseEvent | None:
         if self._first_line:
             self._first_line = False
             line = line.removeprefix(BOM)
@@ -79,7 +79,7 @@ class SseDecoder:
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
-            self._hold(self._data, value)
+            self._buffer(self._data, value)
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
         return None
@@ -90,11 +90,11 @@ class SseDecoder:
         if not data:
             return None
         self._data = []
-        self._held_bytes = 0
+        self._buffered_bytes = 0
         return SseEvent(name, data[0] if len(data) == 1 else b"\n".join(data))
 
-    def _hold(self, where: list[bytes], piece: bytes) -> None:
-        self._held_bytes += len(piece)
-        if self._held_bytes > self._max_bytes:
+    def _buffer(self, where: list[bytes], piece: bytes) -> None:
+        self._buffered_bytes += len(piece)
+        if self._buffered_bytes > self._max_bytes:
             raise SseError(f"an event is larger than {self._max_bytes} bytes")
         where.append(piece)

@@ -9,9 +9,9 @@ import msgspec
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.clock import Clock, SystemClock
-from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest
-from timeloom.providers.errors import Said, failure, presentable, retry_after_s, said_in
-from timeloom.providers.http.answer import Answer, Transport, TransportError
+from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest
+from timeloom.providers.errors import ReportedError, parse_error_body, redact, retry_after_s, to_model_error
+from timeloom.providers.http.answer import HttpResponse, Transport, TransportError
 from timeloom.providers.http.transport import open_transport
 from timeloom.providers.prices import Cost
 from timeloom.providers.settings import Timeouts
@@ -20,7 +20,7 @@ from timeloom.providers.sse import SseDecoder, SseError, SseEvent
 MAX_REPLY_BYTES: Final = 256 * 1024 * 1024
 """Largest response including framing; a service that sends more does not stop by itself."""
 
-MAX_REFUSAL_BYTES: Final = 64 * 1024
+MAX_ERROR_BYTES: Final = 64 * 1024
 DRAIN_S: Final = 1.0
 """Time to read the rest of a finished stream, so that its connection can be reused."""
 
@@ -28,7 +28,7 @@ CALL_NUMBER_HEADER: Final = "x-timeloom-call-number"
 PURPOSE_HEADER: Final = "x-timeloom-purpose"
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True):
+class ModelService(msgspec.Struct, frozen=True, kw_only=True):
     """URL, headers and timeouts of a service; its `repr` shows only the name, because `headers` contain the API key."""
 
     name: str
@@ -41,7 +41,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         return f"Service({self.name})"
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request to a service, with a function that prices its usage."""
 
     body: bytes
@@ -49,7 +49,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     cost: Callable[[Usage], Cost]
 
 
-class Reply(Protocol):
+class ReplyParser(Protocol):
     """Folds the events of one stream into model events."""
 
     @property
@@ -71,39 +71,39 @@ class Reply(Protocol):
         ...
 
 
-class Exchange:
+class ServiceClient:
     """Sends requests to one service and keeps its connections open for the next."""
 
-    def __init__(self, service: Service, clock: Clock | None = None) -> None:
+    def __init__(self, service: ModelService, clock: Clock | None = None) -> None:
         self._service = service
         self._clock = clock or SystemClock()
         self._transport: Transport | None = None
 
-    async def reply(self, call: Call, reply: Reply) -> AsyncGenerator[ModelEvent]:
+    async def stream_reply(self, request: ServiceRequest, parser: ReplyParser) -> AsyncGenerator[ModelEvent]:
         """Send the call and yield the events of its reply; a `ModelError` carries the usage so far."""
-        stream = _Stream(self._service)
+        stream = _EventStream(self._service)
         try:
-            answer = await self._ask(call)
+            response = await self._send(request)
             try:
-                await self._accept(answer)
+                await self._check_response(response)
                 # A single generator from the socket to the caller, because every further one costs time per piece.
-                while chunk := await answer.read(stream.limit_s):
+                while chunk := await response.read(stream.limit_s):
                     for event in stream.feed(chunk):
-                        for piece in reply.feed(event):
-                            yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
-                    if reply.done:
-                        await _drain(answer)
+                        for piece in parser.feed(event):
+                            yield _with_price(piece, request.cost) if isinstance(piece, FinishEvent) else piece
+                    if parser.done:
+                        await _drain(response)
                         return
-                for piece in reply.end():
-                    yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
+                for piece in parser.end():
+                    yield _with_price(piece, request.cost) if isinstance(piece, FinishEvent) else piece
             finally:
-                await answer.close()
+                await response.close()
         except TimeoutError as error:
             late = ModelError("timeout", f"{self._service.name} sent nothing for {stream.limit_s:g} s")
-            self._bill(late, call, reply)
+            self._add_usage(late, request, parser)
             raise late from error
         except ModelError as error:
-            self._bill(error, call, reply)
+            self._add_usage(error, request, parser)
             raise
 
     async def close(self) -> None:
@@ -112,57 +112,59 @@ class Exchange:
         if transport is not None:
             await transport.close()
 
-    async def _ask(self, call: Call) -> Answer:
+    async def _send(self, request: ServiceRequest) -> HttpResponse:
         name, timeouts = self._service.name, self._service.timeouts
         self._transport = self._transport or open_transport(self._service.url, timeouts.connect_s)
-        headers = {**self._service.headers, **WANTED, **call.headers}
+        headers = {**self._service.headers, **REQUEST_HEADERS, **request.headers}
         try:
             async with asyncio.timeout(timeouts.first_byte_s):
-                return await self._transport.post(headers, call.body)
+                return await self._transport.post(headers, request.body)
         except TimeoutError as error:
             raise ModelError("timeout", f"{name} did not answer within {timeouts.first_byte_s:g} s") from error
         except TransportError as error:
-            reason = presentable(str(error), self._service.secret)
+            reason = redact(str(error), self._service.secret)
             raise ModelError("unreachable", f"{name} cannot be reached: {reason}") from error
 
-    async def _accept(self, answer: Answer) -> None:
+    async def _check_response(self, response: HttpResponse) -> None:
         """Raise the `ModelError` for a response that is not an event stream."""
         name = self._service.name
-        kind = answer.headers.get("content-type", "text/event-stream").partition(";")[0].strip().lower()
-        packed = answer.headers.get("content-encoding", "identity").lower() != "identity"
-        if answer.status == 200 and kind == "text/event-stream" and not packed:
+        kind = response.headers.get("content-type", "text/event-stream").partition(";")[0].strip().lower()
+        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+        if response.status == 200 and kind == "text/event-stream" and not packed:
             return
-        said = said_in(await self._refusal(answer))
-        said = Said(type=said.type, code=said.code, message=presentable(said.message, self._service.secret))
-        if answer.status == 200:
+        reported = parse_error_body(await self._read_error_body(response))
+        reported = ReportedError(
+            type=reported.type, code=reported.code, message=redact(reported.message, self._service.secret)
+        )
+        if response.status == 200:
             got = f"compressed {kind}" if packed else kind
-            raise ModelError("invalid", f"{name} answered with {presentable(got)}; text/event-stream was expected")
-        if answer.status < 400:
-            said = Said(message="it points elsewhere, or is no such service; check its base URL")
-        wait_s = retry_after_s(answer.headers, self._clock.epoch_us())
-        raise failure(name, answer.status, said, retry_after_s=wait_s)
+            raise ModelError("invalid", f"{name} answered with {redact(got)}; text/event-stream was expected")
+        if response.status < 400:
+            reported = ReportedError(message="it points elsewhere, or is no such service; check its base URL")
+        wait_s = retry_after_s(response.headers, self._clock.epoch_us())
+        raise to_model_error(name, response.status, reported, retry_after_s=wait_s)
 
-    async def _refusal(self, answer: Answer) -> bytes:
+    async def _read_error_body(self, response: HttpResponse) -> bytes:
         """Return the beginning of the body of an error response, as much as can be read in time."""
         body, limit_s = bytearray(), self._service.timeouts.between_bytes_s
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                while len(body) < MAX_REFUSAL_BYTES and (chunk := await answer.read(limit_s)):
-                    body += chunk[: MAX_REFUSAL_BYTES - len(body)]
+                while len(body) < MAX_ERROR_BYTES and (chunk := await response.read(limit_s)):
+                    body += chunk[: MAX_ERROR_BYTES - len(body)]
         return bytes(body)
 
-    def _bill(self, error: ModelError, call: Call, reply: Reply) -> None:
+    def _add_usage(self, error: ModelError, request: ServiceRequest, parser: ReplyParser) -> None:
         """Add the usage so far to the error, because a cut reply costs money too, and remove the API key from it."""
-        cost = call.cost(reply.usage)
-        error.usage, error.priced = _with_cost(reply.usage, cost), cost.known or reply.usage == Usage()
+        cost = request.cost(parser.usage)
+        error.usage, error.priced = _with_cost(parser.usage, cost), cost.known or parser.usage == Usage()
         if self._service.secret:
             error.args = (str(error).replace(self._service.secret, "…"),)
 
 
-class _Stream:
+class _EventStream:
     """Decodes the body of a response into events, within limits of size and time."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ModelService) -> None:
         self._service = service
         self._decoder = SseDecoder()
         self._bytes = 0
@@ -181,15 +183,19 @@ class _Stream:
             raise ModelError("invalid", f"{self._service.name} sent a stream that cannot be read: {error}") from error
 
 
-async def _drain(answer: Answer) -> None:
+async def _drain(response: HttpResponse) -> None:
     """Read the rest of the response after the last event, so that the connection can be reused."""
     with suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_S):
-            while await answer.read(DRAIN_S):
+            while await response.read(DRAIN_S):
                 pass
 
 
-WANTED: Final = {"accept": "text/event-stream", "accept-encoding": "identity", "content-type": "application/json"}
+REQUEST_HEADERS: Final = {
+    "accept": "text/event-stream",
+    "accept-encoding": "identity",
+    "content-type": "application/json",
+}
 """Headers of every request. `identity` prevents a small compressed response from expanding into a large one."""
 
 
@@ -198,7 +204,7 @@ def call_headers(request: ModelRequest) -> dict[str, str]:
     return {CALL_NUMBER_HEADER: str(request.number), PURPOSE_HEADER: request.purpose}
 
 
-def _priced(event: Finished, cost_of: Callable[[Usage], Cost]) -> Finished:
+def _with_price(event: FinishEvent, cost_of: Callable[[Usage], Cost]) -> FinishEvent:
     cost = cost_of(event.usage)
     return msgspec.structs.replace(event, usage=_with_cost(event.usage, cost), priced=cost.known)
 

@@ -24,7 +24,7 @@ MAX_HELLO_BYTES: Final = 1024
 _PREFIX_BYTES: Final = 4
 
 
-AskId = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+RequestId = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 """Id of a request on its connection. JSON cannot carry larger numbers back exactly."""
 
 M = TypeVar("M")
@@ -41,7 +41,7 @@ class Hello(msgspec.Struct, frozen=True):
     version: int
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class StartMessage(msgspec.Struct, frozen=True, kw_only=True):
     """The program for the waiting interpreter to run, sent once to the guest."""
 
     code: str
@@ -51,22 +51,22 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     stubs: tuple[ToolStub, ...]
 
 
-class Call(msgspec.Struct, frozen=True, tag_field="kind", tag="call"):
+class CallRequest(msgspec.Struct, frozen=True, tag_field="kind", tag="call"):
     """A tool call, sent by the guest; `params` is the text of a JSON object."""
 
-    id: AskId
+    id: RequestId
     tool_id: str
     params: str
 
 
-class Fetch(msgspec.Struct, frozen=True, tag_field="kind", tag="fetch"):
+class FetchRequest(msgspec.Struct, frozen=True, tag_field="kind", tag="fetch"):
     """A request for the content at a logical path, sent by the guest."""
 
-    id: AskId
+    id: RequestId
     path: str
 
 
-class Exit(msgspec.Struct, frozen=True, tag_field="kind", tag="exit"):
+class ExitMessage(msgspec.Struct, frozen=True, tag_field="kind", tag="exit"):
     """The exit code with which the interpreter is about to exit by itself, sent by the guest.
 
     It is sent when the code could also mean a signal. The supervisor believes it only if the process exits with that
@@ -76,29 +76,29 @@ class Exit(msgspec.Struct, frozen=True, tag_field="kind", tag="exit"):
     code: int
 
 
-class Answer(msgspec.Struct, frozen=True):
+class GuestResponse(msgspec.Struct, frozen=True):
     """The answer to the request with that id; `answer` is the text of an object with `ok`, `error` and `ret`."""
 
     id: int
     answer: str
 
 
-Ask = Call | Fetch
-_SAID: Final = msgspec.json.Decoder(Ask | Exit)
+GuestRequest = CallRequest | FetchRequest
+_MESSAGE: Final = msgspec.json.Decoder(GuestRequest | ExitMessage)
 _HELLO: Final = msgspec.json.Decoder(Hello)
 
 
 def read_hello(body: bytes) -> Hello:
     """Decode the hello in a frame's body; raise `ProtocolError` if it is anything else."""
-    return _read(_HELLO, body)
+    return _decode(_HELLO, body)
 
 
-def read_said(body: bytes) -> Ask | Exit:
+def read_message(body: bytes) -> GuestRequest | ExitMessage:
     """Decode a request or an exit message from a frame's body; raise `ProtocolError` if it is anything else."""
-    return _read(_SAID, body)
+    return _decode(_MESSAGE, body)
 
 
-def frame(message: Start | Answer) -> bytes:
+def encode_frame(message: StartMessage | GuestResponse) -> bytes:
     """Encode the message as a frame; raise `ProtocolError` if it exceeds `MAX_FRAME_BYTES`."""
     body = msgspec.json.encode(message)
     if len(body) > MAX_FRAME_BYTES:
@@ -114,7 +114,7 @@ async def read_frame(reader: asyncio.StreamReader, most: int = MAX_FRAME_BYTES) 
     return await reader.readexactly(size)
 
 
-def _read(decoder: msgspec.json.Decoder[M], body: bytes) -> M:
+def _decode(decoder: msgspec.json.Decoder[M], body: bytes) -> M:
     try:
         return decoder.decode(body)
     except (ValueError, RecursionError) as error:

@@ -5,32 +5,32 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from timeloom.platform.tasks import uncancelled
+from timeloom.platform.tasks import run_to_completion
 from timeloom.ports.sandbox import SandboxUnavailableError
-from timeloom.sandbox.warm_pool import Waiting
+from timeloom.sandbox.warm_pool import WarmWorker
 
 T = TypeVar("T")
 
 
-class UntilClosed:
+class CancelOnClose:
     """Runs work and cancels it when `close` is called."""
 
     def __init__(self) -> None:
         self._closed = False
-        self._works: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    def check(self) -> None:
+    def check_open(self) -> None:
         """Raise `SandboxUnavailableError` if this is closed."""
         if self._closed:
             raise SandboxUnavailableError("the sandbox was closed")
 
-    async def do(self, work: "Coroutine[Any, Any, T]") -> T:
+    async def run(self, work: "Coroutine[Any, Any, T]") -> T:
         """Run the work and return its result; raise `SandboxUnavailableError` if `close` cancelled it.
 
         In every case the work has ended before this method returns or raises.
         """
         task = asyncio.ensure_future(work)
-        self._works.add(task)
+        self._tasks.add(task)
         try:
             if self._closed:
                 task.cancel()
@@ -38,8 +38,8 @@ class UntilClosed:
         finally:
             if not task.done():
                 task.cancel()
-                await uncancelled(asyncio.wait((task,)))
-            self._works.discard(task)
+                await run_to_completion(asyncio.wait((task,)))
+            self._tasks.discard(task)
             if not task.cancelled():
                 # Mark the exception as retrieved: a cancelled caller never reads it.
                 task.exception()
@@ -50,19 +50,19 @@ class UntilClosed:
     async def close(self) -> None:
         """Cancel all work and return when all of it has ended."""
         self._closed = True
-        while works := {work for work in self._works if not work.done()}:
-            for work in works:
+        while tasks := {work for work in self._tasks if not work.done()}:
+            for work in tasks:
                 work.cancel()
-            await uncancelled(asyncio.wait(works))
+            await run_to_completion(asyncio.wait(tasks))
 
 
 @dataclass(slots=True)
-class Running:
+class ActiveRun:
     """A run in progress, with its worker once it has one."""
 
-    cell: Waiting | None = None
+    worker: WarmWorker | None = None
 
     async def close(self) -> None:
         """Kill the program and remove its files."""
-        if self.cell is not None:
-            await self.cell.close()
+        if self.worker is not None:
+            await self.worker.close()

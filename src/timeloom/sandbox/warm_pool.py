@@ -19,7 +19,7 @@ RETRY_S: Final = 5.0
 _logger = logging.getLogger(__name__)
 
 
-class Waiting(Protocol):
+class WarmWorker(Protocol):
     """A worker that can wait for a program."""
 
     def is_waiting(self) -> bool:
@@ -31,41 +31,41 @@ class Waiting(Protocol):
         ...
 
 
-C = TypeVar("C", bound=Waiting)
+C = TypeVar("C", bound=WarmWorker)
 
 
-class Pool(Generic[C]):
+class WarmPool(Generic[C]):
     """Keeps a fixed number of workers ready; each is handed out once."""
 
     def __init__(self, size: int, make: Callable[[], Coroutine[None, None, C]]) -> None:
         self._size = size
         self._make = make
-        self._waiting: deque[C] = deque()
-        self._filling: asyncio.Task[None] | None = None
+        self._ready: deque[C] = deque()
+        self._refill_task: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def take(self) -> C | None:
+    async def acquire(self) -> C | None:
         """Return a ready worker, or None if there is none, and schedule its replacement."""
-        self.fill(after_s=REFILL_S)
-        while self._waiting:
-            cell = self._waiting.popleft()
-            if cell.is_waiting():
-                return cell
-            await cell.close()
+        self.start_refill(after_s=REFILL_S)
+        while self._ready:
+            worker = self._ready.popleft()
+            if worker.is_waiting():
+                return worker
+            await worker.close()
         return None
 
-    def fill(self, after_s: float = 0.0) -> None:
+    def start_refill(self, after_s: float = 0.0) -> None:
         """Start the missing workers in the background."""
-        if self._size and not self._closed and (self._filling is None or self._filling.done()):
-            self._filling = asyncio.create_task(self._fill(after_s))
+        if self._size and not self._closed and (self._refill_task is None or self._refill_task.done()):
+            self._refill_task = asyncio.create_task(self._refill(after_s))
 
-    async def full(self) -> None:
+    async def wait_full(self) -> None:
         """Wait until all workers are ready; raise `SandboxUnavailableError` if the pool is closed first."""
-        while len(self._waiting) < self._size:
-            self.fill()
-            if self._closed or self._filling is None:
+        while len(self._ready) < self._size:
+            self.start_refill()
+            if self._closed or self._refill_task is None:
                 raise SandboxUnavailableError("the sandbox was closed")
-            filling = self._filling
+            filling = self._refill_task
             await asyncio.wait((filling,))
             if not filling.cancelled():
                 filling.result()
@@ -73,17 +73,17 @@ class Pool(Generic[C]):
     async def close(self) -> None:
         """Close all ready workers."""
         self._closed = True
-        if self._filling is not None:
-            self._filling.cancel()
-            await asyncio.gather(self._filling, return_exceptions=True)
-        while self._waiting:
-            await self._waiting.popleft().close()
+        if self._refill_task is not None:
+            self._refill_task.cancel()
+            await asyncio.gather(self._refill_task, return_exceptions=True)
+        while self._ready:
+            await self._ready.popleft().close()
 
-    async def _fill(self, after_s: float) -> None:
+    async def _refill(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        while len(self._waiting) < self._size:
+        while len(self._ready) < self._size:
             try:
-                self._waiting.append(await self._make())
+                self._ready.append(await self._make())
             except (CodedError, OSError) as error:
                 _logger.warning("could not start a worker for the warm pool: %s", error)
                 await asyncio.sleep(RETRY_S)

@@ -10,24 +10,24 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from timeloom.ports.sandbox import Ending, Limits, Used
-from timeloom.sandbox.folders.disk_usage import MAX_DEPTH, Growth, measure
-from timeloom.sandbox.processes.cgroup import Group
-from timeloom.sandbox.processes.process_tree import Tree, TreeUse
-from timeloom.sandbox.processes.unlinked_files import Held
+from timeloom.ports.sandbox import ExecutionLimits, ExitReason, ProgramUsage
+from timeloom.sandbox.folders.disk_usage import MAX_DEPTH, DiskUsage, measure_folders
+from timeloom.sandbox.processes.cgroup import Cgroup
+from timeloom.sandbox.processes.process_tree import ProcessTree, TreeUsage
+from timeloom.sandbox.processes.unlinked_files import UnlinkedFiles
 
-LOOK_S: Final = 0.03
+CHECK_INTERVAL_S: Final = 0.03
 """Seconds between two checks. A longer interval lets a program overshoot: it fills some 100 MB of memory in this time.
 A shorter one costs more than 1% of a processor for each running program."""
 
-WALK_SHARE: Final = 4
+WALK_PAUSE_FACTOR: Final = 4
 """After a walk through the folders, the next one waits this many times as long as it took, so that many files cost
 little."""
 
-MAPS_S: Final = 0.1
+MAPS_INTERVAL_S: Final = 0.1
 """Seconds between two checks of the mapped files. Such a check takes as long as the rest of all checks together."""
 
-INSIDE: Final = "/workspace"
+GUEST_WORKSPACE: Final = "/workspace"
 """Path of the folders inside a sandbox that does not keep their host paths."""
 
 _SOCKET_BUFFER: Final = Path("/proc/sys/net/core/wmem_default")
@@ -38,19 +38,19 @@ _SOCKET_BYTES: Final = 212_992
 class Breach:
     """An exceeded limit: the ending that it causes, and a text with the numbers."""
 
-    ending: Ending
+    ending: ExitReason
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _Baseline:
     """The usage before the program started, which is not charged to it."""
 
-    growth: Growth = field(default_factory=Growth)
+    disk: DiskUsage = field(default_factory=DiskUsage)
     cpu_s: float = 0.0
     group_cpu_s: float = 0.0
     sockets: int = 0
-    closed: bool = False
+    may_be_unreadable: bool = False
     """Whether unreadable processes are normal here, and therefore no sign of evasion."""
 
 
@@ -58,136 +58,138 @@ class _Before:
 class Watchdog:
     """Watches one execution: its process tree, the folders it writes to, and its in-memory file systems."""
 
-    limits: Limits
-    tree: Tree
+    limits: ExecutionLimits
+    tree: ProcessTree
     folders: Sequence[Path]
     in_memory: Sequence[int] = ()
     """Descriptors of in-memory file systems that belong to this program alone."""
 
-    group: Group | None = None
+    group: Cgroup | None = None
     """The control group in which the kernel enforces the limits, if there is one."""
 
     peak_bytes: int = 0
     """Highest memory usage seen, without the page cache."""
 
-    _before: _Before = field(default_factory=_Before)
+    _baseline: _Baseline = field(default_factory=_Baseline)
     _cpu_s: float = 0.0
-    _walk_at_s: float = 0.0
-    _maps_at_s: float = 0.0
+    _next_walk_s: float = 0.0
+    _next_maps_s: float = 0.0
 
-    def begin(self) -> None:
+    def take_baseline(self) -> None:
         """Record the current usage as the baseline: the interpreter and the input files."""
-        use = self.tree.use()
-        self._before = _Before(
-            growth=measure(self.folders, sys.maxsize),
+        use = self.tree.measure()
+        self._baseline = _Baseline(
+            disk=measure_folders(self.folders, sys.maxsize),
             cpu_s=use.cpu_s,
             group_cpu_s=(self.group.cpu_s() if self.group else None) or 0.0,
-            sockets=0 if self._is_counted else self.tree.sockets(),
+            sockets=0 if self._group_counts_memory else self.tree.count_sockets(),
             # Root may read every process. If it cannot, the program is not the cause.
-            closed=os.geteuid() == 0 or self.tree.held(0, ()).closed,
+            may_be_unreadable=os.geteuid() == 0 or self.tree.find_unlinked(0, ()).is_unreadable,
         )
-        self._of_memory(use)
+        self._check_memory(use)
 
-    def used(self, wall_s: float) -> Used:
+    def measure_usage(self, wall_s: float) -> ProgramUsage:
         """Return the usage of the program, as far as it was observed."""
         self._count_cpu(None)
-        return Used(wall_ms=round(wall_s * 1000), cpu_ms=round(self._cpu_s * 1000), peak_bytes=self.peak_bytes)
+        return ProgramUsage(wall_ms=round(wall_s * 1000), cpu_ms=round(self._cpu_s * 1000), peak_bytes=self.peak_bytes)
 
-    async def breach(self) -> Breach:
+    async def wait_breach(self) -> Breach:
         """Wait until a limit is exceeded; never return otherwise."""
         while True:
-            await asyncio.sleep(LOOK_S)
-            if found := await asyncio.to_thread(self.look):
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            if found := await asyncio.to_thread(self.find_breach):
                 return found
 
-    def look(self) -> Breach | None:
+    def find_breach(self) -> Breach | None:
         """Return the limit that is exceeded right now, if any."""
-        use = self.tree.use()
+        use = self.tree.measure()
         self._count_cpu(use)
         return (
-            self.of_kernel()
-            or self._of_cpu()
-            or self._of_memory(use)
-            or self._of_files_in_memory()
-            or self._of_folders()
+            self.find_oom_breach()
+            or self._check_cpu()
+            or self._check_memory(use)
+            or self._check_memory_files()
+            or self._check_folders()
         )
 
-    def of_kernel(self) -> Breach | None:
+    def find_oom_breach(self) -> Breach | None:
         """Return the memory breach if the kernel has OOM-killed a process, even after all processes are gone."""
-        if self.group is None or not self.group.out_of_memory():
+        if self.group is None or not self.group.was_oom_killed():
             return None
         self.peak_bytes = max(self.peak_bytes, self.limits.memory_bytes)
         return Breach("memory", f"needed more memory than the {_mib(self.limits.memory_bytes)} it may have")
 
     @property
-    def _is_counted(self) -> bool:
+    def _group_counts_memory(self) -> bool:
         """Whether a control group counts all memory of the program."""
         return self.group is not None and self.group.counts_memory
 
-    def _count_cpu(self, use: TreeUse | None) -> None:
+    def _count_cpu(self, use: TreeUsage | None) -> None:
         """Update the processor time with the larger of the process samples and the control group's count."""
         counted = self.group.cpu_s() if self.group else None
-        seen_s = use.cpu_s - self._before.cpu_s if use else 0.0
-        self._cpu_s = max(self._cpu_s, seen_s, (counted or 0.0) - self._before.group_cpu_s)
+        seen_s = use.cpu_s - self._baseline.cpu_s if use else 0.0
+        self._cpu_s = max(self._cpu_s, seen_s, (counted or 0.0) - self._baseline.group_cpu_s)
 
-    def _of_cpu(self) -> Breach | None:
+    def _check_cpu(self) -> Breach | None:
         if self._cpu_s <= self.limits.cpu_s:
             return None
         return Breach("cpu", f"used {self._cpu_s:.1f} s of processor time, of {self.limits.cpu_s:g} s")
 
-    def _of_memory(self, use: TreeUse) -> Breach | None:
+    def _check_memory(self, use: TreeUsage) -> Breach | None:
         memory = self._memory_bytes(use)
         self.peak_bytes = max(self.peak_bytes, memory)
         if memory <= self.limits.memory_bytes:
             return None
         return Breach("memory", f"had {_mib(memory)} of memory, of {_mib(self.limits.memory_bytes)}")
 
-    def _memory_bytes(self, use: TreeUse) -> int:
+    def _memory_bytes(self, use: TreeUsage) -> int:
         """Return the memory in use; without a counting control group, each socket counts with its capacity."""
         unmapped = sum(_used_bytes(each) for each in self.in_memory)
-        if not self._is_counted:
-            unmapped += max(0, self.tree.sockets() - self._before.sockets) * _socket_bytes()
+        if not self._group_counts_memory:
+            unmapped += max(0, self.tree.count_sockets() - self._baseline.sockets) * _socket_bytes()
         if use.rss_bytes + unmapped <= self.limits.memory_bytes:
             return use.rss_bytes + unmapped
         # Forked processes share most pages, so decide by a figure that counts each page once.
         counted = self.group.memory_bytes() if self.group else None
-        return self.tree.shared_bytes() + unmapped if counted is None else counted
+        return self.tree.pss_bytes() + unmapped if counted is None else counted
 
-    def _of_files_in_memory(self) -> Breach | None:
+    def _check_memory_files(self) -> Breach | None:
         files = sum(_used_files(each) for each in self.in_memory)
-        return self._too_many(files) if files > self.limits.growth_files else None
+        return self._file_count_breach(files) if files > self.limits.growth_files else None
 
-    def _of_folders(self) -> Breach | None:
+    def _check_folders(self) -> Breach | None:
         started = time.monotonic()
-        if started < self._walk_at_s:
+        if started < self._next_walk_s:
             return None
-        before = self._before.growth
-        growth = measure(self.folders, before.files + self.limits.growth_files)
-        held = self._held(started)
-        self._walk_at_s = time.monotonic() + WALK_SHARE * (time.monotonic() - started)
-        if growth.too_deep:
+        before = self._baseline.disk
+        growth = measure_folders(self.folders, before.files + self.limits.growth_files)
+        unlinked = self._find_unlinked(started)
+        self._next_walk_s = time.monotonic() + WALK_PAUSE_FACTOR * (time.monotonic() - started)
+        if growth.is_too_deep:
             return Breach("growth", f"nested its folders deeper than {MAX_DEPTH}")
-        if growth.closed:
+        if growth.is_unreadable:
             return Breach("growth", "closed one of its folders to those who count what is in it")
-        if held.too_many or (held.closed and not self._before.closed):
+        if unlinked.has_too_many_mappings or (unlinked.is_unreadable and not self._baseline.may_be_unreadable):
             return Breach("growth", "kept those who count from seeing which files it holds")
         if growth.files - before.files > self.limits.growth_files:
-            return self._too_many(growth.files - before.files)
+            return self._file_count_breach(growth.files - before.files)
         # A file of unknown size counts with the largest size that it can have.
-        grown = growth.bytes - before.bytes + held.bytes + held.unknown * self.limits.file_bytes
+        grown = growth.bytes - before.bytes + unlinked.bytes + unlinked.unknown_files * self.limits.file_bytes
         if grown <= self.limits.growth_bytes:
             return None
         return Breach("growth", f"wrote {_mib(grown)} into its folders, of {_mib(self.limits.growth_bytes)}")
 
-    def _held(self, now_s: float) -> Held:
+    def _find_unlinked(self, now_s: float) -> UnlinkedFiles:
         """Return the deleted files that its processes still hold, which no walk through the folders finds."""
         device = next((folder.stat().st_dev for folder in self.folders if folder.is_dir()), 0)
-        if now_s < self._maps_at_s:
-            return self.tree.held(device, ())
-        self._maps_at_s = now_s + MAPS_S
-        return self.tree.held(device, (INSIDE, *(os.path.realpath(folder) for folder in self.folders)))
+        if now_s < self._next_maps_s:
+            return self.tree.find_unlinked(device, ())
+        self._next_maps_s = now_s + MAPS_INTERVAL_S
+        return self.tree.find_unlinked(
+            device, (GUEST_WORKSPACE, *(os.path.realpath(folder) for folder in self.folders))
+        )
 
-    def _too_many(self, files: int) -> Breach:
+    def _file_count_breach(self, files: int) -> Breach:
         return Breach("growth", f"made {files} files or more, of {self.limits.growth_files}")
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Protocol
 
-from timeloom.app import NO_MODELS, Setting, Shared, SideModels, make_shared, make_turns
+from timeloom.app import NO_SIDE_MODELS, AgentSettings, SharedParts, SideModels, build_shared_parts, build_turn_runner
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.core.stream.live_reply import LiveDelta
@@ -15,43 +15,43 @@ from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
-from timeloom.runtime.rerun.rerun import OpenTurns
-from timeloom.runtime.session.resume import resume
+from timeloom.runtime.rerun.rerun import TurnRunnerFactory
+from timeloom.runtime.session.resume import resume_session
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.registry import ToolRegistry
 
-HOLDER: Final = "timeloom serve"
+LEASE_HOLDER: Final = "timeloom serve"
 """The lease holder that other processes see for conversations that are open here."""
 
 
-class Observer(Protocol):
+class ConversationObserver(Protocol):
     """Receives the deltas and entries of all open conversations."""
 
-    def delta(self, delta: LiveDelta, /) -> None: ...
+    def on_delta(self, delta: LiveDelta, /) -> None: ...
 
-    def entry(self, entry: Entry, /) -> None: ...
+    def on_entry(self, entry: Entry, /) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOpening:
+class ConversationFactory:
     """Opens and resumes conversations of one store."""
 
     store: Store
     model: Model
-    setting: Setting
+    setting: AgentSettings
     clock: Clock
     ids: Ids
     tools: ToolRegistry | None = None
-    side: SideModels = NO_MODELS
-    observer: Observer | None = None
-    listening: Callable[[ConversationId], Callable[[Entry], None]] | None = None
+    side: SideModels = NO_SIDE_MODELS
+    observer: ConversationObserver | None = None
+    make_entry_listener: Callable[[ConversationId], Callable[[Entry], None]] | None = None
     """Creates a listener for the entries of each opened conversation."""
 
     @cached_property
-    def shared(self) -> Shared:
+    def shared(self) -> SharedParts:
         """The parts that all conversations share."""
-        return make_shared(self.model, self.setting, self.tools)
+        return build_shared_parts(self.model, self.setting, self.tools)
 
     def prepare(self) -> None:
         """Load the shared parts now, so that the first conversation does not wait for the price table."""
@@ -59,36 +59,42 @@ class ServerOpening:
 
     async def __call__(
         self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
-    ) -> Turns:
+    ) -> TurnRunner:
         if header:
-            session = await Session.begin(self.store, conversation, header, self.clock, self.ids, holder=HOLDER)
+            session = await Session.start_deferred(
+                self.store, conversation, header, self.clock, self.ids, holder=LEASE_HOLDER
+            )
         else:
-            session = await resume(self.store, conversation, self.clock, self.ids, holder=HOLDER)
+            session = await resume_session(self.store, conversation, self.clock, self.ids, holder=LEASE_HOLDER)
         try:
-            return make_turns(session, self.model, self.setting, self._heard(session, hear), self.shared, self.side)
+            return build_turn_runner(
+                session, self.model, self.setting, self._attach_observers(session, hear), self.shared, self.side
+            )
         except BaseException:
             await session.close()
             raise
 
-    def again(self, model: Model, summary: Model | None = None) -> OpenTurns:
+    def rerun_opener(self, model: Model, summary: Model | None = None) -> TurnRunnerFactory:
         """Return a function that opens re-runs with that model; observers receive their events too."""
 
-        def opened(session: Session, _: Path) -> Turns:
-            hear = self._heard(session, lambda _: None)
-            return make_turns(session, model, self.setting, hear, self.tools, SideModels(summary=summary))
+        def open_turns(session: Session, _: Path) -> TurnRunner:
+            hear = self._attach_observers(session, lambda _: None)
+            return build_turn_runner(session, model, self.setting, hear, self.tools, SideModels(summary=summary))
 
-        return opened
+        return open_turns
 
-    def _heard(self, session: Session, hear: Callable[[LiveDelta], None]) -> Callable[[LiveDelta], None]:
+    def _attach_observers(self, session: Session, hear: Callable[[LiveDelta], None]) -> Callable[[LiveDelta], None]:
         if self.observer:
-            session.listen(self.observer.entry)
-            hear = _both(hear, self.observer.delta)
-        if self.listening:
-            session.listen(self.listening(session.conversation))
+            session.listen(self.observer.on_entry)
+            hear = _combine_sinks(hear, self.observer.on_delta)
+        if self.make_entry_listener:
+            session.listen(self.make_entry_listener(session.conversation))
         return hear
 
 
-def _both(first: Callable[[LiveDelta], None], second: Callable[[LiveDelta], None]) -> Callable[[LiveDelta], None]:
+def _combine_sinks(
+    first: Callable[[LiveDelta], None], second: Callable[[LiveDelta], None]
+) -> Callable[[LiveDelta], None]:
     def hear(delta: LiveDelta) -> None:
         first(delta)
         second(delta)

@@ -10,59 +10,59 @@ import msgspec
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.render.foreign_text.fence import fence
 
-MOST: Final = 10_000
+MAX_POSITIONS: Final = 10_000
 """Maximum number of positions kept. Without one, a client gets a new conversation that quotes its history."""
 
-BEFORE: Final = "Earlier messages, as the client sent them:"
-NOW: Final = "The message now:"
+HISTORY_HEADING: Final = "Earlier messages, as the client sent them:"
+MESSAGE_HEADING: Final = "The message now:"
 
 
-class Line(msgspec.Struct, frozen=True):
+class HistoryMessage(msgspec.Struct, frozen=True):
     """A message as the client sent it."""
 
     role: str
     text: str
 
 
-class Spot(msgspec.Struct, frozen=True):
+class HistoryPosition(msgspec.Struct, frozen=True):
     """A conversation and the last turn that a client knows of it."""
 
     conversation: ConversationId
     turn: TurnId
 
 
-class Histories:
+class HistoryIndex:
     """Maps message histories to conversations, in memory only: after a restart clients get a new conversation."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._spots: OrderedDict[bytes, Spot] = OrderedDict()
+    def __init__(self, max_positions: int = MAX_POSITIONS) -> None:
+        self._max_positions = max_positions
+        self._positions: OrderedDict[bytes, HistoryPosition] = OrderedDict()
 
-    def keep(self, owner: Sequence[str], lines: Sequence[Line], spot: Spot) -> None:
+    def remember(self, owner: Sequence[str], messages: Sequence[HistoryMessage], position: HistoryPosition) -> None:
         """Remember the position of clients that send this history."""
-        self._spots[_key(owner, lines)] = spot
-        self._spots.move_to_end(_key(owner, lines))
-        if len(self._spots) > self._most:
-            self._spots.popitem(last=False)
+        self._positions[_key(owner, messages)] = position
+        self._positions.move_to_end(_key(owner, messages))
+        if len(self._positions) > self._max_positions:
+            self._positions.popitem(last=False)
 
-    def take(self, owner: Sequence[str], lines: Sequence[Line]) -> Spot | None:
+    def pop(self, owner: Sequence[str], messages: Sequence[HistoryMessage]) -> HistoryPosition | None:
         """Return and remove the position for this history; None if it is unknown.
 
         Only the first client continues that conversation. Another one with the same history is a branch and gets a
         new conversation.
         """
-        return self._spots.pop(_key(owner, lines), None) if lines else None
+        return self._positions.pop(_key(owner, messages), None) if messages else None
 
 
-def with_history(lines: Sequence[Line], message: str) -> str:
+def with_history(history: Sequence[HistoryMessage], message: str) -> str:
     """Return the first message of a new conversation, with the client's earlier messages quoted before it."""
-    if not lines:
+    if not history:
         return message
-    said = "\n".join(fence(f"{line.role}: {line.text}") for line in lines)
-    return f"{BEFORE}\n\n{said}\n\n{NOW}\n\n{message}"
+    quoted = "\n".join(fence(f"{line.role}: {line.text}") for line in history)
+    return f"{HISTORY_HEADING}\n\n{quoted}\n\n{MESSAGE_HEADING}\n\n{message}"
 
 
-def _key(owner: Sequence[str], lines: Sequence[Line]) -> bytes:
+def _key(owner: Sequence[str], messages: Sequence[HistoryMessage]) -> bytes:
     # Clients trim the messages that they show.
-    said = [(line.role, line.text.strip()) for line in lines]
-    return hashlib.sha256(msgspec.json.encode((list(owner), said))).digest()
+    normalized = [(line.role, line.text.strip()) for line in messages]
+    return hashlib.sha256(msgspec.json.encode((list(owner), normalized))).digest()

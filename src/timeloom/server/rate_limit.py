@@ -12,13 +12,13 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 
-MOST_KEYS: Final = 20_000
+MAX_BUCKETS: Final = 20_000
 """Maximum number of callers counted at once. Fewer let clients with many addresses evade limits; more cost memory."""
 
-UPTIME: Final[Callable[[], float]] = time.monotonic
+MONOTONIC_CLOCK: Final[Callable[[], float]] = time.monotonic
 
 
-class LimitedError(CodedError):
+class RateLimitError(CodedError):
     """A rate limit is exceeded; `retry_after_s` is the number of seconds after which a retry may succeed."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
@@ -26,7 +26,7 @@ class LimitedError(CodedError):
         self.retry_after_s = retry_after_s
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one caller; infinity is no limit."""
 
     requests_per_s: float = inf
@@ -45,11 +45,11 @@ class _Bucket:
     at_s: float
 
 
-class Buckets:
+class TokenBuckets:
     """One token bucket per key, refilled over time; the least recently used bucket is evicted."""
 
     def __init__(
-        self, per_s: float, burst: float, uptime: Callable[[], float] = UPTIME, most_keys: int = MOST_KEYS
+        self, per_s: float, burst: float, uptime: Callable[[], float] = MONOTONIC_CLOCK, most_keys: int = MAX_BUCKETS
     ) -> None:
         self._per_s = per_s
         self._burst = burst
@@ -57,11 +57,11 @@ class Buckets:
         self._most_keys = most_keys
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def take(self, key: str) -> float:
+    def take_token(self, key: str) -> float:
         """Take a token and return 0; if there is none, return the seconds until there is one."""
         if self._per_s == inf:
             return 0.0
-        bucket = self._filled(key)
+        bucket = self._refill(key)
         if bucket.left < 1:
             return (1 - bucket.left) / self._per_s
         bucket.left -= 1
@@ -70,7 +70,7 @@ class Buckets:
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def _filled(self, key: str) -> _Bucket:
+    def _refill(self, key: str) -> _Bucket:
         now = self._uptime()
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -83,25 +83,25 @@ class Buckets:
         return bucket
 
 
-class Gate:
+class RateLimiter:
     """Rejects callers with too many requests, failed authentications or open streams."""
 
-    def __init__(self, limits: Limits | None = None, uptime: Callable[[], float] = UPTIME) -> None:
-        self.limits = limits or Limits()
-        self._requests = Buckets(self.limits.requests_per_s, self.limits.burst, uptime)
+    def __init__(self, limits: RateLimits | None = None, uptime: Callable[[], float] = MONOTONIC_CLOCK) -> None:
+        self.limits = limits or RateLimits()
+        self._requests = TokenBuckets(self.limits.requests_per_s, self.limits.burst, uptime)
         per_minute = self.limits.failures_per_minute
-        self._failures = Buckets(per_minute / 60, max(1.0, per_minute), uptime)
+        self._failures = TokenBuckets(per_minute / 60, max(1.0, per_minute), uptime)
         self._streams: Counter[str] = Counter()
 
-    def failed(self, address: str) -> None:
+    def count_failure(self, address: str) -> None:
         """Count a request without a valid token; raise if that address sent too many."""
-        if waits_s := self._failures.take(address):
-            raise LimitedError("too many requests without a valid token from this address; try later", waits_s)
+        if wait_s := self._failures.take_token(address):
+            raise RateLimitError("too many requests without a valid token from this address; try later", wait_s)
 
-    def passed(self, caller: str) -> None:
+    def count_request(self, caller: str) -> None:
         """Count a request; raise if the caller sent too many."""
-        if waits_s := self._requests.take(caller):
-            raise LimitedError("too many requests; try again later", waits_s)
+        if wait_s := self._requests.take_token(caller):
+            raise RateLimitError("too many requests; try again later", wait_s)
 
     @property
     def open_streams(self) -> int:
@@ -111,10 +111,10 @@ class Gate:
     def check_streams(self, caller: str) -> None:
         """Raise if the caller has as many open streams as allowed."""
         if self._streams[caller] >= self.limits.streams:
-            raise LimitedError(f"too many open streams; the limit is {self.limits.streams:.0f}", STREAM_RETRY_S)
+            raise RateLimitError(f"too many open streams; the limit is {self.limits.streams:.0f}", STREAM_RETRY_S)
 
     @contextmanager
-    def streaming(self, caller: str) -> Generator[None]:
+    def count_stream(self, caller: str) -> Generator[None]:
         """Count a stream of the caller while the context is open."""
         self._streams[caller] += 1
         try:

@@ -8,30 +8,30 @@ from typing import Self
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.runtime.rerun.rerun import OpenTurns, Rerun, Rerunning, rerun
-from timeloom.server.conversation_factory import ServerOpening
-from timeloom.server.rate_limit import Limits
+from timeloom.runtime.rerun.rerun import RerunResult, RerunSettings, TurnRunnerFactory, rerun_conversation
+from timeloom.server.conversation_factory import ConversationFactory
+from timeloom.server.rate_limit import RateLimits
 
 _logger = logging.getLogger(__name__)
 
 
-class Reruns:
+class RerunJobs:
     """Runs conversations again with the selectable models; use it as a context manager."""
 
     def __init__(
         self,
-        opening: ServerOpening,
-        models: Mapping[str, OpenTurns],
+        factory: ConversationFactory,
+        models: Mapping[str, TurnRunnerFactory],
         grace_s: float,
-        limits: Limits | None = None,
+        limits: RateLimits | None = None,
     ) -> None:
-        self._opening = opening
+        self._factory = factory
         self._models = models
         self._grace_s = grace_s
-        self._limits = limits or Limits()
-        self._tasks: dict[asyncio.Task[Rerun], str] = {}
+        self._limits = limits or RateLimits()
+        self._tasks: dict[asyncio.Task[RerunResult], str] = {}
         """The running tasks, and the id of the principal that started each."""
-        self._forks: dict[ConversationId, asyncio.Task[Rerun]] = {}
+        self._forks: dict[ConversationId, asyncio.Task[RerunResult]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -49,38 +49,38 @@ class Reruns:
         return fork in self._forks
 
     async def start(
-        self, caller: str, source: ConversationId, seq: int, model: str, most_turns: int | None
+        self, principal_id: str, source: ConversationId, seq: int, model: str, most_turns: int | None
     ) -> ConversationId:
         """Start a re-run of the turns after that entry and return its fork; raise if the fork cannot be created."""
-        self._need_room(caller)
+        self._check_capacity(principal_id)
         if model not in self._models:
             raise CodedError("model_unknown", f"unknown model {model[:80]!r}; choose one of {', '.join(self._models)}")
-        made: asyncio.Future[ConversationId] = asyncio.get_running_loop().create_future()
+        fork_created: asyncio.Future[ConversationId] = asyncio.get_running_loop().create_future()
 
-        def tell(fork: ConversationId) -> None:
+        def on_fork(fork: ConversationId) -> None:
             self._forks[fork] = task
-            made.set_result(fork)
+            fork_created.set_result(fork)
 
-        opening = self._opening
-        how = Rerunning(
-            store=opening.store,
-            data_dir=opening.setting.data_dir,
-            open_turns=self._models[model],
-            clock=opening.clock,
-            ids=opening.ids,
+        factory = self._factory
+        settings = RerunSettings(
+            store=factory.store,
+            data_dir=factory.setting.data_dir,
+            make_turn_runner=self._models[model],
+            clock=factory.clock,
+            ids=factory.ids,
             keep=True,
-            most_turns=most_turns,
-            tell=tell,
+            max_turns=most_turns,
+            on_fork=on_fork,
         )
-        task = asyncio.create_task(rerun(how, source, seq), name=f"running {source} again")
-        self._tasks[task] = caller
-        task.add_done_callback(lambda _: self._ended(task, made))
-        await asyncio.wait({task, made}, return_when=asyncio.FIRST_COMPLETED)
-        if not made.done():
+        task = asyncio.create_task(rerun_conversation(settings, source, seq), name=f"running {source} again")
+        self._tasks[task] = principal_id
+        task.add_done_callback(lambda _: self._on_task_done(task, fork_created))
+        await asyncio.wait({task, fork_created}, return_when=asyncio.FIRST_COMPLETED)
+        if not fork_created.done():
             if task.cancelled():
                 raise CodedError("server_closing", "the server is shutting down")
             task.result()
-        return made.result()
+        return fork_created.result()
 
     async def stop(self, fork: ConversationId) -> bool:
         """Cancel the re-run of that fork, which ends its turn; return whether there was one."""
@@ -99,8 +99,8 @@ class Reruns:
         if left:
             await asyncio.wait(left)
 
-    def _need_room(self, caller: str) -> None:
-        own, most, all_most = Counter(self._tasks.values())[caller], self._limits.reruns, self._limits.all_reruns
+    def _check_capacity(self, principal_id: str) -> None:
+        own, most, all_most = Counter(self._tasks.values())[principal_id], self._limits.reruns, self._limits.all_reruns
         if own >= most:
             raise CodedError(
                 "reruns_busy",
@@ -114,13 +114,13 @@ class Reruns:
                 "the operator to raise server.limits.all_reruns",
             )
 
-    def _ended(self, task: asyncio.Task[Rerun], made: "asyncio.Future[ConversationId]") -> None:
+    def _on_task_done(self, task: asyncio.Task[RerunResult], fork_created: "asyncio.Future[ConversationId]") -> None:
         del self._tasks[task]
         error = None if task.cancelled() else task.exception()
-        if not made.done():
+        if not fork_created.done():
             # `start` raises the error to its caller.
             return
-        fork = made.result()
+        fork = fork_created.result()
         self._forks.pop(fork, None)
         if error:
             _logger.warning("re-run failed", exc_info=error, extra={"fields": {"conversation_id": fork}})

@@ -9,9 +9,9 @@ from typing import Final
 
 import uvicorn
 
-from timeloom.server.app import make_app
-from timeloom.server.http.header_limits import bounded_heads
-from timeloom.server.http.websocket_denial import QuietDenials
+from timeloom.server.app import build_app
+from timeloom.server.http.header_limits import header_limit_protocol
+from timeloom.server.http.websocket_denial import QuietDenialProtocol
 from timeloom.server.services import Services
 
 SHUTDOWN_S: Final = 5
@@ -23,7 +23,7 @@ PING_S: Final = 20.0
 """Seconds between two pings of a WebSocket, and the longest wait for the pong."""
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """A uvicorn server that installs no signal handlers."""
 
     @contextmanager
@@ -31,21 +31,21 @@ class _Server(uvicorn.Server):
         yield
 
 
-class Serving:
+class HttpServer:
     """The HTTP server of these services."""
 
-    def __init__(self, place: Services, ping_s: float = PING_S, proxies: Sequence[str] = ()) -> None:
-        self._place = place
+    def __init__(self, services: Services, ping_s: float = PING_S, proxies: Sequence[str] = ()) -> None:
+        self._services = services
         config = uvicorn.Config(
-            make_app(place),
+            build_app(services),
             log_config=None,
             access_log=False,
             lifespan="off",
-            http=bounded_heads(place.gate.limits.head_s),
+            http=header_limit_protocol(services.rate_limiter.limits.head_s),
             server_header=False,
             date_header=False,
-            ws=QuietDenials,
-            ws_max_size=place.max_body_bytes,
+            ws=QuietDenialProtocol,
+            ws_max_size=services.max_body_bytes,
             ws_ping_interval=ping_s,
             ws_ping_timeout=ping_s,
             # Messages are short, and each connection would need memory for a compression window.
@@ -54,23 +54,23 @@ class Serving:
             forwarded_allow_ips=list(proxies),
             timeout_graceful_shutdown=SHUTDOWN_S,
         )
-        self._server = _Server(config)
+        self._server = _UvicornServer(config)
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve until `shut_down`; then all requests have ended and the hub is still open."""
         await self._server.serve(sockets=[listener])
 
-    def leave(self) -> None:
+    def shut_down(self) -> None:
         """End all streams and accept no new connections; a second call does not wait for running requests either."""
         self._server.force_exit = self._server.should_exit
         self._server.should_exit = True
-        self._place.hub.hang_up()
+        self._services.hub.stop_accepting()
 
-    def leave_at_signals(self) -> None:
+    def shut_down_on_signals(self) -> None:
         """Shut down on SIGINT and SIGTERM."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.leave)
+            loop.add_signal_handler(number, self.shut_down)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -18,22 +18,22 @@ from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
 from timeloom.runtime.hub.hub import Hub
 from timeloom.runtime.hub.live_conversation import USER
-from timeloom.server.auth.access_policy import Rules
-from timeloom.server.auth.audit_log import AuditEntry, AuditTrail
-from timeloom.server.auth.authenticate import Act, Caller, Doorkeeper, token_of
-from timeloom.server.auth.revocation import End, Watch
-from timeloom.server.history_match import Histories
+from timeloom.server.auth.access_policy import AccessPolicy
+from timeloom.server.auth.audit_log import AuditEntry, AuditLog
+from timeloom.server.auth.authenticate import Authenticator, ConversationAccess, Principal, request_token
+from timeloom.server.auth.revocation import EndConnection, RevocationMonitor
+from timeloom.server.history_match import HistoryIndex
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.observability.metrics import Metrics
-from timeloom.server.rate_limit import Gate
-from timeloom.server.rerun_jobs import Reruns
+from timeloom.server.rate_limit import RateLimiter
+from timeloom.server.rerun_jobs import RerunJobs
 
-_CALLS: Final = re.compile(r"[A-Za-z0-9_,-]{0,200}")
+_CALL_IDS: Final = re.compile(r"[A-Za-z0-9_,-]{0,200}")
 """The form of call ids that the audit log accepts. Any other text could be a part of a message, so it is left out."""
 
 _logger = logging.getLogger(__name__)
 
-NOBODY: Final = Caller(tenant="nobody", project="nobody", user="nobody")
+ANONYMOUS: Final = Principal(tenant="nobody", project="nobody", user="nobody")
 """The principal of requests that need no token."""
 
 
@@ -43,10 +43,10 @@ class Services:
 
     store: Store
     hub: Hub
-    reruns: Reruns
-    doorkeeper: Doorkeeper
-    watch: Watch
-    audit: AuditTrail
+    reruns: RerunJobs
+    authenticator: Authenticator
+    revocation_monitor: RevocationMonitor
+    audit_log: AuditLog
     workspaces: Path
     """The folder that contains one folder of files per conversation."""
     clock: Clock
@@ -55,12 +55,12 @@ class Services:
     tenant: str = "local"
     project: str = "default"
     """Used by keys for all tenants or projects on routes that name none; `timeloom chat` uses the same."""
-    histories: Histories = field(default_factory=Histories)
-    leave_s: float = 3.0
+    histories: HistoryIndex = field(default_factory=HistoryIndex)
+    drain_timeout_s: float = 3.0
     """Seconds that a client may take to receive the last event of its stream before the connection is closed."""
     uploads: UploadLimits = field(default_factory=UploadLimits)
-    rules: Rules = field(default_factory=Rules)
-    gate: Gate = field(default_factory=Gate)
+    access_policy: AccessPolicy = field(default_factory=AccessPolicy)
+    rate_limiter: RateLimiter = field(default_factory=RateLimiter)
     metrics: Metrics = field(default_factory=Metrics)
 
     @property
@@ -73,9 +73,9 @@ class Services:
 class RequestContext:
     """An authorized request: its principal, its project and, where the route names one, its conversation."""
 
-    place: Services
+    services: Services
     request: Request
-    caller: Caller = NOBODY
+    principal: Principal = ANONYMOUS
     tenant: str = ""
     project: str = ""
     info: ConversationInfo | None = None
@@ -89,58 +89,60 @@ class RequestContext:
         assert self.info is not None
         return self.info
 
-    def watched(self, end: End) -> AbstractContextManager[None]:
+    def monitor_revocation(self, end: EndConnection) -> AbstractContextManager[None]:
         """Call `end` if the token is revoked or its principal changes while the returned context is open."""
-        return self.place.watch.over(token_of(self.request), self.caller, end)
+        return self.services.revocation_monitor.monitor(request_token(self.request), self.principal, end)
 
     def author_in(self, info: ConversationInfo) -> str:
         """Return the author of the principal's messages in that conversation: its owner is stored as `user`."""
-        return USER if info.user == self.caller.user else self.caller.user
+        return USER if info.user == self.principal.user else self.principal.user
 
-    async def visible(self, conversation: str, act: Act = "change") -> ConversationInfo:
+    async def require_conversation(self, conversation: str, act: ConversationAccess = "change") -> ConversationInfo:
         """Return the conversation if it belongs to this project and the principal may access it; raise otherwise.
 
         Access to a conversation of another user is written to the audit log before this returns.
         """
-        info = await self.place.store.info(ConversationId(conversation))
-        if (info.tenant, info.project) != (self.tenant, self.project) or not self.caller.may(act, info):
-            raise unknown(conversation)
-        if info.user != self.caller.user:
-            await self.record(info.id, info.user)
+        info = await self.services.store.info(ConversationId(conversation))
+        if (info.tenant, info.project) != (self.tenant, self.project) or not self.principal.can_access(act, info):
+            raise unknown_conversation_error(conversation)
+        if info.user != self.principal.user:
+            await self.record_request(info.id, info.user)
         return info
 
-    async def record(self, conversation: str = "", owner: str = "") -> None:
+    async def record_request(self, conversation: str = "", owner: str = "") -> None:
         """Write the request to the audit log, once per request; raise if the log cannot be written."""
-        place, caller, about = self.place, self.caller, self.request.state
-        if getattr(about, "audited", None) is not None:
+        services, principal, state = self.services, self.principal, self.request.state
+        if getattr(state, "audited", None) is not None:
             return
         entry = AuditEntry(
-            id=f"{place.ids.bits() % 2**64:016x}",
-            ts=timestamp(place.clock.epoch_us()),
+            id=f"{services.ids.bits() % 2**64:016x}",
+            ts=timestamp(services.clock.epoch_us()),
             tenant=self.tenant,
             project=self.project,
-            user=caller.user,
-            role=caller.role,
+            user=principal.user,
+            role=principal.role,
             operation=self.operation,
             conversation_id=conversation,
             owner=owner,
-            call_id=self.call_id if _CALLS.fullmatch(self.call_id) else "",
+            call_id=self.call_id if _CALL_IDS.fullmatch(self.call_id) else "",
         )
-        await place.audit.add(entry)
-        about.audited = entry
+        await services.audit_log.add(entry)
+        state.audited = entry
 
-    async def record_end(self, status: int) -> None:
+    async def record_response(self, status: int) -> None:
         """Write the response status to the audit log if the request is in it."""
-        asked: AuditEntry | None = getattr(self.request.state, "audited", None)
-        if asked is None:
+        request_entry: AuditEntry | None = getattr(self.request.state, "audited", None)
+        if request_entry is None:
             return
-        ended = replace(asked, ts=timestamp(self.place.clock.epoch_us()), status=status)
+        response_entry = replace(request_entry, ts=timestamp(self.services.clock.epoch_us()), status=status)
         try:
-            await self.place.audit.add(ended)
+            await self.services.audit_log.add(response_entry)
         except CodedError as error:
-            _logger.warning("audit log lacks a response", exc_info=error, extra={"fields": {"audit_id": asked.id}})
+            _logger.warning(
+                "audit log lacks a response", exc_info=error, extra={"fields": {"audit_id": request_entry.id}}
+            )
 
 
-def unknown(conversation: str) -> CodedError:
+def unknown_conversation_error(conversation: str) -> CodedError:
     """Return the error for a conversation that does not exist or that the principal may not access."""
     return CodedError("conversation_unknown", f"no conversation has the id {conversation[:60]!r}")

@@ -19,16 +19,16 @@ from timeloom.core.blocks import (
     UserPrompt,
     WorkingSummary,
 )
-from timeloom.core.blocks.extract_payloads import INLINE_BYTES, REPEATED_BYTES, references, take_out
-from timeloom.core.ids import ConversationId, IdError, TurnId, conversation_id
-from timeloom.core.payload import BlobRef, most_bytes
-from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, place
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES, REPEATED_BYTES, extract_payloads, find_blob_refs
+from timeloom.core.ids import ConversationId, IdError, TurnId, parse_conversation_id
+from timeloom.core.payload import BlobRef, max_utf8_bytes
+from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, to_entry
 from timeloom.wire.record import encode_record
 
 TITLE_CHARS: Final = 300
 """Characters of a title that a list shows; the timeline has the whole title. A larger value makes list pages larger."""
 
-SEARCHED_CHARS: Final = 100_000
+INDEXED_CHARS: Final = 100_000
 """Characters of one text that are indexed. A larger value lets a pasted book cost more to index than to store."""
 
 LIGHT_DRAFTS: Final = 50
@@ -49,7 +49,7 @@ class Batch:
     """Payloads that came with the drafts. Any other referenced payload must be stored already."""
 
     references: tuple[BlobRef, ...]
-    said: tuple[tuple[int, str], ...]
+    searchable_texts: tuple[tuple[int, str], ...]
     """Text to index for search, with the seq of its entry."""
 
     header: ConversationStarted | None
@@ -85,20 +85,20 @@ def make_batch(
     entries: list[Entry] = []
     payloads: dict[BlobRef, bytes] = {}
     refs: dict[BlobRef, None] = {}
-    said: list[tuple[int, str]] = []
+    searchable: list[tuple[int, str]] = []
     title: tuple[int, str] | None = None
     for seq, draft in enumerate(drafts, expected_tail + 1):
         stored = draft
         if not light:
-            stored, taken = _taken_out(draft)
-            payloads.update(taken)
+            stored, extracted = _extract_payloads(draft)
+            payloads.update(extracted)
         if not light or draft.block.repeated:
-            refs.update(dict.fromkeys(references(stored)))
+            refs.update(dict.fromkeys(find_blob_refs(stored)))
         if isinstance(draft.block, Titled):
-            title = (seq, draft.block.text[:SEARCHED_CHARS])
-        elif text := _said(draft.block, read_text):
-            said.append((seq, text[:SEARCHED_CHARS]))
-        entries.append(place(stored, seq))
+            title = (seq, draft.block.text[:INDEXED_CHARS])
+        elif text := _searchable_text(draft.block, read_text):
+            searchable.append((seq, text[:INDEXED_CHARS]))
+        entries.append(to_entry(stored, seq))
     first = drafts[0].block
     return Batch(
         conversation=conversation,
@@ -107,13 +107,13 @@ def make_batch(
         records=tuple(encode_record(entry) for entry in entries),
         payloads=payloads,
         references=tuple(refs),
-        said=tuple(said),
+        searchable_texts=tuple(searchable),
         header=first if isinstance(first, ConversationStarted) else None,
         title=title,
     )
 
 
-def named_tenant(drafts: Sequence[Draft]) -> str:
+def tenant_from_header(drafts: Sequence[Draft]) -> str:
     """Return the tenant of the conversation that these drafts begin; empty if they begin none."""
     first = drafts[0].block if drafts else None
     return first.tenant if isinstance(first, ConversationStarted) else ""
@@ -140,9 +140,9 @@ def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:
     return zlib.crc32(record, zlib.crc32(b"%s %d " % (conversation.encode(), seq)))
 
 
-def _taken_out(draft: Draft) -> tuple[Draft, dict[BlobRef, bytes]]:
+def _extract_payloads(draft: Draft) -> tuple[Draft, dict[BlobRef, bytes]]:
     try:
-        return take_out(draft)
+        return extract_payloads(draft)
     except UnicodeEncodeError as error:
         raise EntryError(f"text with a lone surrogate at {error.start} has no UTF-8 form") from error
 
@@ -158,12 +158,12 @@ def _check(conversation: ConversationId, expected_tail: int, drafts: Sequence[Dr
                 f"the first entry, and no other, is conv.header; got {draft.block.type_name} as entry {at}"
             )
     try:
-        conversation_id(conversation)
+        parse_conversation_id(conversation)
     except IdError as error:
         raise EntryError(str(error)) from error
 
 
-def _said(block: AnyBlock, read_text: ReadText | None) -> str:
+def _searchable_text(block: AnyBlock, read_text: ReadText | None) -> str:
     match block:
         case UserPrompt() | Followup() | Steer() | Completion() | WorkingSummary():
             if isinstance(block.text, str):
@@ -178,7 +178,7 @@ def _is_light(block: AnyBlock) -> bool:
         value: object = getattr(block, name)
         if name in block.repeated:
             # Most of these fields refer to a payload that an earlier entry stored.
-            if isinstance(value, str) and most_bytes(value) > REPEATED_BYTES:
+            if isinstance(value, str) and max_utf8_bytes(value) > REPEATED_BYTES:
                 return False
         elif not _is_small(value) or _holds_structs(value):
             return False
@@ -187,7 +187,7 @@ def _is_light(block: AnyBlock) -> bool:
 
 def _is_small(value: object) -> bool:
     if isinstance(value, str):
-        return most_bytes(value) <= INLINE_BYTES
+        return max_utf8_bytes(value) <= INLINE_BYTES
     return not isinstance(value, bytes | BlobRef)
 
 

@@ -16,14 +16,14 @@ from timeloom.stores.disk import Disk
 INCOMING: Final = "incoming"
 """Folder for staged payloads whose append is not committed yet. After a crash its files are garbage."""
 
-_PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_SAFE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _CHUNK_BYTES: Final = 1 << 20
 
 
 def tenant_folder(tenant: str) -> str:
     """Return the folder name of a tenant: its name if that is safe on every file system, otherwise its hash."""
-    if _PLAIN.fullmatch(tenant):
+    if _SAFE_NAME.fullmatch(tenant):
         return f"t_{tenant}"
     return f"x_{hashlib.sha256(tenant.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
@@ -35,7 +35,7 @@ class BlobFolder:
         self._root = root
         self._disk = disk
 
-    def prepare(self) -> None:
+    def create_folders(self) -> None:
         """Create the folders that every store has."""
         self._disk.make_folder(self._root / INCOMING)
 
@@ -46,9 +46,9 @@ class BlobFolder:
             with os.fdopen(descriptor, "rb") as file:
                 data = file.read()
         except OSError as error:
-            raise _unreadable(ref, error) from None
+            raise _unreadable_error(ref, error) from None
         if len(data) != ref.size_bytes or hashlib.sha256(data).hexdigest() != ref.sha256:
-            raise _damaged(ref, len(data))
+            raise _damaged_error(ref, len(data))
         return data
 
     def read_part(self, tenant: str, ref: BlobRef, start: int, most_bytes: int) -> bytes:
@@ -61,12 +61,12 @@ class BlobFolder:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _unreadable(ref, error) from None
+            raise _unreadable_error(ref, error) from None
         if size_bytes != ref.size_bytes or len(data) < min(most_bytes, size_bytes - start):
-            raise _damaged(ref, size_bytes)
+            raise _damaged_error(ref, size_bytes)
         return data
 
-    def check(self, tenant: str, ref: BlobRef) -> BlobError | None:
+    def find_damage(self, tenant: str, ref: BlobRef) -> BlobError | None:
         """Return the error that reading the payload would raise, or None. Reads in chunks of 1 MiB."""
         digest, size_bytes = hashlib.sha256(), 0
         try:
@@ -76,25 +76,25 @@ class BlobFolder:
                     digest.update(chunk)
                     size_bytes += len(chunk)
         except (OSError, BlobError) as error:
-            return error if isinstance(error, BlobError) else _unreadable(ref, error)
+            return error if isinstance(error, BlobError) else _unreadable_error(ref, error)
         if size_bytes != ref.size_bytes or digest.hexdigest() != ref.sha256:
-            return _damaged(ref, size_bytes)
+            return _damaged_error(ref, size_bytes)
         return None
 
     def has(self, tenant: str, ref: BlobRef) -> bool:
         """Whether a file with the name and size of the payload exists. Its bytes are not checked."""
         try:
-            found = self._path(tenant, ref.sha256).lstat()
+            status = self._path(tenant, ref.sha256).lstat()
         except (OSError, BlobError):
             return False
-        return found.st_size == ref.size_bytes
+        return status.st_size == ref.size_bytes
 
     def stage(self, data: bytes) -> Path:
         """Write the bytes to a durable file in the incoming folder and return its path."""
         try:
             return self._disk.write_new(self._root / INCOMING, data)
         except FileNotFoundError:
-            self.prepare()
+            self.create_folders()
             return self._disk.write_new(self._root / INCOMING, data)
 
     def publish(self, tenant: str, ref: BlobRef, data: bytes, staged: Path | None) -> None:
@@ -130,43 +130,43 @@ class BlobFolder:
 
     def clear_incoming(self) -> None:
         """Remove staged files that a crash left behind. Call it only when no other store has this folder open."""
-        for path in self._listed(self._root / INCOMING):
+        for path in self._list_folder(self._root / INCOMING):
             self._disk.unlink(path)
 
-    def stored(self) -> Iterator[tuple[str, str]]:
+    def list_files(self) -> Iterator[tuple[str, str]]:
         """Yield the folder name and file name of every payload file and every staged file."""
-        for folder in self._listed(self._root):
-            for inner in self._listed(folder):
+        for folder in self._list_folder(self._root):
+            for inner in self._list_folder(folder):
                 if folder.name == INCOMING:
                     yield INCOMING, inner.name
                 else:
-                    yield from ((folder.name, file.name) for file in self._listed(inner))
+                    yield from ((folder.name, file.name) for file in self._list_folder(inner))
 
     def _path(self, tenant: str, sha256: str) -> Path:
         if not _SHA256.fullmatch(sha256):
             raise BlobError("blob_missing", f"no payload is named {sha256[:80]!r}: 64 hex digits expected")
         return self._root / tenant_folder(tenant) / sha256[:2] / sha256
 
-    def _listed(self, folder: Path) -> list[Path]:
+    def _list_folder(self, folder: Path) -> list[Path]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return sorted(folder.iterdir())
         return []
 
 
-class Staging:
+class StagedPayloads:
     """The staged payloads of one append. A cancelled append leaves no staged files behind."""
 
     def __init__(self, blobs: BlobFolder) -> None:
         self._blobs = blobs
         self._lock = threading.Lock()
         self._paths: dict[BlobRef, Path] = {}
-        self._dropped = False
+        self._discarded = False
 
     def add(self, ref: BlobRef, data: bytes) -> None:
         """Stage the payload; removes it again if `discard_unpublished` was called meanwhile."""
         path = self._blobs.stage(data)
         with self._lock:
-            if not self._dropped:
+            if not self._discarded:
                 self._paths[ref] = path
                 return
         self._blobs.discard(path)
@@ -175,21 +175,21 @@ class Staging:
         """Return the path of the staged payload, if it is staged."""
         return self._paths.get(ref)
 
-    def drop(self) -> None:
+    def discard_unpublished(self) -> None:
         """Remove the staged files that were not published."""
         with self._lock:
-            self._dropped = True
+            self._discarded = True
         for path in self._paths.values():
             self._blobs.discard(path)
 
 
-def _unreadable(ref: BlobRef, error: OSError) -> BlobError:
+def _unreadable_error(ref: BlobRef, error: OSError) -> BlobError:
     if isinstance(error, FileNotFoundError):
         return BlobError("blob_missing", f"payload {ref.sha256} ({ref.size_bytes} bytes) is not in the blob folder")
     return BlobError("blob_damaged", f"payload {ref.sha256} cannot be read: {os.strerror(error.errno or 0)}")
 
 
-def _damaged(ref: BlobRef, size_bytes: int) -> BlobError:
+def _damaged_error(ref: BlobRef, size_bytes: int) -> BlobError:
     return BlobError(
         "blob_damaged", f"payload {ref.sha256} has {size_bytes} bytes of another hash; {ref.size_bytes} were stored"
     )

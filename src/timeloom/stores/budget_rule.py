@@ -8,31 +8,31 @@ import msgspec
 
 from timeloom.core.policy.budget import MEASURES, Measure
 from timeloom.ports.ledger import (
-    MOST_AMOUNT,
+    MAX_AMOUNT,
     Amounts,
     BudgetBusyError,
+    BudgetCap,
     BudgetSpentError,
-    Cap,
-    Most,
+    MaxAmounts,
     Reservation,
 )
 
-COUNTED: Final[tuple[Measure, ...]] = ("rounds", "tool_calls")
+KNOWN_BEFORE_CALL: Final[tuple[Measure, ...]] = ("rounds", "tool_calls")
 """Measures whose cost is known before a call. A reserved amount counts as spent."""
 
-MEASURED: Final[tuple[Measure, ...]] = ("tokens", "cost_nano_usd", "wall_ms")
+KNOWN_AFTER_CALL: Final[tuple[Measure, ...]] = ("tokens", "cost_nano_usd", "wall_ms")
 """Measures whose cost is known only after a call.
 
 Several calls may be in flight only if the limit covers all of them together; otherwise one call runs alone."""
 
-_ALL: Final = attrgetter(*MEASURES)
-_MEASURED: Final = attrgetter(*MEASURED)
-_LARGEST: Final = attrgetter(*(f"largest_{measure}" for measure in MEASURED))
+_get_all: Final = attrgetter(*MEASURES)
+_get_known_after: Final = attrgetter(*KNOWN_AFTER_CALL)
+_get_largest: Final = attrgetter(*(f"largest_{measure}" for measure in KNOWN_AFTER_CALL))
 
 Refusal = BudgetSpentError | BudgetBusyError
 
 
-class Total(msgspec.Struct, frozen=True, array_like=True):
+class ScopeTotal(msgspec.Struct, frozen=True, array_like=True):
     """The settled amounts of a scope and the cost of its largest call, which is None before the first settlement."""
 
     rounds: int = 0
@@ -49,11 +49,11 @@ class Total(msgspec.Struct, frozen=True, array_like=True):
         """The settled amounts without the largest call."""
         return Amounts(**{measure: getattr(self, measure) for measure in MEASURES})
 
-    def after(self, most: Most, actual: Amounts) -> "Total":
+    def with_call(self, most: MaxAmounts, actual: Amounts) -> "ScopeTotal":
         """Return the total after one more call, which reserved `most` and cost `actual`."""
-        sums = map(_sum, _ALL(self), _ALL(actual))
-        largest = map(_larger, _LARGEST(self), _MEASURED(most), _MEASURED(actual))
-        return Total(*sums, *largest)
+        sums = map(_add_capped, _get_all(self), _get_all(actual))
+        largest = map(_larger, _get_largest(self), _get_known_after(most), _get_known_after(actual))
+        return ScopeTotal(*sums, *largest)
 
 
 class OpenCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -66,78 +66,78 @@ class OpenCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     wall_ms: int | None
 
 
-class Standing(msgspec.Struct, frozen=True):
+class BudgetState(msgspec.Struct, frozen=True):
     """The total and the open calls of a scope.
 
     An open call is in flight while its process runs, and lost if that process died.
     """
 
-    total: Total = Total()
-    flight: Sequence[OpenCall] = ()
+    total: ScopeTotal = ScopeTotal()
+    in_flight: Sequence[OpenCall] = ()
     lost: Sequence[OpenCall] = ()
 
     @property
-    def open(self) -> Sequence[OpenCall]:
+    def open_calls(self) -> Sequence[OpenCall]:
         """The calls in flight and the lost calls."""
-        return (*self.flight, *self.lost)
+        return (*self.in_flight, *self.lost)
 
 
-def refusal(reservation: Reservation, standings: Mapping[str, Standing]) -> Refusal | None:
+def find_refusal(reservation: Reservation, states: Mapping[str, BudgetState]) -> Refusal | None:
     """Return why the call may not be made now, or None if all its scopes allow it.
 
     Only measures that the call uses count. `BudgetSpentError` takes precedence over `BudgetBusyError`.
     """
-    found: list[Refusal] = [
-        why for cap in reservation.caps for why in _refusals(cap, reservation.most, standings[cap.scope])
+    refusals: list[Refusal] = [
+        why for cap in reservation.caps for why in _iter_refusals(cap, reservation.most, states[cap.scope])
     ]
-    spent = (why for why in found if isinstance(why, BudgetSpentError))
-    return next(spent, found[0] if found else None)
+    spent = (why for why in refusals if isinstance(why, BudgetSpentError))
+    return next(spent, refusals[0] if refusals else None)
 
 
-def _refusals(cap: Cap, most: Most, standing: Standing) -> Iterator[Refusal]:
-    for measure in COUNTED:
+def _iter_refusals(cap: BudgetCap, most: MaxAmounts, state: BudgetState) -> Iterator[Refusal]:
+    for measure in KNOWN_BEFORE_CALL:
         limit: int | None = getattr(cap, measure)
         if limit is not None and (needed := getattr(most, measure)):
-            used = getattr(standing.total, measure) + sum(map(attrgetter(measure), standing.open))
+            used = getattr(state.total, measure) + sum(map(attrgetter(measure), state.open_calls))
             if used + needed > limit:
                 yield BudgetSpentError(cap.scope, measure, limit, used)
-    for measure in MEASURED:
+    for measure in KNOWN_AFTER_CALL:
         limit: int | None = getattr(cap, measure)
         if limit is not None and (needed := getattr(most, measure)) != 0:
-            used = getattr(standing.total, measure)
+            used = getattr(state.total, measure)
             if used >= limit:
                 yield BudgetSpentError(cap.scope, measure, limit, used)
-            elif why := _hindrance(measure, limit, needed, standing):
+            elif why := _reason_to_wait(measure, limit, needed, state):
                 yield BudgetBusyError(cap.scope, measure, why)
 
 
-def _hindrance(measure: Measure, limit: int, most: int | None, standing: Standing) -> str:
+def _reason_to_wait(measure: Measure, limit: int, most: int | None, state: BudgetState) -> str:
     """Return why a call of that maximum cost has to wait; empty if it may be made now."""
-    promised = attrgetter(measure)
-    lost: list[int | None] = [each for each in map(promised, standing.lost) if each != 0]
-    flight: list[int | None] = [each for each in map(promised, standing.flight) if each != 0]
-    known: int | None = getattr(standing.total, f"largest_{measure}")
+    get_amount = attrgetter(measure)
+    lost: list[int | None] = [each for each in map(get_amount, state.lost) if each != 0]
+    in_flight: list[int | None] = [each for each in map(get_amount, state.in_flight) if each != 0]
+    known: int | None = getattr(state.total, f"largest_{measure}")
     largest = known or 0
-    together: int = getattr(standing.total, measure)
-    together += sum(max(each or 0, largest) for each in lost)
-    if together >= limit:
+    committed: int = getattr(state.total, measure)
+    committed += sum(max(each or 0, largest) for each in lost)
+    if committed >= limit:
         return "calls of processes that died may have spent the rest; open their conversations to settle them"
-    if not flight:
+    if not in_flight:
         return ""
     if known is None:
         return "what a call costs here is not known before the first has ended"
-    for each in (*flight, most):
+    for each in (*in_flight, most):
         if each is None:
             return "a call whose cost cannot be known beforehand is made by itself"
         # Adds the larger of `each` and `largest`. With many calls in flight, `max` would take most of the time.
-        together += largest
+        committed += largest
         if each > largest:
-            together += each - largest
-    return "" if together <= limit else f"{len(flight)} calls in flight may need the rest"
+            committed += each - largest
+    return "" if committed <= limit else f"{len(in_flight)} calls in flight may need the rest"
 
 
-def _sum(spent: int, more: int) -> int:
-    return min(spent + more, MOST_AMOUNT)
+def _add_capped(spent: int, more: int) -> int:
+    return min(spent + more, MAX_AMOUNT)
 
 
 def _larger(largest: int | None, most: int | None, actual: int) -> int | None:

@@ -10,13 +10,13 @@ from timeloom.core.codes import CodedError
 T = TypeVar("T")
 
 
-async def taken(take: Coroutine[object, object, T], give_back: Callable[[T], Awaitable[None]]) -> T:
+async def acquire_or_release(acquire: Coroutine[object, object, T], release: Callable[[T], Awaitable[None]]) -> T:
     """Return the result of `acquire`. If the caller is cancelled meanwhile, wait for it and pass it to `release`."""
-    taking = asyncio.ensure_future(take)
+    task = asyncio.ensure_future(acquire)
     try:
-        return await asyncio.shield(taking)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         # Nothing was acquired if it was refused, or if the loop is closing and cancelled this task too.
         with contextlib.suppress(CodedError, asyncio.CancelledError):
-            await give_back(await taking)
+            await release(await task)
         raise

@@ -36,7 +36,7 @@ class Disk:
             raise
         return path
 
-    def reserve(self, path: Path, size_bytes: int) -> None:
+    def preallocate(self, path: Path, size_bytes: int) -> None:
         """Extend the file with zeros to at least that size, so that later writes change no metadata."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:

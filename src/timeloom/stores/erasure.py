@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from timeloom.core.blocks import Titled
-from timeloom.core.blocks.extract_payloads import references
+from timeloom.core.blocks.extract_payloads import find_blob_refs
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Draft, Entry, EntryError
@@ -25,7 +25,7 @@ class Erasure:
         """The seqs of the erased entries."""
         return tuple(entry.seq for entry in self.entries)
 
-    def title_at(self, seq: int) -> str | None:
+    def erased_title_at(self, seq: int) -> str | None:
         """Return the erased form of the title at that seq, for the list; None if that title is not erased."""
         for entry in self.entries:
             if entry.seq == seq and isinstance(entry.block, Titled):
@@ -45,26 +45,30 @@ def make_erasure(conversation: ConversationId, expected_tail: int, entries: Sequ
     return Erasure(ordered, tuple(encode_record(entry) for entry in ordered), batch)
 
 
-def check_places(there: Sequence[Entry], erasure: Erasure) -> None:
+def check_erased_forms(existing: Sequence[Entry], erasure: Erasure) -> None:
     """Raise `EntryError` unless each erased entry replaces the same entry; `existing` are the stored ones."""
-    if [entry.seq for entry in there] != list(erasure.seqs):
+    if [entry.seq for entry in existing] != list(erasure.seqs):
         raise EntryError("an erase must name entries that exist")
-    for before, after in zip(there, erasure.entries, strict=True):
-        if _place(before) != _place(after) or after.original or set(references(after)) - set(references(before)):
+    for before, after in zip(existing, erasure.entries, strict=True):
+        if (
+            _identity(before) != _identity(after)
+            or after.original
+            or set(find_blob_refs(after)) - set(find_blob_refs(before))
+        ):
             raise EntryError(f"entry {after.seq} is not the erased form of the stored entry")
 
 
-def unreferred(there: Iterable[Entry], left: Iterable[Entry]) -> set[BlobRef]:
+def find_unreferenced_payloads(removed: Iterable[Entry], remaining: Iterable[Entry]) -> set[BlobRef]:
     """Return the payloads to which the `removed` entries refer and the `remaining` ones do not."""
-    gone = {ref for entry in there for ref in references(entry)}
-    for entry in left if gone else ():
-        gone.difference_update(references(entry))
-    return gone
+    unreferenced = {ref for entry in removed for ref in find_blob_refs(entry)}
+    for entry in remaining if unreferenced else ():
+        unreferenced.difference_update(find_blob_refs(entry))
+    return unreferenced
 
 
 def _seq(entry: Entry) -> int:
     return entry.seq
 
 
-def _place(entry: Entry) -> tuple[object, ...]:
+def _identity(entry: Entry) -> tuple[object, ...]:
     return entry.seq, entry.turn_id, entry.ts, type(entry.block), entry.path, entry.alias

@@ -7,63 +7,67 @@ from timeloom.core.blocks import AnyBlock, ConversationStarted, Feedback
 from timeloom.core.blocks.user import Reaction
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry, EntryError, is_timestamp
-from timeloom.core.view.feedback import says_nothing
+from timeloom.core.view.feedback import is_empty_feedback
 from timeloom.stores.batch import Batch
 
 _FRACTION_DIGITS = 9
 
-Said = Reaction | Literal["remark", "machine", "nothing"]
+FeedbackKind = Reaction | Literal["remark", "machine", "nothing"]
 """The kind of a feedback entry.
 
 A reaction of a person, a `remark` of a person without reaction, `machine` for any feedback of a machine, or `nothing`
 if the person withdraws earlier feedback."""
 
 
-class Judgement(NamedTuple):
+class FeedbackRow(NamedTuple):
     """One feedback entry: its seq, its turn, its time in sortable form and its kind."""
 
     seq: int
     turn: TurnId
     at: str
-    said: Said
+    kind: FeedbackKind
 
     @property
-    def replaces(self) -> bool:
+    def replaces_previous(self) -> bool:
         """Whether it replaces the earlier feedback of a person on the same turn."""
-        return self.said != "machine"
+        return self.kind != "machine"
 
 
-def judgements(batch: Batch) -> list[Judgement]:
+def extract_batch_feedback(batch: Batch) -> list[FeedbackRow]:
     """Return the feedback in the batch, without entries that a fork copied from its parent."""
-    copied = copied_by(batch.header)
-    return [one for one in judgements_in(batch.entries) if one.seq > copied]
+    copied = count_copied_entries(batch.header)
+    return [one for one in extract_feedback(batch.entries) if one.seq > copied]
 
 
-def copied_by(header: AnyBlock | None) -> int:
+def count_copied_entries(header: AnyBlock | None) -> int:
     """Return how many entries a conversation with that header copied from its parent; 0 if it is no fork."""
     point = header.forked_from if isinstance(header, ConversationStarted) else None
     return point.seq if point else 0
 
 
-def judgements_in(entries: Iterable[Entry]) -> Iterator[Judgement]:
+def extract_feedback(entries: Iterable[Entry]) -> Iterator[FeedbackRow]:
     """Yield the feedback among the entries, without machine feedback that has no content."""
     for entry in entries:
         block = entry.block
         # Machine feedback replaces nothing, so without content it has no effect.
-        if isinstance(block, Feedback) and entry.turn_id and not (block.origin == "machine" and says_nothing(block)):
-            yield Judgement(entry.seq, entry.turn_id, sortable(entry.ts), _said(block))
+        if (
+            isinstance(block, Feedback)
+            and entry.turn_id
+            and not (block.origin == "machine" and is_empty_feedback(block))
+        ):
+            yield FeedbackRow(entry.seq, entry.turn_id, to_sortable_time(entry.ts), _feedback_kind(block))
 
 
-def note_judgement(judged: dict[int, Judgement], one: Judgement) -> None:
+def apply_feedback(rows: dict[int, FeedbackRow], row: FeedbackRow) -> None:
     """Add the row to the valid feedback by seq, and remove the rows that it replaces."""
-    if one.replaces:
-        for old in [old for old in judged.values() if old.turn == one.turn and old.replaces]:
-            del judged[old.seq]
-    if one.said != "nothing":
-        judged[one.seq] = one
+    if row.replaces_previous:
+        for old in [old for old in rows.values() if old.turn == row.turn and old.replaces_previous]:
+            del rows[old.seq]
+    if row.kind != "nothing":
+        rows[row.seq] = row
 
 
-def sortable(ts: str) -> str:
+def to_sortable_time(ts: str) -> str:
     """Return the time with a fixed number of digits, so that text order is time order.
 
     Raises `EntryError` if it is not a timestamp.
@@ -74,7 +78,7 @@ def sortable(ts: str) -> str:
     return f"{seconds}.{fraction:0<{_FRACTION_DIGITS}}Z"
 
 
-def _said(block: Feedback) -> Said:
+def _feedback_kind(block: Feedback) -> FeedbackKind:
     if block.origin == "machine":
         return "machine"
     if block.erased:

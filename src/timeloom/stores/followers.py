@@ -11,26 +11,26 @@ class Follower:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def wake(self) -> None:
         """End the wait, from any thread. Does nothing if the event loop is closed."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._news.set)
+            self._loop.call_soon_threadsafe(self._changed.set)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Forget earlier wake-ups. Call it before reading, so that no change between reading and waiting is missed."""
-        self._news.clear()
+        self._changed.clear()
 
     async def wait(self) -> None:
         """Wait until there may be new entries."""
-        await self._news.wait()
+        await self._changed.wait()
 
     async def wait_at_most(self, seconds: float) -> None:
         """Wait until there may be new entries, at most that long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                await self._changed.wait()
 
 
 class Followers:
@@ -56,9 +56,9 @@ class Followers:
     def remove(self, number: int, follower: Follower) -> None:
         """Remove a follower that `add` returned."""
         with self._lock:
-            left = [other for other in self._by_number[number] if other is not follower]
-            if left:
-                self._by_number[number] = left
+            remaining = [other for other in self._by_number[number] if other is not follower]
+            if remaining:
+                self._by_number[number] = remaining
             else:
                 del self._by_number[number]
 
@@ -70,8 +70,8 @@ class Followers:
     def wake(self, numbers: Iterable[int]) -> None:
         """Wake the followers of these conversations."""
         with self._lock:
-            found = [follower for number in numbers for follower in self._by_number.get(number, ())]
-        for follower in found:
+            followers = [follower for number in numbers for follower in self._by_number.get(number, ())]
+        for follower in followers:
             follower.wake()
 
     def close(self) -> None:

@@ -4,30 +4,30 @@ import asyncio
 from typing import Final, Protocol
 
 from timeloom.core.ids import ConversationId
-from timeloom.ports.ledger import RESERVE_WAIT_S, Amounts, BudgetBusyError, Reservation, Reserved
-from timeloom.stores.cancellation import taken
+from timeloom.ports.ledger import RESERVE_WAIT_S, Amounts, BudgetBusyError, BudgetGrant, Reservation
+from timeloom.stores.cancellation import acquire_or_release
 from timeloom.stores.followers import Followers
 
-LOOK_S: Final = 0.1
+RETRY_INTERVAL_S: Final = 0.1
 """Seconds between two attempts of a waiting reservation, because other processes settle without notifying this one.
 
 Each attempt is a transaction, so a smaller value loads the database."""
 
-_EVERYBODY: Final = 0
+_ALL_WAITERS: Final = 0
 
 
-class Books(Protocol):
+class LedgerTables(Protocol):
     """The grants and settled amounts that a store keeps. Every method is one transaction."""
 
-    async def grant(self, reservation: Reservation) -> Reserved:
+    async def grant(self, reservation: Reservation) -> BudgetGrant:
         """Return the grant, or raise `BudgetSpentError` or `BudgetBusyError` without waiting."""
         ...
 
-    async def close_grant(self, reserved: Reserved, actual: Amounts | None) -> None:
+    async def close_grant(self, reserved: BudgetGrant, actual: Amounts | None) -> None:
         """Remove the grant, if it is still open, and add the actual cost of the call; None adds nothing."""
         ...
 
-    async def unsettled(self, conversation: ConversationId) -> tuple[Reserved, ...]:
+    async def unsettled(self, conversation: ConversationId) -> tuple[BudgetGrant, ...]:
         """Return the open grants of the conversation, ordered by key."""
         ...
 
@@ -39,41 +39,41 @@ class Books(Protocol):
 class StoreLedger:
     """A `Ledger` that waits, built on the `LedgerTables` of a store, which never wait."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
-        self._waiting = Followers()
+    def __init__(self, tables: LedgerTables) -> None:
+        self._tables = tables
+        self._waiters = Followers()
 
-    async def reserve(self, reservation: Reservation, wait_s: float = RESERVE_WAIT_S) -> Reserved:
+    async def reserve(self, reservation: Reservation, wait_s: float = RESERVE_WAIT_S) -> BudgetGrant:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
-        waiter = self._waiting.add(_EVERYBODY)
+        waiter = self._waiters.add(_ALL_WAITERS)
         try:
             while True:
-                waiter.forget()
+                waiter.clear()
                 try:
-                    return await taken(self._books.grant(reservation), self.release)
+                    return await acquire_or_release(self._tables.grant(reservation), self.release)
                 except BudgetBusyError:
-                    left = deadline - loop.time()
-                    if left <= 0:
+                    remaining_s = deadline - loop.time()
+                    if remaining_s <= 0:
                         raise
-                await waiter.wait_at_most(min(LOOK_S, left))
+                await waiter.wait_at_most(min(RETRY_INTERVAL_S, remaining_s))
         finally:
-            self._waiting.remove(_EVERYBODY, waiter)
+            self._waiters.remove(_ALL_WAITERS, waiter)
 
-    async def settle(self, reserved: Reserved, actual: Amounts) -> None:
-        await self._books.close_grant(reserved, actual)
-        self.wake()
+    async def settle(self, reserved: BudgetGrant, actual: Amounts) -> None:
+        await self._tables.close_grant(reserved, actual)
+        self.wake_waiters()
 
-    async def release(self, reserved: Reserved) -> None:
-        await self._books.close_grant(reserved, None)
-        self.wake()
+    async def release(self, reserved: BudgetGrant) -> None:
+        await self._tables.close_grant(reserved, None)
+        self.wake_waiters()
 
-    async def unsettled(self, conversation: ConversationId) -> tuple[Reserved, ...]:
-        return await self._books.unsettled(conversation)
+    async def unsettled(self, conversation: ConversationId) -> tuple[BudgetGrant, ...]:
+        return await self._tables.unsettled(conversation)
 
     async def spent(self, scope: str) -> Amounts:
-        return await self._books.spent(scope)
+        return await self._tables.spent(scope)
 
-    def wake(self) -> None:
+    def wake_waiters(self) -> None:
         """Make all waiting reservations try again now."""
-        self._waiting.wake((_EVERYBODY,))
+        self._waiters.wake((_ALL_WAITERS,))

@@ -15,47 +15,47 @@ from timeloom.ports.store import Store
 from timeloom.stores.in_memory.store import MemoryStore
 
 
-class AsideStore(MemoryStore):
+class OverlayStore(MemoryStore):
     """A `Store` in memory on top of a base store, which it reads and never writes to."""
 
-    def __init__(self, beneath: Store, clock: Clock | None = None) -> None:
+    def __init__(self, base: Store, clock: Clock | None = None) -> None:
         super().__init__(clock)
-        self._beneath = beneath
+        self._base = base
 
     @property
     def ledger(self) -> Ledger:
         """The ledger of the base store, because the costs of a trial are real."""
-        return self._beneath.ledger
+        return self._base.ledger
 
     async def is_held(self, conversation: ConversationId) -> bool:
         try:
             return await super().is_held(conversation)
         except ConversationUnknownError:
-            return await self._beneath.is_held(conversation)
+            return await self._base.is_held(conversation)
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
         try:
             return await super().info(conversation)
         except ConversationUnknownError:
-            return await self._beneath.info(conversation)
+            return await self._base.info(conversation)
 
     async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
         try:
             return await super().load(conversation, after, limit)
         except ConversationUnknownError:
-            return await self._beneath.load(conversation, after, limit)
+            return await self._base.load(conversation, after, limit)
 
     async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
         own = await super().load_snapshot(conversation, version)
-        return own or await self._beneath.load_snapshot(conversation, version)
+        return own or await self._base.load_snapshot(conversation, version)
 
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         try:
-            return super()._read(tenant, ref)
+            return super()._read_payload(tenant, ref)
         except BlobError:
-            return await self._beneath.read_blob(tenant, ref)
+            return await self._base.read_blob(tenant, ref)
 
-    def _read(self, tenant: str, ref: BlobRef) -> bytes:
+    def _read_payload(self, tenant: str, ref: BlobRef) -> bytes:
         # An append calls this to check that a payload exists, or to index its words, which are not searched here. A
         # payload that is not in memory is in the base store; reading it would cost time in proportion to its size.
         return self._blobs.get((tenant, ref), b"")

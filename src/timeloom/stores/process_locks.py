@@ -21,7 +21,7 @@ _NAME: Final = re.compile(r"[0-9a-f]{16}")
 _MAX_BYTES: Final = 4096
 
 
-class HolderInfo(msgspec.Struct, frozen=True):
+class ProcessInfo(msgspec.Struct, frozen=True):
     """The content of a lock file: the process that holds it."""
 
     pid: int
@@ -30,7 +30,7 @@ class HolderInfo(msgspec.Struct, frozen=True):
     opened: str
 
 
-class Holders:
+class ProcessLocks:
     """The lock file of this store, and checks on the lock files of others.
 
     A holder is one open store; its name is that of its lock file. The system releases the lock of a file when its
@@ -41,20 +41,20 @@ class Holders:
         self._folder = folder
         self._clock = clock
         self._ids = ids
-        self._making = threading.Lock()
-        self._own = ""
+        self._mutex = threading.Lock()
+        self._own_name = ""
         self._descriptor: int | None = None
 
-    def own(self) -> str:
+    def claim_name(self) -> str:
         """Return the name of this holder. The first call creates its lock file."""
-        with self._making:
-            while not self._own:
-                self._own = self._made()
-            return self._own
+        with self._mutex:
+            while not self._own_name:
+                self._own_name = self._create_lock_file()
+            return self._own_name
 
     def is_own(self, holder: str) -> bool:
         """Whether that is the name of this holder."""
-        return holder != "" and holder == self._own
+        return holder != "" and holder == self._own_name
 
     def is_alive(self, holder: str) -> bool:
         """Whether that holder may still be running. The lock file of a dead holder is removed."""
@@ -63,7 +63,7 @@ class Holders:
         if not _NAME.fullmatch(holder):
             return False
         try:
-            return self._is_locked(self._file(holder))
+            return self._is_locked(self._lock_path(holder))
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
@@ -73,13 +73,13 @@ class Holders:
     def describe(self, holder: str) -> str:
         """Return a description of that holder's process, for people."""
         try:
-            with self._file(holder).open("rb") as file:
-                info = msgspec.json.decode(file.read(_MAX_BYTES), type=HolderInfo)
+            with self._lock_path(holder).open("rb") as file:
+                info = msgspec.json.decode(file.read(_MAX_BYTES), type=ProcessInfo)
         except (OSError, ValueError):
             return "an unknown process"
         return f"process {info.pid} on {info.host} ({info.program}, open since {info.opened})"
 
-    def clear(self) -> None:
+    def remove_dead(self) -> None:
         """Remove the lock files of dead holders."""
         with contextlib.suppress(OSError):
             for file in self._folder.glob("*.lock"):
@@ -87,26 +87,26 @@ class Holders:
 
     def close(self) -> None:
         """Remove and release the lock file of this holder, which ends its leases."""
-        with self._making:
+        with self._mutex:
             if self._descriptor is not None:
                 with contextlib.suppress(OSError):
-                    self._file(self._own).unlink()
+                    self._lock_path(self._own_name).unlink()
                 os.close(self._descriptor)
                 self._descriptor = None
 
-    def forget(self) -> None:
+    def close_in_child(self) -> None:
         """Close the lock file in a forked child; otherwise the lock would outlive the parent process."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _made(self) -> str:
+    def _create_lock_file(self) -> str:
         """Create and lock a new file and return its name.
 
         Empty if another process took the file for a dead holder's before it was locked, or if the name is in use.
         """
         name = f"{self._ids.bits() % 16**16:016x}"
-        file = self._file(name)
+        file = self._lock_path(name)
         self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         try:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
@@ -119,15 +119,15 @@ class Holders:
         except (BlockingIOError, FileNotFoundError):
             os.close(descriptor)
             return ""
-        os.write(descriptor, msgspec.json.encode(self._info()))
+        os.write(descriptor, msgspec.json.encode(self._process_info()))
         self._descriptor = descriptor
-        _ALL.add(self)
+        _OPEN_LOCKS.add(self)
         return name
 
-    def _info(self) -> HolderInfo:
+    def _process_info(self) -> ProcessInfo:
         started = Path(sys.argv[0] if sys.argv else "")
         program = started.parent.name if started.name == "__main__.py" else started.name
-        return HolderInfo(os.getpid(), socket.gethostname(), program or "python", timestamp(self._clock.epoch_us()))
+        return ProcessInfo(os.getpid(), socket.gethostname(), program or "python", timestamp(self._clock.epoch_us()))
 
     def _is_locked(self, file: Path) -> bool:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -142,16 +142,16 @@ class Holders:
         finally:
             os.close(descriptor)
 
-    def _file(self, holder: str) -> Path:
+    def _lock_path(self, holder: str) -> Path:
         return self._folder / f"{holder}.lock"
 
 
-_ALL: Final[weakref.WeakSet[Holders]] = weakref.WeakSet()
+_OPEN_LOCKS: Final[weakref.WeakSet[ProcessLocks]] = weakref.WeakSet()
 
 
-def _forget_all() -> None:
-    for each in list(_ALL):
-        each.forget()
+def _close_all_in_child() -> None:
+    for each in list(_OPEN_LOCKS):
+        each.close_in_child()
 
 
-os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(after_in_child=_close_all_in_child)

@@ -17,35 +17,35 @@ PAGE_LIMIT: Final = 500
 """Maximum number of conversations on one page. Larger requested limits are reduced to it."""
 
 
-class _Cursor(msgspec.Struct, frozen=True, array_like=True):
+class _PageCursor(msgspec.Struct, frozen=True, array_like=True):
     last_ts: str
     id: str
 
 
-def cursor_of(info: ConversationInfo) -> str:
+def cursor_after(info: ConversationInfo) -> str:
     """Return the cursor for the page that starts after this conversation."""
-    return cursor_at(info.last_ts, info.id)
+    return make_cursor(info.last_ts, info.id)
 
 
-def cursor_at(time: str, name: str) -> str:
+def make_cursor(time: str, conversation: str) -> str:
     """Return the cursor for the page that starts after the conversation with that sort time and id."""
-    return msgspec.json.encode(_Cursor(time, name)).hex()
+    return msgspec.json.encode(_PageCursor(time, conversation)).hex()
 
 
-def read_cursor(cursor: str) -> tuple[str, str]:
+def parse_cursor(cursor: str) -> tuple[str, str]:
     """Return the sort time and the id after which the next page starts; raises `CodedError` if malformed."""
     try:
-        found = msgspec.json.decode(bytes.fromhex(cursor), type=_Cursor)
+        parsed = msgspec.json.decode(bytes.fromhex(cursor), type=_PageCursor)
     except (ValueError, UnicodeDecodeError) as error:
         raise CodedError("cursor_malformed", f"cursor must come from a previous page, got {cursor[:40]!r}") from error
-    return found.last_ts, found.id
+    return parsed.last_ts, parsed.id
 
 
-def page_size(limit: int) -> int:
+def clamp_page_size(limit: int) -> int:
     """Return the limit, reduced or raised to between 1 and `PAGE_LIMIT`."""
     return max(1, min(limit, PAGE_LIMIT))
 
 
-def storable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return the text with lone surrogates replaced by `?`, because stored text has none."""
     return text.encode("utf-8", "replace").decode()

@@ -16,7 +16,7 @@ _HEADER_BYTES: Final = 4096
 """Maximum length of the header line; a longer one counts as damaged."""
 
 
-class _Header(msgspec.Struct, frozen=True):
+class _SnapshotHeader(msgspec.Struct, frozen=True):
     conversation: str
     number: int
     version: str
@@ -36,8 +36,8 @@ class SnapshotFolder:
     def save(self, conversation: ConversationId, number: int, seq: int, version: str, data: bytes) -> None:
         """Store the snapshot, unless a newer one exists."""
         path = self._path(conversation, version)
-        header = _header(conversation, number, version, seq, data)
-        if self._is_newer(path, header):
+        header = _make_header(conversation, number, version, seq, data)
+        if self._has_newer(path, header):
             return
         for folder in (self._root, path.parent.parent, path.parent):
             folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -49,34 +49,34 @@ class SnapshotFolder:
         """Return the seq and data of the snapshot; None if it is missing, damaged or of another conversation."""
         try:
             line, _, data = self._path(conversation, version).read_bytes().partition(b"\n")
-            header = msgspec.json.decode(line, type=_Header)
+            header = msgspec.json.decode(line, type=_SnapshotHeader)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        return (header.seq, data) if header == _header(conversation, number, version, header.seq, data) else None
+        return (header.seq, data) if header == _make_header(conversation, number, version, header.seq, data) else None
 
-    def forget(self, conversation: ConversationId) -> None:
+    def remove(self, conversation: ConversationId) -> None:
         """Remove all snapshots of the conversation."""
         shutil.rmtree(self._folder(conversation), ignore_errors=True)
 
-    def drop(self) -> int:
+    def remove_all(self) -> int:
         """Remove all snapshots and return how many there were."""
         count = sum(1 for _ in self._root.glob("*/*/*"))
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._root)
         return count
 
-    def _is_newer(self, path: Path, header: _Header) -> bool:
+    def _has_newer(self, path: Path, header: _SnapshotHeader) -> bool:
         """Whether the header of the file names a newer snapshot of the same view; only `load` checks the data."""
         try:
             with path.open("rb") as file:
-                there = msgspec.json.decode(file.readline(_HEADER_BYTES), type=_Header)
+                existing = msgspec.json.decode(file.readline(_HEADER_BYTES), type=_SnapshotHeader)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return False
-        return (there.conversation, there.number, there.version) == (
+        return (existing.conversation, existing.number, existing.version) == (
             header.conversation,
             header.number,
             header.version,
-        ) and there.seq > header.seq
+        ) and existing.seq > header.seq
 
     def _folder(self, conversation: ConversationId) -> Path:
         name = hashlib.sha256(conversation.encode()).hexdigest()
@@ -86,6 +86,6 @@ class SnapshotFolder:
         return self._folder(conversation) / hashlib.sha256(version.encode()).hexdigest()[:32]
 
 
-def _header(conversation: ConversationId, number: int, version: str, seq: int, data: bytes) -> _Header:
+def _make_header(conversation: ConversationId, number: int, version: str, seq: int, data: bytes) -> _SnapshotHeader:
     # The hash includes the seq: data loaded for another seq would make the views wrong.
-    return _Header(conversation, number, version, seq, hashlib.sha256(b"%d " % seq + data).hexdigest())
+    return _SnapshotHeader(conversation, number, version, seq, hashlib.sha256(b"%d " % seq + data).hexdigest())

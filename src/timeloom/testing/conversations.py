@@ -31,7 +31,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 
 TS = "2026-02-09T02:14:32.676425Z"
 
@@ -72,9 +72,9 @@ def conversations(draw: st.DrawFn, *, forgetting: bool = True) -> list[Entry]:
             if draw(st.integers(0, 4)) == 0:
                 say(Followup(message_id=MessageId(f"m{calls}"), text=draw(st.text(max_size=6))))
             if forgetting and draw(st.integers(0, 2)) == 0:
-                say(draw(_forgetting(turn, calls, len(drafts))))
+                say(draw(_forgetting_block(turn, calls, len(drafts))))
         say(Completion(text="So it is [[S:1]]."), TurnEnded(reason="completed"))
-    return [place(draft, seq) for seq, draft in enumerate(drafts, 1)]
+    return [to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]
 
 
 @st.composite
@@ -99,7 +99,7 @@ def _call(draw: st.DrawFn, turn: TurnId, call: CallId) -> list[AnyBlock]:
 
 
 @st.composite
-def _forgetting(draw: st.DrawFn, turn: TurnId, calls: int, tail: int) -> AnyBlock:
+def _forgetting_block(draw: st.DrawFn, turn: TurnId, calls: int, tail: int) -> AnyBlock:
     first, last = sorted(draw(st.tuples(st.integers(1, tail), st.integers(1, tail))))
     match draw(st.sampled_from(("hide", "hide", "prune", "summary", "turns"))):
         case "hide":

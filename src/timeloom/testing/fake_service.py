@@ -10,16 +10,16 @@ import msgspec
 STREAM_HEADERS: Final = (("content-type", "text/event-stream"),)
 
 
-class Pause(msgspec.Struct, frozen=True):
+class Stall(msgspec.Struct, frozen=True):
     """A part of a response that sends nothing until the client disconnects."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class FakeResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A scripted response: status, headers, body parts, each sent as one chunk, and the way it ends."""
 
     status: int = 200
     headers: Sequence[tuple[str, str]] = STREAM_HEADERS
-    parts: Sequence[bytes | Pause] = ()
+    parts: Sequence[bytes | Stall] = ()
     ending: Literal["whole", "cut", "silent", "mute"] = "whole"
     """How the response ends.
 
@@ -28,7 +28,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-class Heard(msgspec.Struct, frozen=True):
+class RecordedRequest(msgspec.Struct, frozen=True):
     """A received request, with the number of its connection."""
 
     path: str
@@ -40,12 +40,12 @@ class Heard(msgspec.Struct, frozen=True):
 class FakeService:
     """Sends its responses in order and repeats the last one; records all requests."""
 
-    def __init__(self, answers: Sequence[Answer]) -> None:
-        self.heard: list[Heard] = []
-        self.left = asyncio.Event()
+    def __init__(self, responses: Sequence[FakeResponse]) -> None:
+        self.requests: list[RecordedRequest] = []
+        self.disconnected = asyncio.Event()
         """Set when a client has disconnected during a `Stall`."""
         self.url = ""
-        self._answers = answers
+        self._responses = responses
         self._connections = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -54,46 +54,46 @@ class FakeService:
         number = self._connections
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             try:
-                while await self._exchange(reader, writer, number):
+                while await self._answer_request(reader, writer, number):
                     pass
             finally:
                 writer.close()
                 await writer.wait_closed()
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
+    async def _answer_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        answer = self._answers[min(len(self.heard), len(self._answers) - 1)]
-        self.heard.append(Heard(head[0].split(" ")[1], headers, body, number))
-        if answer.ending == "silent":
+        response = self._responses[min(len(self.requests), len(self._responses) - 1)]
+        self.requests.append(RecordedRequest(head[0].split(" ")[1], headers, body, number))
+        if response.ending == "silent":
             return False
-        if answer.ending == "mute":
-            await self._until_left(reader)
+        if response.ending == "mute":
+            await self._wait_for_disconnect(reader)
             return False
-        lines = [f"HTTP/1.1 {answer.status} Fake", *(f"{name}: {value}" for name, value in answer.headers)]
+        lines = [f"HTTP/1.1 {response.status} Fake", *(f"{name}: {value}" for name, value in response.headers)]
         writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode("latin-1"))
-        for part in answer.parts:
-            if isinstance(part, Pause):
-                await self._until_left(reader)
+        for part in response.parts:
+            if isinstance(part, Stall):
+                await self._wait_for_disconnect(reader)
                 return False
             writer.write(b"%x\r\n%b\r\n" % (len(part), part))
             await writer.drain()
-        if answer.ending == "whole":
+        if response.ending == "whole":
             writer.write(b"0\r\n\r\n")
         await writer.drain()
-        return answer.ending == "whole"
+        return response.ending == "whole"
 
-    async def _until_left(self, reader: asyncio.StreamReader) -> None:
+    async def _wait_for_disconnect(self, reader: asyncio.StreamReader) -> None:
         with suppress(ConnectionError):
             await reader.read()
-        self.left.set()
+        self.disconnected.set()
 
 
 @asynccontextmanager
-async def fake_service(*answers: Answer) -> AsyncGenerator[FakeService]:
+async def fake_service(*responses: FakeResponse) -> AsyncGenerator[FakeService]:
     """Yield the service, listening at its `url`. Connections that are still open at the end are dropped."""
-    service = FakeService(answers)
+    service = FakeService(responses)
     tasks: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

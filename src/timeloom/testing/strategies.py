@@ -67,7 +67,7 @@ from timeloom.core.ids import CallId, ConversationId, MessageId, PlanId, TurnId
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 
 TURNS: Final = tuple(TurnId(f"turn_{n}") for n in range(1, 4))
 CALLS: Final = tuple(CallId(f"c{n}") for n in range(1, 4))
@@ -81,9 +81,9 @@ turns = st.sampled_from(TURNS)
 calls = st.sampled_from(CALLS)
 messages = st.sampled_from(MESSAGES)
 rounds = st.integers(1, 4)
-stored = st.binary(min_size=1, max_size=8).map(ref_of)
-payload_texts = texts | stored
-payload_bytes = st.binary(max_size=20) | stored
+blob_refs = st.binary(min_size=1, max_size=8).map(ref_of)
+payload_texts = texts | blob_refs
+payload_bytes = st.binary(max_size=20) | blob_refs
 mimes = st.sampled_from(("text/markdown", "application/json", "image/png", "text/csv"))
 errors = st.builds(ToolError, code=st.sampled_from(("tool_timeout", "odd")), message=some_text)
 timestamps = st.integers(0, 59).map(lambda second: f"2026-02-09T02:14:{second:02d}.000000Z")
@@ -174,7 +174,7 @@ conversation_blocks: SearchStrategy[AnyBlock] = st.one_of(
     st.builds(
         SourcesAdded, rows=st.lists(source_rows, min_size=1, max_size=3).map(tuple), tool_call_id=st.none() | calls
     ),
-    st.builds(WorkingSummary, text=some_text | stored, n=st.integers(1, 3)),
+    st.builds(WorkingSummary, text=some_text | blob_refs, n=st.integers(1, 3)),
     range_summaries(),
     st.builds(Erased, by=some_text, text=texts),
 )
@@ -217,7 +217,7 @@ round_blocks: SearchStrategy[AnyBlock] = st.one_of(
         text=payload_texts,
     ),
     st.builds(Thinking, round=rounds, text=payload_texts),
-    st.builds(Notes, tool_call_id=calls, text=some_text | stored),
+    st.builds(Notes, tool_call_id=calls, text=some_text | blob_refs),
     st.builds(Note, tool_call_id=calls, text=some_text),
     st.builds(
         Completion,
@@ -233,7 +233,7 @@ tool_blocks: SearchStrategy[AnyBlock] = st.one_of(
         ToolCall,
         tool_id=st.sampled_from(("react.read", "react.write", "x.y")),
         tool_call_id=calls,
-        params=params | stored,
+        params=params | blob_refs,
         by=st.none() | calls,
     ),
     st.builds(Notice, code=st.sampled_from(("tool_timeout", "odd")), text=some_text, tool_call_id=st.none() | calls),
@@ -310,8 +310,8 @@ later_drafts: SearchStrategy[Draft] = st.builds(Draft, turn_id=turns, ts=timesta
 def timelines(max_size: int = 40) -> SearchStrategy[Sequence[Entry]]:
     """Return a strategy for the entries of a conversation: a header, then any blocks in any order."""
     first = st.builds(Draft, turn_id=st.just(NO_TURN), ts=timestamps, block=headers)
-    return st.builds(_placed, first, st.lists(later_drafts, max_size=max_size))
+    return st.builds(_place_all, first, st.lists(later_drafts, max_size=max_size))
 
 
-def _placed(first: Draft, rest: list[Draft]) -> list[Entry]:
-    return [place(draft, seq) for seq, draft in enumerate([first, *rest], 1)]
+def _place_all(first: Draft, rest: list[Draft]) -> list[Entry]:
+    return [to_entry(draft, seq) for seq, draft in enumerate([first, *rest], 1)]

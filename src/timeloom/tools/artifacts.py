@@ -7,13 +7,13 @@ import msgspec
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, Hosting, ResultContent, ResultDigest
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import FileForm, FilePath, PhysicalPath, physical
+from timeloom.core.paths import FileForm, FilePath, PhysicalPath, to_physical
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
-from timeloom.core.view.artifacts import ArtifactsView, Version
+from timeloom.core.view.artifacts import ArtifactsView, ArtifactVersion
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import TimelineReader, ToolContext
-from timeloom.tools.mime import mime_of
+from timeloom.tools.mime import guess_mime
 from timeloom.tools.workspace import Workspace
 
 
@@ -55,7 +55,7 @@ def is_editable(path: FileForm, turn: TurnId) -> bool:
     return isinstance(path, FilePath) and path.turn == turn
 
 
-async def local_file(path: FileForm, context: ToolContext) -> LocalFile:
+async def load_local_file(path: FileForm, context: ToolContext) -> LocalFile:
     """Return the complete file and ensure that it is in the workspace; raise `ArtifactError` if it does not exist.
 
     For files of the current turn the workspace has the newest content, because programs write there too. For any other
@@ -71,22 +71,22 @@ async def local_file(path: FileForm, context: ToolContext) -> LocalFile:
 
 async def find_file(path: FileForm, context: ToolContext) -> LocalFile | None:
     """Return the file like `load_local_file`, possibly incomplete; None if it does not exist."""
-    workspace, place = Workspace(context.out_dir), physical(path)
+    workspace, physical_path = Workspace(context.out_dir), to_physical(path)
     editable = is_editable(path, context.turn_id)
-    if editable and (data := await asyncio.to_thread(workspace.read, place)) is not None:
-        return _of_workspace(path, data, context.timeline)
-    stored = await stored_file(path, context.timeline)
+    if editable and (data := await asyncio.to_thread(workspace.read, physical_path)) is not None:
+        return _from_workspace(path, data, context.timeline)
+    stored = await find_stored_file(path, context.timeline)
     if not editable and (stored is None or not stored.complete):
-        data = await asyncio.to_thread(workspace.read, place)
+        data = await asyncio.to_thread(workspace.read, physical_path)
         if data is not None:
-            return _of_workspace(path, data, context.timeline)
+            return _from_workspace(path, data, context.timeline)
     if stored is None:
         return None
     if stored.complete:
-        await asyncio.to_thread(workspace.bring, place, stored.data, read_only=not editable)
+        await asyncio.to_thread(workspace.ensure_content, physical_path, stored.data, read_only=not editable)
     return LocalFile(
         path=path,
-        physical=place,
+        physical=physical_path,
         mime=stored.mime,
         data=stored.data,
         digest=stored.digest,
@@ -95,26 +95,26 @@ async def find_file(path: FileForm, context: ToolContext) -> LocalFile | None:
     )
 
 
-def shows_again(entry: Entry, views: Views) -> bool:
+def is_read_output(entry: Entry, views: Views) -> bool:
     """Return whether the entry is output of a read: a full or partial copy of another entry's content."""
     block = entry.block
     return isinstance(block, ResultContent) and views.artifacts.is_reading(entry.turn_id, block.tool_call_id)
 
 
-async def stored_file(path: FileForm, timeline: TimelineReader) -> StoredFile | None:
+async def find_stored_file(path: FileForm, timeline: TimelineReader) -> StoredFile | None:
     """Return the newest version on the timeline; None if there is none or it has no content.
 
     A failed version changed nothing, so the previous one is returned. Output of a read is not a version.
     """
-    for version in made_versions(path, timeline.views.artifacts):
-        digest, content = await version_parts(version, timeline)
+    for version in list_written_versions(path, timeline.views.artifacts):
+        digest, content = await load_version_parts(version, timeline)
         if content is None or (digest and digest.error):
             continue
-        return await _stored(digest, content, path, timeline)
+        return await _load_stored_file(digest, content, path, timeline)
     return None
 
 
-def made_versions(path: FileForm, views: ArtifactsView) -> list[Version]:
+def list_written_versions(path: FileForm, views: ArtifactsView) -> list[ArtifactVersion]:
     """Return the versions of the file, newest first, without those that a read produced."""
     artifact = views.artifacts.get(str(path))
     calls = artifact.by_call if artifact else {}
@@ -122,8 +122,8 @@ def made_versions(path: FileForm, views: ArtifactsView) -> list[Version]:
     return [artifact.versions[place] for place in sorted(made, reverse=True)] if artifact else []
 
 
-async def version_parts(
-    version: Version, timeline: TimelineReader
+async def load_version_parts(
+    version: ArtifactVersion, timeline: TimelineReader
 ) -> tuple[Digest | None, ResultContent | Attachment | None]:
     """Return the digest and the content of one version of an artifact."""
     seqs = [*version.content_seqs, *([version.digest_seq] if version.digest_seq else [])]
@@ -142,7 +142,7 @@ def _seq(entry: Entry) -> int:
     return entry.seq
 
 
-async def _stored(
+async def _load_stored_file(
     digest: Digest | None, content: ResultContent | Attachment, path: FileForm, timeline: TimelineReader
 ) -> StoredFile | None:
     payload = content.data if content.text is None else content.text
@@ -157,12 +157,12 @@ async def _stored(
     )
 
 
-def _of_workspace(path: FileForm, data: bytes, timeline: TimelineReader) -> LocalFile:
+def _from_workspace(path: FileForm, data: bytes, timeline: TimelineReader) -> LocalFile:
     known = timeline.views.artifacts.artifacts.get(str(path))
     digest = known.digest if known else None
     mime = _mime(digest.mime if digest else "", "", path)
-    return LocalFile(path=path, physical=physical(path), mime=mime, data=data, digest=digest)
+    return LocalFile(path=path, physical=to_physical(path), mime=mime, data=data, digest=digest)
 
 
-def _mime(said: str, of_content: str, path: FileForm) -> str:
-    return said or of_content or mime_of(str(path))
+def _mime(declared: str, of_content: str, path: FileForm) -> str:
+    return declared or of_content or guess_mime(str(path))

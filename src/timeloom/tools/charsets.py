@@ -4,10 +4,10 @@ import re
 from encodings.aliases import aliases
 from typing import Final
 
-_MOST_CHARS: Final = 40
+_MAX_NAME_CHARS: Final = 40
 """Longest charset name that is looked up."""
 
-_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 _KNOWN: Final = frozenset(
     {
@@ -36,12 +36,14 @@ _KNOWN: Final = frozenset(
 """Python codec names of supported charsets. Other codecs are not charsets, or are slow on hostile input."""
 
 
-def exact_text(data: bytes, charset: str = "") -> str | None:
+def decode_text(data: bytes, charset: str = "") -> str | None:
     """Return the text decoded in that charset or in UTF-8; None if decoding fails or the charset is unsupported.
 
     A byte order mark takes precedence over the declared charset.
     """
-    codec = next((codec for mark, codec in _MARKS if data.startswith(mark)), "") or codec_of(charset or "utf-8")
+    codec = next((codec for mark, codec in _BYTE_ORDER_MARKS if data.startswith(mark)), "") or find_codec(
+        charset or "utf-8"
+    )
     if not codec:
         return None
     try:
@@ -51,9 +53,9 @@ def exact_text(data: bytes, charset: str = "") -> str | None:
     return None if "\0" in text else text
 
 
-def codec_of(charset: str) -> str:
+def find_codec(charset: str) -> str:
     """Return the Python codec of a charset; empty if it is unsupported."""
-    said = re.sub(r"[^a-z0-9]+", "_", charset[:_MOST_CHARS].lower()).strip("_")
+    normalized = re.sub(r"[^a-z0-9]+", "_", charset[:_MAX_NAME_CHARS].lower()).strip("_")
     # Not `codecs.lookup`, because it caches every name that it was ever asked for.
-    name = aliases.get(said, said)
+    name = aliases.get(normalized, normalized)
     return name if name in _KNOWN else ""

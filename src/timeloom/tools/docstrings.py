@@ -14,7 +14,7 @@ _LINE = re.compile(r"( *)([A-Za-z_][A-Za-z0-9_]*): +(\S.*)")
 _HEADINGS = frozenset({"Args:", "Arguments:", "Parameters:"})
 
 
-class Described(msgspec.Struct, frozen=True):
+class ToolDocstring(msgspec.Struct, frozen=True):
     """The parts of a tool's docstring."""
 
     purpose: str
@@ -22,24 +22,24 @@ class Described(msgspec.Struct, frozen=True):
     params: Mapping[str, str]
 
 
-def describe(docstring: str, names: Collection[str]) -> Described:
+def parse_docstring(docstring: str, names: Collection[str]) -> ToolDocstring:
     """Return the parts of a tool's docstring, given the names of the tool's parameters."""
     purpose, _, rest = inspect.cleandoc(docstring).partition("\n")
     params: dict[str, list[str]] = {}
-    about: list[str] = []
-    text, depth = about, -1
+    description: list[str] = []
+    text, depth = description, -1
     for line in rest.split("\n"):
         found = _LINE.fullmatch(line)
         if found and found[2] in names:
             depth, text = len(found[1]), params.setdefault(found[2], [])
             text.append(found[3].strip())
-        elif text is not about and _indentation(line) > depth:
+        elif text is not description and _indentation(line) > depth:
             text.append(line.strip())
         elif line.strip() not in _HEADINGS:
-            text = about
-            about.append(line.rstrip())
+            text = description
+            description.append(line.rstrip())
     joined = {name: " ".join(lines) for name, lines in params.items()}
-    return Described(purpose.strip(), "\n".join(about).strip(), joined)
+    return ToolDocstring(purpose.strip(), "\n".join(description).strip(), joined)
 
 
 def _indentation(line: str) -> int:

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import Final
 
-UNKNOWN: Final = "application/octet-stream"
+UNKNOWN_MIME: Final = "application/octet-stream"
 
 _SNIFFED_BYTES: Final = 8192
 _BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -77,42 +77,42 @@ _TEXTUAL: Final = frozenset(
 )
 
 
-def mime_of(name: str) -> str:
+def guess_mime(name: str) -> str:
     """Return the MIME type for the file name's extension; `application/octet-stream` if it is unknown."""
     _, dot, end = name.rpartition(".")
-    return _TYPES.get(end.lower(), UNKNOWN) if dot else UNKNOWN
+    return _TYPES.get(end.lower(), UNKNOWN_MIME) if dot else UNKNOWN_MIME
 
 
 def is_textual(mime: str) -> bool:
     """Return whether content of this type is read as text."""
-    kind = bare(mime)
+    kind = strip_mime_parameters(mime)
     return kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(("+json", "+xml"))
 
 
 def is_viewable(mime: str) -> bool:
     """Return whether a model can view content of this type that is not text: an image or a PDF."""
-    kind = bare(mime)
+    kind = strip_mime_parameters(mime)
     return kind == "application/pdf" or (kind.startswith("image/") and not is_textual(kind))
 
 
-def bare(mime: str) -> str:
+def strip_mime_parameters(mime: str) -> str:
     """Return the type without its parameters, in lower case."""
     return mime.partition(";")[0].strip().lower()
 
 
-def text_in(data: bytes, mime: str) -> str | None:
+def decode_file_text(data: bytes, mime: str) -> str | None:
     """Return the text that the bytes contain; None if they are not text, even if the type claims so.
 
     Bytes of a non-textual type are treated as text only if the type is unknown and they are valid UTF-8.
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
-        if data.startswith(mark) and (is_textual(mime) or bare(mime) == UNKNOWN):
+        if data.startswith(mark) and (is_textual(mime) or strip_mime_parameters(mime) == UNKNOWN_MIME):
             return data.decode(encoding, "replace")
     if b"\0" in data[:_SNIFFED_BYTES]:
         return None
     if is_textual(mime):
         return data.decode("utf-8", "replace")
-    if bare(mime) != UNKNOWN:
+    if strip_mime_parameters(mime) != UNKNOWN_MIME:
         return None
     try:
         return data.decode()

@@ -10,31 +10,31 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import ToolError
-from timeloom.core.stream.surrogates import mended
+from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
-from timeloom.tools.errors import without_host_paths
+from timeloom.tools.errors import strip_host_paths
 
 _ENVELOPE: Final = frozenset({"ok", "error", "ret"})
 
 
-def outcome_of(value: object, context: ToolContext) -> Outcome:
+def to_outcome(value: object, context: ToolContext) -> Outcome:
     """Return the outcome for a value; a value without a JSON form becomes an error and never raises."""
     if isinstance(value, Outcome):
         return value
     if isinstance(value, str):
-        return _with_artifact(mended(value), "text/plain", context)
+        return _with_artifact(replace_lone_surrogates(value), "text/plain", context)
     try:
-        plain = _plain(value)
+        plain = _to_plain_value(value)
         if _is_envelope(plain):
-            return _opened(cast(dict[str, object], plain), context)
+            return _open_envelope(cast(dict[str, object], plain), context)
         return _json_outcome(plain, context)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         kind = type(value).__name__
         message = f"the tool returned a {kind} without a JSON form; expected text, a JSON value or an Outcome: {error}"
-        return Outcome(error=ToolError("tool_result_error", without_host_paths(message, context.out_dir)))
+        return Outcome(error=ToolError("tool_result_error", strip_host_paths(message, context.out_dir)))
 
 
-def _plain(value: object) -> object:
+def _to_plain_value(value: object) -> object:
     if isinstance(value, bytes | bytearray | memoryview):
         raise TypeError("bytes go into an Artifact")
     return msgspec.to_builtins(value, str_keys=True)
@@ -44,47 +44,49 @@ def _is_envelope(plain: object) -> bool:
     return isinstance(plain, dict) and isinstance(cast(dict[str, object], plain).get("ok"), bool)
 
 
-def _opened(envelope: dict[str, object], context: ToolContext) -> Outcome:
+def _open_envelope(envelope: dict[str, object], context: ToolContext) -> Outcome:
     # An external tool may put its result beside `ok` instead of into `ret`.
     beside = {name: value for name, value in envelope.items() if name not in _ENVELOPE}
     outcome = _json_outcome(envelope.get("ret", beside or None), context)
     if envelope["ok"]:
         return outcome
-    error = _error(envelope.get("error"), context)
+    error = _to_envelope_error(envelope.get("error"), context)
     return Outcome(artifacts=tuple(replace(one, error=error) for one in outcome.artifacts), error=error)
 
 
-def _error(said: object, context: ToolContext) -> ToolError:
+def _to_envelope_error(value: object, context: ToolContext) -> ToolError:
     """Return the envelope's error without `managed`, a field that is meant for the tool's host only."""
-    fields = cast(dict[str, object], said) if isinstance(said, dict) else {"message": said}
-    message = _text(fields.get("message"), context) or "the tool reported a failure and gave no reason"
+    fields = cast(dict[str, object], value) if isinstance(value, dict) else {"message": value}
+    message = _to_safe_text(fields.get("message"), context) or "the tool reported a failure and gave no reason"
     details = fields.get("details")
     return ToolError(
-        code=_text(fields.get("code"), context) or "tool_call_error",
+        code=_to_safe_text(fields.get("code"), context) or "tool_call_error",
         message=message,
-        where=_text(fields.get("where"), context),
-        details=_details(cast(dict[str, object], details), context) if isinstance(details, dict) else {},
+        where=_to_safe_text(fields.get("where"), context),
+        details=_to_safe_details(cast(dict[str, object], details), context) if isinstance(details, dict) else {},
     )
 
 
-def _text(value: object, context: ToolContext) -> str:
+def _to_safe_text(value: object, context: ToolContext) -> str:
     text = value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
-    return without_host_paths(text, context.out_dir)
+    return strip_host_paths(text, context.out_dir)
 
 
 _MAX_DETAILS: Final = 20
 
 
-def _details(said: dict[str, object], context: ToolContext) -> dict[str, str | int | float | bool | None]:
-    first = list(said.items())[:_MAX_DETAILS]
-    return {name: value if isinstance(value, int | float | None) else _text(value, context) for name, value in first}
+def _to_safe_details(details: dict[str, object], context: ToolContext) -> dict[str, str | int | float | bool | None]:
+    first = list(details.items())[:_MAX_DETAILS]
+    return {
+        name: value if isinstance(value, int | float | None) else _to_safe_text(value, context) for name, value in first
+    }
 
 
 def _json_outcome(value: object, context: ToolContext) -> Outcome:
     if value is None:
         return Outcome()
     if isinstance(value, str):
-        return _with_artifact(mended(value), "text/plain", context)
+        return _with_artifact(replace_lone_surrogates(value), "text/plain", context)
     return _with_artifact(msgspec.json.encode(value).decode(), "application/json", context)
 
 

@@ -8,8 +8,8 @@ from typing import Final, cast
 import msgspec
 
 from timeloom.core.codes import CodedError
-from timeloom.core.stream.surrogates import mended
-from timeloom.tools.schema import JsonSchema, fragment, words
+from timeloom.core.stream.surrogates import replace_lone_surrogates
+from timeloom.tools.schema import JsonSchema, describe_schema, find_fragment
 
 _PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
@@ -26,7 +26,7 @@ class ParamsError(CodedError):
         super().__init__("tool_params_invalid", message)
 
 
-class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+class ToolParameters(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of one tool: the Struct they are parsed into, its schema and accepted alternative names."""
 
     tool_id: str
@@ -36,26 +36,26 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
     def parse(self, text: str) -> dict[str, object]:
         """Return the values by the function's parameter names; raise `ParamsError` if they are invalid."""
-        given = self._known(_object(text))
+        given = self._resolve_names(_decode_object(text))
         try:
             values = msgspec.convert(given, self.struct)
         except msgspec.ValidationError as error:
-            raise ParamsError(self._sentence(str(error), given)) from None
+            raise ParamsError(self._explain_error(str(error), given)) from None
         return {name: getattr(values, name) for name in self.struct.__struct_fields__}
 
-    def _known(self, given: dict[str, object]) -> dict[str, object]:
+    def _resolve_names(self, given: dict[str, object]) -> dict[str, object]:
         known = self.struct.__struct_encode_fields__
         named: dict[str, object] = {}
         for name, value in given.items():
             canonical = self.renamed.get(name, name)
             if canonical not in known:
-                raise ParamsError(f"{self.tool_id} has no parameter {_shown(name)}{_hint(name, known)}")
+                raise ParamsError(f"{self.tool_id} has no parameter {_quote_name(name)}{_suggest_names(name, known)}")
             if canonical in named or (canonical != name and canonical in given):
-                raise ParamsError(f"{self.tool_id} was given `{canonical}` twice, also as {_shown(name)}")
+                raise ParamsError(f"{self.tool_id} was given `{canonical}` twice, also as {_quote_name(name)}")
             named[canonical] = value
         return named
 
-    def _sentence(self, problem: str, given: Mapping[str, object]) -> str:
+    def _explain_error(self, problem: str, given: Mapping[str, object]) -> str:
         found = cast(re.Match[str], _PLACE.fullmatch(problem))
         what, place = found[1], found[2] or ""
         if missing := _MISSING.fullmatch(what):
@@ -64,38 +64,40 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         else:
             kind = _KIND.fullmatch(what)
             what = f"is of type `{kind[1]}`" if kind else f"was refused: {what[0].lower()}{what[1:]}"
-            got = _got(given, _steps(place))
-        expected = words(self.schema, fragment(self.schema, _steps(place)))
+            got = _format_value(given, _split_location(place))
+        expected = describe_schema(self.schema, find_fragment(self.schema, _split_location(place)))
         return f"the parameter `{place}` of {self.tool_id} {what}{got}; expected {expected}"
 
 
-def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+def nearest_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
     """Return the known names that are most similar to this one, best match first."""
     return difflib.get_close_matches(name[:_NAME_CHARS].lower(), list(known), most, 0.5)
 
 
-def _object(text: str) -> dict[str, object]:
+def _decode_object(text: str) -> dict[str, object]:
     try:
-        return msgspec.json.decode(mended(text), type=dict[str, object])
+        return msgspec.json.decode(replace_lone_surrogates(text), type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ParamsError(f"parameters are one JSON object that nests a little, got {_shown(text)}: {error}") from None
+        raise ParamsError(
+            f"parameters are one JSON object that nests a little, got {_quote_name(text)}: {error}"
+        ) from None
 
 
-def _hint(name: str, known: tuple[str, ...]) -> str:
-    if close := nearest(name, known):
+def _suggest_names(name: str, known: tuple[str, ...]) -> str:
+    if close := nearest_names(name, known):
         return f"; did you mean `{close[0]}`?"
     return f"; it has {', '.join(f'`{each}`' for each in known)}" if known else "; it takes none"
 
 
-def _shown(name: str) -> str:
+def _quote_name(name: str) -> str:
     return f"`{name}`" if len(name) <= _NAME_CHARS and name.isprintable() else f"{name[:_NAME_CHARS]!a}…"
 
 
-def _steps(place: str) -> list[str]:
+def _split_location(place: str) -> list[str]:
     return [step for step in _STEPS.split(place) if step]
 
 
-def _got(given: object, steps: Iterable[str]) -> str:
+def _format_value(given: object, steps: Iterable[str]) -> str:
     """Return the value at that location as JSON; empty if the location cannot be found."""
     here = given
     for step in steps:

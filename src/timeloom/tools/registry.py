@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
-from timeloom.core.blocks import registered_error
+from timeloom.core.blocks import make_tool_error
 from timeloom.core.codes import CodedError
 from timeloom.ports.tool import Outcome, Tool, ToolContext, ToolSpec
-from timeloom.tools.parameters import nearest
+from timeloom.tools.parameters import nearest_names
 
 MAX_ID_CHARS: Final = 128
 """Longest id of a tool. Smaller refuses names that tool servers use; larger lets a name fill the catalogue."""
@@ -29,7 +29,7 @@ class ToolRegistry:
         for tool in sorted(tools, key=lambda tool: tool.spec.tool_id):
             self._tools[tool.spec.tool_id] = tool
             for name in (tool.spec.tool_id, *tool.spec.aliases):
-                self._take(name, tool)
+                self._register(name, tool)
 
     def get(self, name: str) -> Tool | None:
         """Return the tool with that id or alias, or None."""
@@ -37,9 +37,9 @@ class ToolRegistry:
 
     def resolve(self, name: str) -> Tool:
         """Return the tool with that id or alias; otherwise an `UnknownTool` whose calls fail with similar ids."""
-        return self._names.get(name) or UnknownTool(name, self._near(name))
+        return self._names.get(name) or UnknownTool(name, self._nearest_ids(name))
 
-    def own_id(self, name: str) -> str:
+    def canonical_id(self, name: str) -> str:
         """Return the id of the tool with that id or alias; the name itself if there is none."""
         tool = self._names.get(name)
         return tool.spec.tool_id if tool else name
@@ -48,11 +48,11 @@ class ToolRegistry:
         """Return the specs for the catalogue, sorted by id."""
         return tuple(tool.spec for tool in self)
 
-    def and_also(self, tools: Iterable[Tool]) -> "ToolRegistry":
+    def with_tools(self, tools: Iterable[Tool]) -> "ToolRegistry":
         """Return a registry that also contains these tools; raise if an id is already used."""
         return ToolRegistry([*self, *tools])
 
-    def only(self, allowed: Iterable[str]) -> "ToolRegistry":
+    def restrict_to(self, allowed: Iterable[str]) -> "ToolRegistry":
         """Return a registry of the allowed tools: by id, by alias, or a whole family with `family.*`.
 
         An allowed name without a tool is ignored: the list may be older or newer than the tools.
@@ -66,7 +66,7 @@ class ToolRegistry:
     def __len__(self) -> int:
         return len(self._tools)
 
-    def _take(self, name: str, tool: Tool) -> None:
+    def _register(self, name: str, tool: Tool) -> None:
         if len(name) > MAX_ID_CHARS or not _ID.fullmatch(name):
             raise CodedError("tool_malformed", f"a tool id must look like family.name, got {name[:_SHOWN_CHARS]!a}")
         if name in self._names:
@@ -74,11 +74,11 @@ class ToolRegistry:
             raise CodedError("tool_malformed", f"{name!a} is an id or alias of {taken_by} and of {tool.spec.tool_id}")
         self._names[name] = tool
 
-    def _near(self, name: str) -> tuple[str, ...]:
+    def _nearest_ids(self, name: str) -> tuple[str, ...]:
         """Return ids with the same last word, which models confuse most, then ids with similar spelling."""
         last = name.rpartition(".")[2]
         same = [tool_id for tool_id in self._tools if last and tool_id.endswith(f".{last}")]
-        alike = [self._names[close].spec.tool_id for close in nearest(name, self._names, _NEAR)]
+        alike = [self._names[close].spec.tool_id for close in nearest_names(name, self._names, _NEAR)]
         return tuple(dict.fromkeys([*same, *alike]))[:_NEAR]
 
 
@@ -99,7 +99,7 @@ class UnknownTool:
         name = self._spec.tool_id
         shown = f"{name[:_SHOWN_CHARS]!a}{'…' if len(name) > _SHOWN_CHARS else ''}"
         hint = f"; the nearest are {', '.join(self._near)}" if self._near else "; choose one of the catalogue"
-        return Outcome(error=registered_error("unknown_tool", f"there is no tool {shown}{hint}"))
+        return Outcome(error=make_tool_error("unknown_tool", f"there is no tool {shown}{hint}"))
 
 
 def _is_allowed(spec: ToolSpec, names: frozenset[str]) -> bool:

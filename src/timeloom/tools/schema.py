@@ -29,7 +29,7 @@ def params_schema(params: type[msgspec.Struct], descriptions: Mapping[str, str])
     Raises for a nested Struct that ignores unknown fields: the model would not learn that a field was ignored.
     """
     try:
-        whole = msgspec.json.schema(params, schema_hook=_custom)
+        whole = msgspec.json.schema(params, schema_hook=_any_value_schema)
     except TypeError as error:
         raise CodedError("tool_malformed", f"a parameter has a type without a JSON form: {error}") from error
     components = cast(dict[str, JsonSchema], whole.pop("$defs"))
@@ -44,14 +44,14 @@ def params_schema(params: type[msgspec.Struct], descriptions: Mapping[str, str])
     top["additionalProperties"] = False
     if components:
         top["$defs"] = components
-    return cast(JsonSchema, _opened(top))
+    return cast(JsonSchema, _open_free_maps(top))
 
 
-def fragment(schema: JsonSchema, steps: Iterable[str]) -> JsonSchema:
+def find_fragment(schema: JsonSchema, steps: Iterable[str]) -> JsonSchema:
     """Return the schema at that location, or at the nearest enclosing location that is described."""
     here = schema
     for step in steps:
-        inner = _resolved(schema, here)
+        inner = _resolve_part(schema, here)
         properties = cast(dict[str, JsonSchema], inner.get("properties", {}))
         there = properties.get(step) or inner.get("items") or inner.get("additionalProperties")
         if not isinstance(there, dict):
@@ -60,25 +60,25 @@ def fragment(schema: JsonSchema, steps: Iterable[str]) -> JsonSchema:
     return here
 
 
-def words(schema: JsonSchema, part: JsonSchema) -> str:
+def describe_schema(schema: JsonSchema, part: JsonSchema) -> str:
     """Return a description in words of the values that this part of the schema accepts."""
-    text = _words(schema, part, _WORD_DEPTH)
+    text = _describe_part(schema, part, _WORD_DEPTH)
     return text if len(text) <= MAX_WORDS_CHARS else text[: MAX_WORDS_CHARS - 1] + "…"
 
 
-def _custom(kind: type) -> JsonSchema:
+def _any_value_schema(kind: type) -> JsonSchema:
     if kind is object:
         return {_ANY: True}
     raise TypeError(f"{kind.__name__} has no JSON form")
 
 
-def _opened(value: object) -> object:
+def _open_free_maps(value: object) -> object:
     """Return the schema with `{}` for a value of any type, and maps without a value type open to any value."""
     if isinstance(value, list):
-        return [_opened(item) for item in cast(list[object], value)]
+        return [_open_free_maps(item) for item in cast(list[object], value)]
     if not isinstance(value, dict):
         return value
-    opened = {name: _opened(inner) for name, inner in cast(JsonSchema, value).items()}
+    opened = {name: _open_free_maps(inner) for name, inner in cast(JsonSchema, value).items()}
     if opened == {_ANY: True}:
         return {}
     if opened.get("type") == "object" and "properties" not in opened:
@@ -86,43 +86,43 @@ def _opened(value: object) -> object:
     return opened
 
 
-def _resolved(schema: JsonSchema, part: JsonSchema) -> JsonSchema:
+def _resolve_part(schema: JsonSchema, part: JsonSchema) -> JsonSchema:
     """Return the part, the definition that it refers to, or the first of several alternatives that is a container."""
     if "$ref" in part:
         return cast(dict[str, JsonSchema], schema["$defs"])[str(part["$ref"]).rpartition("/")[2]]
     for choice in cast(list[JsonSchema], part.get("anyOf", [])):
-        inner = _resolved(schema, choice)
+        inner = _resolve_part(schema, choice)
         if inner.get("type") in ("object", "array"):
             return inner
     return part
 
 
-def _words(schema: JsonSchema, part: JsonSchema, depth: int) -> str:
+def _describe_part(schema: JsonSchema, part: JsonSchema, depth: int) -> str:
     if "enum" in part:
         return "one of " + ", ".join(_json(choice) for choice in cast(list[object], part["enum"]))
     if "anyOf" in part:
-        return " or ".join(_words(schema, choice, depth) for choice in cast(list[JsonSchema], part["anyOf"]))
-    inner = _resolved(schema, part)
+        return " or ".join(_describe_part(schema, choice, depth) for choice in cast(list[JsonSchema], part["anyOf"]))
+    inner = _resolve_part(schema, part)
     match inner.get("type"):
         case "array":
             items = cast(JsonSchema, inner.get("items") or {})
-            return f"a list of items, each {_words(schema, items, depth - 1)}" if items and depth else "a list"
+            return f"a list of items, each {_describe_part(schema, items, depth - 1)}" if items and depth else "a list"
         case "object":
-            return _object_words(inner)
+            return _describe_object(inner)
         case kind:
             return _TYPE_WORDS.get(str(kind), "a value")
 
 
-def _object_words(part: JsonSchema) -> str:
+def _describe_object(part: JsonSchema) -> str:
     names = cast(dict[str, object], part.get("properties", {}))
     needed = cast(list[str], part.get("required", []))
     optional = [name for name in names if name not in needed]
-    said = "an object"
+    text = "an object"
     if needed:
-        said += f" with {', '.join(needed)}"
+        text += f" with {', '.join(needed)}"
     if optional:
-        said += f" (optional: {', '.join(optional)})"
-    return said
+        text += f" (optional: {', '.join(optional)})"
+    return text
 
 
 def _json(value: object) -> str:

@@ -23,19 +23,19 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Largest file that is read or written. Smaller refuses datasets that people attach; larger fills memory, because a
 file is held in memory while it is copied."""
 
-MAX_WALKED_FILES: Final = 20_000
+MAX_LISTED_FILES: Final = 20_000
 """Most files that a listing visits. Fewer misses parts of large trees; more makes a search of a bad folder slow."""
 
-MAX_WALKED_DEPTH: Final = 64
+MAX_LISTED_DEPTH: Final = 64
 """Deepest folder of a listing. Deeper ones are omitted: each level costs an open descriptor."""
 
-UNSEEN: Final = ".part-"
+RESERVED_PREFIX: Final = ".part-"
 """Name prefix of internal files: those being written, and undo records."""
 _READ_ONLY: Final = 0o444
 _EDITABLE: Final = 0o644
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_NAMELESS: Final[int | None] = getattr(os, "O_TMPFILE", None)
-_NO_NAMELESS: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
+_DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_O_TMPFILE: Final[int | None] = getattr(os, "O_TMPFILE", None)
+_TMPFILE_UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 _numbers = itertools.count()
 
 
@@ -43,7 +43,7 @@ class WorkspaceError(CodedError):
     """A file of the workspace that cannot be read or written."""
 
 
-class Walk(msgspec.Struct, frozen=True):
+class WorkspaceListing(msgspec.Struct, frozen=True):
     """Files sorted by path; `complete` is false if some were omitted."""
 
     files: tuple[PhysicalPath, ...]
@@ -61,7 +61,7 @@ class Workspace:
         try:
             descriptor = open_beneath(self._out_dir, path)
         except OSError as error:
-            return _absent(error)
+            return _none_if_missing(error)
         try:
             return os.fstat(descriptor).st_size
         finally:
@@ -72,7 +72,7 @@ class Workspace:
         try:
             descriptor = open_beneath(self._out_dir, path)
         except OSError as error:
-            return _absent(error)
+            return _none_if_missing(error)
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         _check_size(len(data))
@@ -83,7 +83,7 @@ class Workspace:
         try:
             return open_beneath(self._out_dir, path)
         except OSError as error:
-            return _absent(error)
+            return _none_if_missing(error)
 
     def write(self, path: PhysicalPath, data: bytes, *, read_only: bool = False) -> None:
         """Write the file atomically: concurrent readers see the old content or the new."""
@@ -93,7 +93,7 @@ class Workspace:
             self._out_dir.mkdir(parents=True, exist_ok=True)
             folder = open_folder_beneath(self._out_dir, folders, make=True)
             try:
-                _replace(folder, name, data, _READ_ONLY if read_only else _EDITABLE)
+                _replace_file(folder, name, data, _READ_ONLY if read_only else _EDITABLE)
             finally:
                 os.close(folder)
         except (IsADirectoryError, NotADirectoryError) as error:
@@ -101,9 +101,9 @@ class Workspace:
                 "path_not_regular", "a folder stands where the file would be, or a file above"
             ) from error
         except OSError as error:
-            raise _failed(error) from None
+            raise _to_workspace_error(error) from None
 
-    def bring(self, path: PhysicalPath, data: bytes, *, read_only: bool) -> bool:
+    def ensure_content(self, path: PhysicalPath, data: bytes, *, read_only: bool) -> bool:
         """Write the file unless it already has this content; return whether it was written."""
         try:
             if self.read(path) == data:
@@ -124,30 +124,30 @@ class Workspace:
             finally:
                 os.close(folder)
         except OSError as error:
-            _absent(error)
+            _none_if_missing(error)
             return False
         return True
 
-    def walk(self, folder: Sequence[str]) -> Walk:
+    def list_files(self, folder: Sequence[str]) -> WorkspaceListing:
         """Return the files in that folder and below, without links and names that no path can have."""
         found: list[PhysicalPath] = []
-        for names in self._names(folder):
+        for names in self._walk_names(folder):
             with contextlib.suppress(PathError):
                 found.append(PhysicalPath("/".join(names)))
-            if len(found) >= MAX_WALKED_FILES:
-                return Walk(tuple(found), complete=False)
-        return Walk(tuple(found))
+            if len(found) >= MAX_LISTED_FILES:
+                return WorkspaceListing(tuple(found), complete=False)
+        return WorkspaceListing(tuple(found))
 
-    def _names(self, folder: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    def _walk_names(self, folder: Sequence[str]) -> Iterator[tuple[str, ...]]:
         try:
             root = open_folder_beneath(self._out_dir, folder)
         except OSError as error:
-            _absent(error)
+            _none_if_missing(error)
             return
         try:
             for place, folders, names, here in os.fwalk(".", dir_fd=root):
                 below = tuple(place.split("/")[1:])
-                folders[:] = sorted(folders) if len(below) < MAX_WALKED_DEPTH else []
+                folders[:] = sorted(folders) if len(below) < MAX_LISTED_DEPTH else []
                 yield from ((*folder, *below, name) for name in sorted(names) if _is_file(name, here))
         finally:
             os.close(root)
@@ -155,7 +155,7 @@ class Workspace:
 
 def _is_file(name: str, folder: int) -> bool:
     """Return whether it is a regular file and not an internal one."""
-    if name.startswith(UNSEEN):
+    if name.startswith(RESERVED_PREFIX):
         return False
     try:
         return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
@@ -164,13 +164,13 @@ def _is_file(name: str, folder: int) -> bool:
         return False
 
 
-def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
+def _replace_file(folder: int, name: str, data: bytes, mode: int) -> None:
     """Replace the file atomically by way of a temporary name in the same folder."""
-    part = f"{UNSEEN}{os.getpid()}-{next(_numbers)}"
+    part = f"{RESERVED_PREFIX}{os.getpid()}-{next(_numbers)}"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(part, dir_fd=folder)
     try:
-        with os.fdopen(_opened_part(folder, part), "wb") as file:
+        with os.fdopen(_open_part(folder, part), "wb") as file:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
@@ -185,13 +185,13 @@ def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
         raise
 
 
-def _opened_part(folder: int, part: str) -> int:
+def _open_part(folder: int, part: str) -> int:
     """Open a new file in the folder, unnamed (O_TMPFILE) where the file system supports it."""
-    if _NAMELESS is not None:
+    if _O_TMPFILE is not None:
         try:
-            return os.open(".", os.O_WRONLY | _NAMELESS | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            return os.open(".", os.O_WRONLY | _O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=folder)
         except OSError as error:
-            if error.errno not in _NO_NAMELESS:
+            if error.errno not in _TMPFILE_UNSUPPORTED:
                 raise
     return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
@@ -201,16 +201,16 @@ def _check_size(size: int) -> None:
         raise WorkspaceError("file_too_large", f"a file has at most {MAX_FILE_BYTES} bytes, got {size} or more")
 
 
-def _absent(error: OSError) -> None:
+def _none_if_missing(error: OSError) -> None:
     """Return None if the error says that the file does not exist; otherwise raise a `WorkspaceError`."""
     if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-        raise _failed(error) from None
+        raise _to_workspace_error(error) from None
 
 
-def _failed(error: OSError) -> WorkspaceError:
+def _to_workspace_error(error: OSError) -> WorkspaceError:
     # Only the symbolic name of the error: its text may name a folder of the host.
     name = errno.errorcode.get(error.errno or 0, "an unknown error")
-    if error.errno in _FULL:
-        said = f"the disk is full that has the data folder, where the files of conversations lie ({name}); "
-        return WorkspaceError("workspace_failed", f"{said}free some space there and try again")
+    if error.errno in _DISK_FULL:
+        text = f"the disk is full that has the data folder, where the files of conversations lie ({name}); "
+        return WorkspaceError("workspace_failed", f"{text}free some space there and try again")
     return WorkspaceError("workspace_failed", f"the disk refused: {name}")

@@ -23,7 +23,7 @@ from timeloom.core.paths import (
     parse,
 )
 from timeloom.core.payload import BlobRef
-from timeloom.core.stream.surrogates import mended
+from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.timeline import NO_TURN, Draft, EntryError, is_timestamp
 from timeloom.wire.layouts import Fields, layout_of
 
@@ -56,10 +56,10 @@ def encode_block(draft: Draft) -> bytes:
     given = draft.block.json if isinstance(draft.block, Unknown) else draft.original
     if given and isinstance(given, str):
         return given.encode()
-    return msgspec.json.encode(block_json(draft))
+    return msgspec.json.encode(to_block_json(draft))
 
 
-def block_json(draft: Draft) -> BlockJson:
+def to_block_json(draft: Draft) -> BlockJson:
     """Return the JSON object of a typed block; references to stored payloads are in `meta.blobs`."""
     block = draft.block
     fields = cast(Fields, msgspec.to_builtins(block))
@@ -79,7 +79,7 @@ def block_json(draft: Draft) -> BlockJson:
         turn_id=draft.turn_id,
         ts=draft.ts,
         mime=block.mime_type(),
-        path=_shown_path(block, draft.turn_id),
+        path=_wire_path(block, draft.turn_id),
         text=text,
         base64=data,
         meta=fields,
@@ -96,23 +96,23 @@ def decode_block(data: bytes, ts: str) -> Draft:
         text = data.decode().strip()
         found = _UNTYPED.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return _unreadable(data, ts, error)
+        return _decode_untyped(data, ts, error)
     try:
         wire = msgspec.convert(found, BlockJson)
-        draft = Draft(TurnId(wire.turn_id), _time(wire.ts, ts), _typed(wire))
+        draft = Draft(TurnId(wire.turn_id), _parse_time(wire.ts, ts), _decode_typed(wire))
     except (msgspec.MsgspecError, CodedError, RecursionError):
-        return _unknown(found, text, ts)
+        return _unknown_draft(found, text, ts)
     same = _UNTYPED.decode(encode_block(draft)) == found
     return draft if same else Draft(draft.turn_id, draft.ts, draft.block, text)
 
 
-def _time(said: str, ts: str) -> str:
+def _parse_time(text: str, ts: str) -> str:
     """Return the block's time in the format of entries if it is valid, otherwise `ts`."""
-    said = said.removesuffix("+00:00") + "Z" if said.endswith("+00:00") else said
-    return said if is_timestamp(said) else ts
+    text = text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
+    return text if is_timestamp(text) else ts
 
 
-def _shown_path(block: AnyBlock, turn: TurnId) -> str:
+def _wire_path(block: AnyBlock, turn: TurnId) -> str:
     numbered = isinstance(block, Completion | WorkingSummary | RangeSummary)
     return block.alias(turn) if numbered else block.path(turn)
 
@@ -121,21 +121,21 @@ def _blob_fields(fields: Fields) -> list[str]:
     return [name for name, value in fields.items() if isinstance(value, dict) and "sha256" in value]
 
 
-def _typed(wire: BlockJson) -> AnyBlock:
-    cls = _class_of(wire)
-    fields = _from_path(wire.path) | wire.meta
+def _decode_typed(wire: BlockJson) -> AnyBlock:
+    cls = _find_class(wire)
+    fields = _fields_from_path(wire.path) | wire.meta
     fields |= msgspec.to_builtins(msgspec.convert(fields.pop("blobs", {}), dict[str, BlobRef]))
     layout_of(cls).unpack(wire.text, fields)
-    fields |= {name: value for name, value in _top(wire).items() if value}
+    fields |= {name: value for name, value in _top_level_fields(wire).items() if value}
     known = {field.name for field in struct_fields(cls)}
     return msgspec.convert({name: value for name, value in fields.items() if name in known}, cls)
 
 
-def _top(wire: BlockJson) -> Fields:
+def _top_level_fields(wire: BlockJson) -> Fields:
     return {"author": wire.author, "mime": wire.mime, "data": wire.base64}
 
 
-def _class_of(wire: BlockJson) -> type[AnyBlock]:
+def _find_class(wire: BlockJson) -> type[AnyBlock]:
     """Return the block class by type; result types without a role are guessed from their fields."""
     classes = _BY_TYPE.get(wire.type)
     if classes is None:
@@ -156,7 +156,7 @@ def _guessed_role(wire: BlockJson) -> str:
     return "digest" if is_json and '"artifact_path"' in (wire.text or "") else "status"
 
 
-def _from_path(path: str) -> Fields:
+def _fields_from_path(path: str) -> Fields:
     """Return the fields that the path contains; older logs store a call's id or a round's number only there."""
     try:
         return _path_fields(parse(path))
@@ -179,7 +179,7 @@ def _path_fields(path: LogicalPath) -> Fields:
     return fields | {"artifact_path": str(path)}
 
 
-def _unreadable(data: bytes, ts: str, error: Exception) -> Draft:
+def _decode_untyped(data: bytes, ts: str, error: Exception) -> Draft:
     """Return a draft for JSON that no typed value can hold, such as a lone surrogate.
 
     Raises `BlockError` if the data is not a JSON object.
@@ -187,29 +187,29 @@ def _unreadable(data: bytes, ts: str, error: Exception) -> Draft:
     text = ""
     try:
         text = data.decode().strip()
-        found: object = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_no_constant)
+        found: object = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise BlockError(f"a block must be a JSON object: {error}") from error
-    return _unknown(cast(Fields, found), text, ts)
+    return _unknown_draft(cast(Fields, found), text, ts)
 
 
 def _number(_: str) -> int:
     return 0
 
 
-def _no_constant(name: str) -> object:
+def _reject_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-def _unknown(found: Fields, text: str, ts: str) -> Draft:
+def _unknown_draft(found: Fields, text: str, ts: str) -> Draft:
     def said(name: str) -> str:
         value = found.get(name)
-        return mended(value) if isinstance(value, str) else ""
+        return replace_lone_surrogates(value) if isinstance(value, str) else ""
 
     block = Unknown(json=text, foreign_type=said("type"), foreign_path=said("path"))
     try:
-        return Draft(TurnId(said("turn_id")), _time(said("ts"), ts), block)
+        return Draft(TurnId(said("turn_id")), _parse_time(said("ts"), ts), block)
     except EntryError:
         return Draft(NO_TURN, ts, block)

@@ -22,7 +22,7 @@ from timeloom.core.blocks import (
     ToolCall,
 )
 from timeloom.core.ids import PlanId, TurnId
-from timeloom.core.paths import parse, physical
+from timeloom.core.paths import parse, to_physical
 from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
 from timeloom.core.sources import row_from_json, row_to_json
 from timeloom.core.timeline import Draft
@@ -60,7 +60,7 @@ def _unpack_plain(text: str | None, fields: Fields) -> None:
         fields["text"] = text
 
 
-def _pack_said(draft: Draft, fields: Fields) -> str | None:
+def _pack_note(draft: Draft, fields: Fields) -> str | None:
     fields["channel"] = cast(Notes | Note, draft.block).channel
     return _pack_plain(draft, fields)
 
@@ -137,31 +137,31 @@ class _PlansText(msgspec.Struct):
 
 def _pack_plan(draft: Draft, fields: Fields) -> str:
     del fields["snapshot"]
-    return _dumps(_plan_out(cast(PlanRecorded, draft.block).snapshot))
+    return _dumps(_plan_to_text(cast(PlanRecorded, draft.block).snapshot))
 
 
 def _unpack_plan(text: str | None, fields: Fields) -> None:
-    fields["snapshot"] = _plan_in(msgspec.json.decode(text or "", type=_PlanText))
+    fields["snapshot"] = _plan_from_text(msgspec.json.decode(text or "", type=_PlanText))
 
 
 def _pack_plans(draft: Draft, fields: Fields) -> str:
     del fields["plans"]
     plans = cast(PlansCompacted, draft.block).plans
-    return _dumps(_PlansText([_plan_out(plan.snapshot, plan.snapshot_ref) for plan in plans]))
+    return _dumps(_PlansText([_plan_to_text(plan.snapshot, plan.snapshot_ref) for plan in plans]))
 
 
 def _unpack_plans(text: str | None, fields: Fields) -> None:
     plans = msgspec.json.decode(text or "", type=_PlansText).plans
-    fields["plans"] = [{"snapshot": _plan_in(plan), "snapshot_ref": plan.snapshot_ref} for plan in plans]
+    fields["plans"] = [{"snapshot": _plan_from_text(plan), "snapshot_ref": plan.snapshot_ref} for plan in plans]
 
 
-def _plan_out(snapshot: PlanSnapshot, snapshot_ref: str = "") -> _PlanText:
+def _plan_to_text(snapshot: PlanSnapshot, snapshot_ref: str = "") -> _PlanText:
     kept = {name: getattr(snapshot, name) for name in PlanSnapshot.__struct_fields__ if name != "statuses"}
     status: dict[str, StepStatus] = {str(n): status for n, status in enumerate(snapshot.statuses, 1)}
     return _PlanText(**kept, status=status, snapshot_ref=snapshot_ref)
 
 
-def _plan_in(plan: _PlanText) -> Fields:
+def _plan_from_text(plan: _PlanText) -> Fields:
     fields = cast(Fields, msgspec.to_builtins(plan))
     fields["statuses"] = [plan.status.get(str(n), "pending") for n in range(1, len(plan.steps) + 1)]
     return {name: value for name, value in fields.items() if name not in ("status", "snapshot_ref")}
@@ -192,7 +192,7 @@ def _pack_content(draft: Draft, fields: Fields) -> str | None:
 
 def _physical_path(path: str) -> str:
     """Return the path of the artifact on disk; empty if it is not a file."""
-    return str(physical(parse(path))) if path.startswith("fi:") else ""
+    return str(to_physical(parse(path))) if path.startswith("fi:") else ""
 
 
 def _unpack_content(text: str | None, fields: Fields) -> None:
@@ -220,8 +220,8 @@ _LAYOUTS: Final = MappingProxyType[type[AnyBlock], Layout](
         SourcesAdded: Layout(_pack_sources, _unpack_sources),
         AttachmentMeta: Layout(_pack_digest, _unpack_digest),
         Attachment: Layout(_pack_content, _unpack_content),
-        Notes: Layout(_pack_said, _unpack_plain),
-        Note: Layout(_pack_said, _unpack_plain),
+        Notes: Layout(_pack_note, _unpack_plain),
+        Note: Layout(_pack_note, _unpack_plain),
         ToolCall: Layout(_pack_call, _unpack_call),
         ResultDigest: Layout(_pack_digest, _unpack_digest, role="digest"),
         ResultStatus: Layout(_pack_plain, _unpack_plain, role="status"),

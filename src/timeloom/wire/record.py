@@ -62,8 +62,8 @@ def _decode_block(data: bytes) -> AnyBlock:
         return _BLOCK.decode(data)
     except msgspec.ValidationError:
         # Valid JSON, but of a type or form that this version does not know.
-        return Unknown(json=data.decode(), foreign_type=msgspec.json.decode(data, type=_Typed).type)
+        return Unknown(json=data.decode(), foreign_type=msgspec.json.decode(data, type=_BlockType).type)
 
 
-class _Typed(msgspec.Struct):
+class _BlockType(msgspec.Struct):
     type: str

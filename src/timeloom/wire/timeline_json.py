@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import Completion, RangeSummary, ResultDigest, ToolCall, WorkingSummary
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.paths import PathError, rewrite
-from timeloom.core.sources import SourceRow, compact, row_to_json
+from timeloom.core.paths import PathError, rewrite_path
+from timeloom.core.sources import SourceRow, row_to_json, to_compact_row
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.wire.block_json import encode_block
@@ -24,17 +24,22 @@ _JSON: Final = msgspec.json.Decoder(dict[str, object])
 
 def timeline_head(conversation: ConversationId, views: Views) -> bytes:
     """Return the start of the object, up to the first block."""
-    said = views.conversation
+    conversation_view = views.conversation
     head: dict[str, object] = {"type": TIMELINE_TYPE, "conversation_id": conversation}
-    if said.header:
-        head |= {name: getattr(said.header, name) for name in ("tenant", "project", "user", "bundle")}
-    head |= {"title": said.title, "started_ts": said.started_ts, "last_ts": said.last_ts, "tail": views.tail}
+    if conversation_view.header:
+        head |= {name: getattr(conversation_view.header, name) for name in ("tenant", "project", "user", "bundle")}
+    head |= {
+        "title": conversation_view.title,
+        "started_ts": conversation_view.started_ts,
+        "last_ts": conversation_view.last_ts,
+        "tail": views.tail,
+    }
     return msgspec.json.encode(head)[:-1] + b',"blocks":['
 
 
 def timeline_block(entry: Entry, views: Views) -> bytes:
     """Return one block in its current state: hidden, replaced, edited and numbered as the whole log defines."""
-    data = encode_block(_shortened(_edited(entry, views), views))
+    data = encode_block(_shorten_content(_mark_edited(entry, views), views))
     try:
         block = _JSON.decode(data)
     except (msgspec.MsgspecError, RecursionError):
@@ -50,7 +55,7 @@ def timeline_block(entry: Entry, views: Views) -> bytes:
 
 def timeline_foot(views: Views) -> bytes:
     """Return the end of the object: the compact snapshot of the sources pool."""
-    rows = [row_to_json(compact(row)) for row in views.sources.pool.ordered()]
+    rows = [row_to_json(to_compact_row(row)) for row in views.sources.pool.list_rows()]
     return b'],"sources_pool":' + msgspec.json.encode(rows) + b"}"
 
 
@@ -69,7 +74,7 @@ def sources_foot() -> bytes:
     return b"]}"
 
 
-def _edited(entry: Entry, views: Views) -> Entry:
+def _mark_edited(entry: Entry, views: Views) -> Entry:
     """Return the entry with `edited` set, if it is metadata of a later version of an artifact."""
     block = entry.block
     if not isinstance(block, ResultDigest) or entry.original or entry.seq not in views.artifacts.edit_seqs:
@@ -77,7 +82,7 @@ def _edited(entry: Entry, views: Views) -> Entry:
     return replace(entry, block=replace(block, digest=replace(block.digest, edited=True)))
 
 
-def _shortened(entry: Entry, views: Views) -> Entry:
+def _shorten_content(entry: Entry, views: Views) -> Entry:
     """Return the call with its `content` truncated, if the timeline contains the file that it wrote."""
     block = entry.block
     if not isinstance(block, ToolCall) or not isinstance(block.params, str) or len(block.params) <= CONTENT_CHARS:
@@ -95,7 +100,7 @@ def _shortened(entry: Entry, views: Views) -> Entry:
 
 def _written_path(path: str, turn: TurnId) -> str:
     try:
-        return str(rewrite(path, turn).path)
+        return str(rewrite_path(path, turn).path)
     except PathError:
         return ""
 
@@ -103,10 +108,10 @@ def _written_path(path: str, turn: TurnId) -> str:
 def _hidden_meta(seq: int, views: Views) -> dict[str, object]:
     if seq not in views.visible.gone:
         return {}
-    stand = views.visible.shown.get(seq)
+    stub = views.visible.shown.get(seq)
     meta: dict[str, object] = {"hidden": True}
-    if stand and stand.text:
-        meta["replacement_text"] = stand.text
+    if stub and stub.text:
+        meta["replacement_text"] = stub.text
     return meta
 
 

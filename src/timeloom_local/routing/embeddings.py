@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from timeloom_local.routing.wordpiece import WordPieces
+from timeloom_local.routing.wordpiece import WordPieceTokenizer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,37 +30,39 @@ class SentenceModel:
     """Computes unit vectors of texts; their dot product is the similarity, 1 for equal and about 0 for unrelated."""
 
     def __init__(self, folder: Path) -> None:
-        self._pieces = WordPieces.from_file(folder / "vocab.txt")
+        self._tokenizer = WordPieceTokenizer.from_file(folder / "vocab.txt")
         # Any: numpy is an optional dependency that is imported here.
-        self._np: Any = _arrays()
-        self._weights = _read(folder / "model.safetensors", self._np)
-        self._known: dict[str, Vector] = {}
+        self._np: Any = _import_numpy()
+        self._weights = _read_safetensors(folder / "model.safetensors", self._np)
+        self._cache: dict[str, Vector] = {}
 
     def vectors(self, texts: Sequence[str]) -> "list[Vector]":
         """Return the vectors of the texts; vectors are cached."""
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
-        for start in range(0, len(fresh), _TOGETHER):
-            some = fresh[start : start + _TOGETHER]
-            self._known.update(zip(some, self._made(some), strict=True))
-        return [self._known[text] for text in texts]
+        if len(self._cache) > _MAX_CACHED:
+            self._cache.clear()
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._cache]
+        for start in range(0, len(fresh), _BATCH_SIZE):
+            some = fresh[start : start + _BATCH_SIZE]
+            self._cache.update(zip(some, self._compute_vectors(some), strict=True))
+        return [self._cache[text] for text in texts]
 
-    def likeness(self, left: str, right: str) -> float:
+    def similarity(self, left: str, right: str) -> float:
         """Return the similarity of two texts."""
         one, other = self.vectors([left, right])
         return float(one @ other)
 
-    def _made(self, texts: Sequence[str]) -> "list[Vector]":
+    def _compute_vectors(self, texts: Sequence[str]) -> "list[Vector]":
         # All texts pass a layer as one array, because few large products are much faster than many small ones.
         np, weights = self._np, self._weights
-        numbers = [self._pieces.numbers(text, MAX_PIECES) for text in texts]
+        numbers = [self._tokenizer.encode(text, MAX_PIECES) for text in texts]
         ends = [0, *itertools.accumulate(map(len, numbers))]
         spans = [slice(*pair) for pair in itertools.pairwise(ends)]
         states = weights["embeddings.word_embeddings.weight"][list(itertools.chain(*numbers))]
         places = list(itertools.chain(*(range(len(some)) for some in numbers)))
         states = states + weights["embeddings.position_embeddings.weight"][places]
-        states = self._normal(states + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+        states = self._normalize_layer(
+            states + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm"
+        )
         for layer in range(LAYERS):
             states = self._layer(states, spans, f"encoder.layer.{layer}.")
         means = [states[span].mean(0) for span in spans]
@@ -69,15 +71,15 @@ class SentenceModel:
     def _layer(self, states: "Vector", spans: Sequence[slice], name: str) -> "Vector":
         np = self._np
         parts = [self._dense(states, f"{name}attention.self.{part}") for part in ("query", "key", "value")]
-        seen = np.concatenate([self._attended(*(part[span] for part in parts)) for span in spans])
+        seen = np.concatenate([self._attend(*(part[span] for part in parts)) for span in spans])
         joined = self._dense(seen, f"{name}attention.output.dense")
-        states = self._normal(states + joined, f"{name}attention.output.LayerNorm")
+        states = self._normalize_layer(states + joined, f"{name}attention.output.LayerNorm")
         inner = self._dense(states, f"{name}intermediate.dense")
         # The tanh approximation of GELU; it gives the same ranking.
         inner = inner * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (inner + 0.044715 * inner * inner * inner)))
-        return self._normal(states + self._dense(inner, f"{name}output.dense"), f"{name}output.LayerNorm")
+        return self._normalize_layer(states + self._dense(inner, f"{name}output.dense"), f"{name}output.LayerNorm")
 
-    def _attended(self, query: "Vector", key: "Vector", value: "Vector") -> "Vector":
+    def _attend(self, query: "Vector", key: "Vector", value: "Vector") -> "Vector":
         """Compute the self-attention of one text."""
         q, k, v = (part.reshape(len(part), HEADS, -1).transpose(1, 0, 2) for part in (query, key, value))
         weights = self._np.exp(q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1]))
@@ -87,30 +89,30 @@ class SentenceModel:
     def _dense(self, states: "Vector", name: str) -> "Vector":
         return states @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
 
-    def _normal(self, states: "Vector", name: str) -> "Vector":
+    def _normalize_layer(self, states: "Vector", name: str) -> "Vector":
         centred = states - states.mean(-1, keepdims=True)
         scaled = centred / self._np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
         return scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
 
 
-_MOST_KNOWN: Final = 4_000
-_TOGETHER: Final = 64
+_MAX_CACHED: Final = 4_000
+_BATCH_SIZE: Final = 64
 
 
-def _arrays() -> Any:
+def _import_numpy() -> Any:
     """Import numpy with one thread; several wait for each other, which takes seconds on a busy machine."""
     if "numpy" in sys.modules:
         return sys.modules["numpy"]
-    before = os.environ.get(_THREADS)
-    os.environ[_THREADS] = before or "1"  # read once, when the library is loaded
+    before = os.environ.get(_THREADS_VARIABLE)
+    os.environ[_THREADS_VARIABLE] = before or "1"  # read once, when the library is loaded
     try:
         return importlib.import_module("numpy")
     finally:
         if before is None:
-            del os.environ[_THREADS]
+            del os.environ[_THREADS_VARIABLE]
 
 
-_THREADS: Final = "OPENBLAS_NUM_THREADS"
+_THREADS_VARIABLE: Final = "OPENBLAS_NUM_THREADS"
 
 
 class _Tensor(msgspec.Struct):
@@ -119,7 +121,7 @@ class _Tensor(msgspec.Struct):
     data_offsets: tuple[int, int]
 
 
-def _read(path: Path, np: Any) -> "dict[str, Vector]":
+def _read_safetensors(path: Path, np: Any) -> "dict[str, Vector]":
     """Load the arrays of a safetensors file: the length of a JSON header, the header, then the numbers."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

@@ -9,29 +9,29 @@ MAX_WORD_CHARS: Final = 100
 """Longest word that is looked up; a longer one becomes the unknown token."""
 
 
-class WordPieces:
+class WordPieceTokenizer:
     """A WordPiece tokenizer with its vocabulary."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
-        self._numbers = vocabulary
+        self._vocabulary = vocabulary
         self._unknown, self._begin, self._end = (vocabulary[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
 
     @classmethod
-    def from_file(cls, path: Path) -> "WordPieces":
+    def from_file(cls, path: Path) -> "WordPieceTokenizer":
         """Load the vocabulary from a file with one piece per line."""
         lines = path.read_text(encoding="utf-8").split("\n")
         return cls({piece: number for number, piece in enumerate(lines) if piece})
 
-    def numbers(self, text: str, limit: int) -> list[int]:
+    def encode(self, text: str, limit: int) -> list[int]:
         """Return the token ids of the text with the tokens for beginning and end, at most `limit` in all."""
         found = [self._begin]
-        for word in _words(text):
-            found += self._pieces(word)
+        for word in _split_words(text):
+            found += self._encode_word(word)
             if len(found) >= limit:
                 break
         return [*found[: limit - 1], self._end]
 
-    def _pieces(self, word: str) -> list[int]:
+    def _encode_word(self, word: str) -> list[int]:
         """Split a word into its longest pieces from left to right; the unknown token if a part has none."""
         if len(word) > MAX_WORD_CHARS:
             return [self._unknown]
@@ -40,15 +40,15 @@ class WordPieces:
         while at < len(word):
             mark = "##" if at else ""
             ends = range(len(word), at, -1)
-            end = next((end for end in ends if mark + word[at:end] in self._numbers), None)
+            end = next((end for end in ends if mark + word[at:end] in self._vocabulary), None)
             if end is None:
                 return [self._unknown]
-            found.append(self._numbers[mark + word[at:end]])
+            found.append(self._vocabulary[mark + word[at:end]])
             at = end
         return found
 
 
-def _words(text: str) -> Iterator[str]:
+def _split_words(text: str) -> Iterator[str]:
     """Yield the words in lower case without accents; each punctuation mark, symbol or ideograph is a word."""
     plain = unicodedata.normalize("NFD", text.lower())
     word = ""

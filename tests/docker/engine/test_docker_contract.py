@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.docker_harness import STRATEGIES, Strategy, containers, left_in, profile
+from tests.docker.docker_harness import STRATEGIES, Strategy, containers, profile, remaining_files
 from timeloom.sandbox.docker import DockerSandbox
 from timeloom.testing.sandbox_contract import SANDBOX_CONTRACT, Check
 
@@ -23,4 +23,4 @@ def test_containers_keep_the_contract(check: Check, strategy: Strategy, tmp_path
         return await containers(runs)
 
     assert asyncio.run(checked()) == []
-    assert left_in(runs) == []
+    assert remaining_files(runs) == []

@@ -15,15 +15,15 @@ from tests.docker.docker_harness import (
     EchoBroker,
     Strategy,
     containers,
-    left_in,
-    opened,
+    open_sandbox,
     profile,
-    ran,
+    remaining_files,
+    run_program,
 )
 from tests.harness.repository import ROOT
-from timeloom.ports.sandbox import MIB, Limits, Program, SandboxUnavailableError
+from timeloom.ports.sandbox import MIB, ExecutionLimits, Program, SandboxUnavailableError
 from timeloom.sandbox.docker import DockerSandbox
-from timeloom.sandbox.docker.engine import Engine
+from timeloom.sandbox.docker.engine import ContainerEngine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("strategy", STRATEGIES)]
 
@@ -75,8 +75,8 @@ def runs(tmp_path: Path) -> Path:
 
 
 async def test_a_program_has_no_rights_no_network_and_nothing_to_write_to(strategy: Strategy, runs: Path) -> None:
-    async with opened(profile(runs, strategy)) as sandbox:
-        result = await ran(sandbox, LOOK_AROUND, Limits(memory_bytes=256 * MIB))
+    async with open_sandbox(profile(runs, strategy)) as sandbox:
+        result = await run_program(sandbox, LOOK_AROUND, ExecutionLimits(memory_bytes=256 * MIB))
     seen = json.loads(result.stdout_tail)
     assert seen["ids"] == [1001, 1001, []] or seen["ids"] == [1001, 1001, [1001]]
     assert seen["capabilities"] == [0, 0, 0, 0]
@@ -90,15 +90,15 @@ async def test_a_program_has_no_rights_no_network_and_nothing_to_write_to(strate
 
 async def test_a_supervisors_network_is_not_the_programs(strategy: Strategy, runs: Path) -> None:
     code = "print([line.split(':')[0].strip() for line in open('/proc/net/dev').read().splitlines()[2:]])"
-    async with opened(profile(runs, strategy, network_mode="host")) as sandbox:
-        result = await ran(sandbox, code)
+    async with open_sandbox(profile(runs, strategy, network_mode="host")) as sandbox:
+        result = await run_program(sandbox, code)
     assert result.stdout_tail == "['lo']\n"
 
 
 async def test_large_calls_go_through_and_come_back(strategy: Strategy, runs: Path) -> None:
     code = "text = 'x' * 5_000_000\nprint(io_tools.tool_call('echo', {'text': text})['ret']['text'] == text)"
-    async with opened(profile(runs, strategy)) as sandbox:
-        result = await ran(sandbox, code)
+    async with open_sandbox(profile(runs, strategy)) as sandbox:
+        result = await run_program(sandbox, code)
     assert result.stdout_tail == "True\n", result
 
 
@@ -111,8 +111,8 @@ connection.connect("/workspace/sock/door")
 connection.sendall(b"\\0\\0\\0\\x02{}")
 print(connection.recv(10))
 """
-    async with opened(profile(runs, strategy)) as sandbox:
-        result = await ran(sandbox, code)
+    async with open_sandbox(profile(runs, strategy)) as sandbox:
+        result = await run_program(sandbox, code)
     assert result.stdout_tail == "b''\n" or "Broken" in result.stderr_tail or "reset" in result.stderr_tail, result
 
 
@@ -132,13 +132,13 @@ for name in ("mem", "environ"):
     except OSError:
         print("refused")
 """
-    async with opened(profile(runs, strategy)) as sandbox:
-        result = await ran(sandbox, code)
+    async with open_sandbox(profile(runs, strategy)) as sandbox:
+        result = await run_program(sandbox, code)
     assert (result.ending, result.stdout_tail) == ("exited", "refused\nrefused\n")
 
 
 async def test_what_is_cancelled_is_gone(strategy: Strategy, runs: Path) -> None:
-    async with opened(profile(runs, strategy)) as sandbox:
+    async with open_sandbox(profile(runs, strategy)) as sandbox:
         printed = asyncio.Event()
         program = Program(code="import time\nprint(1)\ntime.sleep(60)", execution_id="exec_1")
 
@@ -152,15 +152,15 @@ async def test_what_is_cancelled_is_gone(strategy: Strategy, runs: Path) -> None
         with pytest.raises(asyncio.CancelledError):
             await task
         assert await containers(runs) == []
-        assert {"lock"} == {name for name in left_in(runs) if len(name) != 16}
-    assert left_in(runs) == []
+        assert {"lock"} == {name for name in remaining_files(runs) if len(name) != 16}
+    assert remaining_files(runs) == []
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.02, 0.08, 0.15, 0.25])
 async def test_a_start_that_is_cancelled_leaves_nothing(strategy: Strategy, runs: Path, after_s: float) -> None:
-    async with opened(profile(runs, strategy)) as sandbox:
+    async with open_sandbox(profile(runs, strategy)) as sandbox:
         await sandbox.check()
-        task = asyncio.create_task(ran(sandbox, "import time; time.sleep(60)"))
+        task = asyncio.create_task(run_program(sandbox, "import time; time.sleep(60)"))
         await asyncio.sleep(after_s)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -174,10 +174,10 @@ async def test_closing_while_a_container_starts_tells_whoever_waits_and_leaves_n
 ) -> None:
     sandbox = DockerSandbox(profile(runs, strategy))
     await sandbox.check()
-    task = asyncio.create_task(ran(sandbox, "import time; time.sleep(600)", Limits(wall_s=60)))
+    task = asyncio.create_task(run_program(sandbox, "import time; time.sleep(600)", ExecutionLimits(wall_s=60)))
     await asyncio.sleep(after_s)
     await sandbox.close()
-    assert (await containers(runs), left_in(runs)) == ([], [])
+    assert (await containers(runs), remaining_files(runs)) == ([], [])
     with pytest.raises(SandboxUnavailableError, match="closed"):
         await task
     with pytest.raises(SandboxUnavailableError, match="closed"):
@@ -188,42 +188,42 @@ async def test_what_a_dead_supervisor_left_ends_and_is_swept(strategy: Strategy,
     script = DIES.format(folder=str(ROOT), runs=str(runs), strategy=strategy)
     died = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], check=False)
     assert died.returncode == -signal.SIGKILL
-    engine = Engine(Path(SOCKET))
+    engine = ContainerEngine(Path(SOCKET))
     (left,) = await containers(runs)
     await asyncio.wait_for(engine.wait(left), 30)
-    async with opened(profile(runs, strategy)) as sandbox:
+    async with open_sandbox(profile(runs, strategy)) as sandbox:
         await sandbox.check()
         assert await containers(runs) == []
-    assert left_in(runs) == []
+    assert remaining_files(runs) == []
 
 
 async def test_containers_of_a_supervisor_that_lives_are_not_swept(strategy: Strategy, runs: Path) -> None:
-    async with opened(profile(runs, strategy, warm=1)) as first, opened(profile(runs, strategy)) as second:
+    async with open_sandbox(profile(runs, strategy, warm=1)) as first, open_sandbox(profile(runs, strategy)) as second:
         await first.warm()
         await second.check()
         assert len(await containers(runs)) == 1
-        assert (await ran(first, "print(1)", Limits())).stdout_tail == "1\n"
+        assert (await run_program(first, "print(1)", ExecutionLimits())).stdout_tail == "1\n"
 
 
 async def test_a_container_that_waits_serves_one_program(strategy: Strategy, runs: Path) -> None:
-    async with opened(profile(runs, strategy, warm=1)) as sandbox:
+    async with open_sandbox(profile(runs, strategy, warm=1)) as sandbox:
         await sandbox.warm()
         (waiting,) = await containers(runs)
-        first = await ran(sandbox, "import sys; print('numpy' in sys.modules)", Limits())
+        first = await run_program(sandbox, "import sys; print('numpy' in sys.modules)", ExecutionLimits())
         assert waiting not in await containers(runs)
         await sandbox.warm()
-        second = await ran(sandbox, "print(2)", Limits(memory_bytes=128 * MIB))
+        second = await run_program(sandbox, "print(2)", ExecutionLimits(memory_bytes=128 * MIB))
         assert (first.stdout_tail, second.stdout_tail) == ("True\n", "2\n")
     assert await containers(runs) == []
 
 
 async def test_one_that_was_removed_while_it_waited_is_not_used(strategy: Strategy, runs: Path) -> None:
-    async with opened(profile(runs, strategy, warm=1)) as sandbox:
+    async with open_sandbox(profile(runs, strategy, warm=1)) as sandbox:
         await sandbox.warm()
         (waiting,) = await containers(runs)
-        await Engine(Path(SOCKET)).remove(waiting)
+        await ContainerEngine(Path(SOCKET)).remove(waiting)
         await asyncio.sleep(0.2)
-        assert (await ran(sandbox, "print(1)", Limits())).stdout_tail == "1\n"
+        assert (await run_program(sandbox, "print(1)", ExecutionLimits())).stdout_tail == "1\n"
 
 
 async def test_a_profile_makes_a_container_smaller(strategy: Strategy, runs: Path) -> None:
@@ -240,9 +240,9 @@ try:
 except OSError:
     print(children <= 12)
 """
-    async with opened(settings) as sandbox:
-        small = await ran(sandbox, code)
-        large = await ran(sandbox, "x = bytearray(200 * 2**20)")
+    async with open_sandbox(settings) as sandbox:
+        small = await run_program(sandbox, code)
+        large = await run_program(sandbox, "x = bytearray(200 * 2**20)")
     assert small.stdout_tail == "(40, 40)\nTrue\n", small
     assert large.ending == "memory"
 
@@ -260,18 +260,18 @@ async def test_a_container_that_cannot_start_says_why_and_leaves_nothing(strateg
     ):
         await DockerSandbox(wrong[strategy]).check()
     assert await containers(runs) == []
-    assert left_in(runs) == []
+    assert remaining_files(runs) == []
 
 
 async def test_many_runs_leave_nothing(strategy: Strategy, runs: Path) -> None:
-    async with opened(profile(runs, strategy)) as sandbox:
-        await ran(sandbox, "print(0)")
+    async with open_sandbox(profile(runs, strategy)) as sandbox:
+        await run_program(sandbox, "print(0)")
         before = descriptors()
         for number in range(5):
-            assert (await ran(sandbox, f"print({number})")).stdout_tail == f"{number}\n"
+            assert (await run_program(sandbox, f"print({number})")).stdout_tail == f"{number}\n"
         assert descriptors() == before
         assert await containers(runs) == []
-    assert left_in(runs) == []
+    assert remaining_files(runs) == []
     assert str(runs) not in mounts()
 
 

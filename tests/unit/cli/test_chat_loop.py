@@ -13,14 +13,14 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from timeloom.app import Setting, make_turns, open_session
-from timeloom.cli.chat.conversations import Listener, OpenModels, Rooms
-from timeloom.cli.chat.terminal.chat_loop import talk
+from timeloom.app import AgentSettings, build_turn_runner, open_session
+from timeloom.cli.chat.conversations import ChatListener, LocalConversations, ModelPool
+from timeloom.cli.chat.terminal.chat_loop import run_chat
 from timeloom.cli.chat.terminal.screen import Screen
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
 from timeloom.tools.define import tool
@@ -36,15 +36,15 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class PostRoom(Rooms):
+class PostRoom(LocalConversations):
     """A room whose agent can send letters, which cannot be undone."""
 
     sent: list[str]
     script: list[str]
 
-    async def open(self, conversation: ConversationId | None, model_name: str, listener: Listener) -> Turns:
+    async def open(self, conversation: ConversationId | None, model_name: str, listener: ChatListener) -> TurnRunner:
         session = await open_session(self.store, conversation, HEADER)
-        session.listen(listener.block)
+        session.listen(listener.on_block)
 
         @tool("mail.send")
         async def send(to: str, text: str = "") -> str:
@@ -57,7 +57,9 @@ class PostRoom(Rooms):
             return f"sent to {to}"
 
         model = ScriptedModel(self.script)
-        return make_turns(session, model, Setting.of(self.settings), listener.delta, ToolRegistry([send]))
+        return build_turn_runner(
+            session, model, AgentSettings.from_settings(self.settings), listener.on_delta, ToolRegistry([send])
+        )
 
 
 class Terminal:
@@ -95,7 +97,7 @@ async def posting(
 ) -> AsyncGenerator[tuple[Terminal, PostRoom]]:
     """A talk in which the agent wants to send a letter, and the user begins to type right after asking for it."""
     settings = Settings(data_dir=tmp_path, model="script:none")
-    rooms = PostRoom(await MemoryStore.open(), OpenModels(settings), settings, HEADER, ToolRegistry())
+    rooms = PostRoom(await MemoryStore.open(), ModelPool(settings), settings, HEADER, ToolRegistry())
     rooms.sent = []
     call = {"action": "call_tool", "tool_call": {"tool_id": "mail.send", "params": params}}
     done = {"action": "complete", "final_answer": "That is that."}
@@ -104,7 +106,7 @@ async def posting(
     ]
     with create_pipe_input() as keys:
         terminal = Terminal(keys)
-        talking = asyncio.create_task(talk(rooms, None, environ={}, screen=terminal.screen))
+        talking = asyncio.create_task(run_chat(rooms, None, environ={}, screen=terminal.screen))
         try:
             await terminal.wait("/help")
             terminal.press("send it\r" + typed)

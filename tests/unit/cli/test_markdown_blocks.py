@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from timeloom.cli.chat.display.markdown_blocks import MAX_LIVE_CHARS, MarkdownBlock, MarkdownBlocks
-from timeloom.cli.chat.display.render import Drawing, takes_links
+from timeloom.cli.chat.display.markdown_blocks import MAX_LIVE_CHARS, MarkdownBlock, MarkdownSplitter
+from timeloom.cli.chat.display.render import TerminalRenderer, can_show_links
 
 lines = st.sampled_from(
     [
@@ -38,7 +38,7 @@ documents = st.lists(lines, max_size=30).map("\n".join)
 
 
 def blocks(text: str, cuts: list[int] | None = None) -> list[MarkdownBlock]:
-    stream = MarkdownBlocks()
+    stream = MarkdownSplitter()
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts or [])})
     out = [block for a, b in itertools.pairwise(places) for block in stream.feed(text[a:b])]
     return out + stream.close()
@@ -95,7 +95,7 @@ def test_a_heading_underlined_is_one_block() -> None:
 
 
 def test_the_block_that_is_being_written_is_seen() -> None:
-    stream = MarkdownBlocks()
+    stream = MarkdownSplitter()
     assert stream.live is None
     assert stream.feed("one\n\n2. tw") == [MarkdownBlock("one")]
     assert stream.live == MarkdownBlock("2. tw")
@@ -104,7 +104,7 @@ def test_the_block_that_is_being_written_is_seen() -> None:
 
 
 def test_of_a_long_block_the_end_is_seen_inside_its_fence() -> None:
-    stream = MarkdownBlocks()
+    stream = MarkdownSplitter()
     stream.feed("```python\n" + "x = 1\n" * 5_000)
     live = stream.live
     assert live is not None
@@ -113,8 +113,8 @@ def test_of_a_long_block_the_end_is_seen_inside_its_fence() -> None:
 
 
 def drawn(text: str, columns: int = 40, *, links: bool = False, number: int | None = None) -> str:
-    drawing = Drawing(lambda: columns, colour=False, links=links)
-    return drawing.markdown(MarkdownBlock(text, number=number))
+    drawing = TerminalRenderer(lambda: columns, colour=False, links=links)
+    return drawing.render_markdown(MarkdownBlock(text, number=number))
 
 
 def test_lists_code_and_tables_are_laid_out() -> None:
@@ -143,26 +143,26 @@ def test_links_are_sent_only_where_the_terminal_takes_them() -> None:
 
 
 def test_terminals_that_take_links_are_known_by_their_variables() -> None:
-    assert takes_links({"TERM": "xterm-kitty"})
-    assert takes_links({"VTE_VERSION": "6003"})
-    assert takes_links({"TERM_PROGRAM": "iTerm.app"})
-    assert not takes_links({"TERM": "xterm"})
-    assert not takes_links({"VTE_VERSION": "4000"})
-    assert takes_links({"FORCE_HYPERLINK": "1"})
-    assert not takes_links({"FORCE_HYPERLINK": "0", "TERM": "xterm-kitty"})
+    assert can_show_links({"TERM": "xterm-kitty"})
+    assert can_show_links({"VTE_VERSION": "6003"})
+    assert can_show_links({"TERM_PROGRAM": "iTerm.app"})
+    assert not can_show_links({"TERM": "xterm"})
+    assert not can_show_links({"VTE_VERSION": "4000"})
+    assert can_show_links({"FORCE_HYPERLINK": "1"})
+    assert not can_show_links({"FORCE_HYPERLINK": "0", "TERM": "xterm-kitty"})
 
 
 def test_further_lines_hang_under_the_first_and_no_line_is_too_long() -> None:
-    drawing = Drawing(lambda: 20, colour=False)
-    assert drawing.line("name   what it means to all", indent=7) == "name   what it means\n       to all"
-    assert drawing.line("a\nb\n\nc", indent=2) == "a\n  b\n\n  c"
-    assert drawing.line("", indent=2) == ""
-    assert drawing.line("x" * 25, indent=15) == f"{'x' * 20}\n{' ' * 10}{'x' * 5}"
-    assert drawing.line("日本語のテキストが長い場合", indent=2) == "日本語のテキストが長\n  い場合"
+    drawing = TerminalRenderer(lambda: 20, colour=False)
+    assert drawing.render_line("name   what it means to all", indent=7) == "name   what it means\n       to all"
+    assert drawing.render_line("a\nb\n\nc", indent=2) == "a\n  b\n\n  c"
+    assert drawing.render_line("", indent=2) == ""
+    assert drawing.render_line("x" * 25, indent=15) == f"{'x' * 20}\n{' ' * 10}{'x' * 5}"
+    assert drawing.render_line("日本語のテキストが長い場合", indent=2) == "日本語のテキストが長\n  い場合"
 
 
 @given(st.text("ab \n日", max_size=80), st.integers(10, 40), st.integers(0, 30))
 def test_a_line_keeps_all_its_letters(text: str, columns: int, indent: int) -> None:
-    drawn = Drawing(lambda: columns, colour=False).line(text, indent=indent)
+    drawn = TerminalRenderer(lambda: columns, colour=False).render_line(text, indent=indent)
     assert drawn.replace(" ", "").replace("\n", "") == text.replace(" ", "").replace("\n", "")
     assert max(map(cell_len, drawn.split("\n"))) <= columns

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.cli.chat.display.markdown_blocks import MarkdownBlock
-from timeloom.cli.chat.display.render import Drawing
-from timeloom.cli.sanitize import harmless, one_line
+from timeloom.cli.chat.display.render import TerminalRenderer
+from timeloom.cli.sanitize import one_line, sanitize
 
 OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;id=[0-9]+;[\x21-\x7e]+\x1b\\|\x1b\]8;;\x1b\\")
 """What our own drawing may send: styles and links."""
@@ -57,7 +57,7 @@ texts = st.lists(pieces | st.text(max_size=5), max_size=30).map("".join)
 
 @given(texts)
 def test_no_control_character_is_left_but_line_ends(text: str) -> None:
-    assert not CONTROL.search(harmless(text))
+    assert not CONTROL.search(sanitize(text))
 
 
 @given(texts)
@@ -70,25 +70,25 @@ def test_a_line_is_one_line_and_no_longer_than_allowed(text: str) -> None:
 
 @given(texts, st.integers(1, 60), st.booleans())
 def test_what_is_drawn_sends_nothing_but_styles_and_links(text: str, columns: int, links: bool) -> None:
-    drawing = Drawing(lambda: columns, links=links)
+    drawing = TerminalRenderer(lambda: columns, links=links)
     for drawn in (
-        drawing.markdown(MarkdownBlock(text)),
-        drawing.line(text, "bad", indent=2),
-        drawing.cut(text, "quiet", text),
-        drawing.link(text, text),
+        drawing.render_markdown(MarkdownBlock(text)),
+        drawing.render_line(text, "bad", indent=2),
+        drawing.render_cut_line(text, "quiet", text),
+        drawing.render_link(text, text),
     ):
         assert not CONTROL.search(OURS.sub("", drawn))
 
 
 def test_control_characters_are_shown_as_what_they_are() -> None:
-    assert harmless("a\x1b[31mb\x7f\x07") == "a␛[31mb␡␇"
-    assert harmless("\x9b31m \u202egnp") == "\ufffd31m \ufffdgnp"
-    assert harmless("half \ud83d of a character") == "half \ufffd of a character"
+    assert sanitize("a\x1b[31mb\x7f\x07") == "a␛[31mb␡␇"
+    assert sanitize("\x9b31m \u202egnp") == "\ufffd31m \ufffdgnp"
+    assert sanitize("half \ud83d of a character") == "half \ufffd of a character"
 
 
 def test_line_ends_stay_and_tabs_become_spaces_unless_kept() -> None:
-    assert harmless("a\r\nb\u2028c\n\td") == "a\nb\nc\n    d"
-    assert harmless("a\tb\x1b", keep_tabs=True) == "a\tb␛"
+    assert sanitize("a\r\nb\u2028c\n\td") == "a\nb\nc\n    d"
+    assert sanitize("a\tb\x1b", keep_tabs=True) == "a\tb␛"
 
 
 def test_what_is_cut_off_shows() -> None:

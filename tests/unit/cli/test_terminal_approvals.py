@@ -2,7 +2,7 @@
 
 import pytest
 
-from timeloom.cli.chat.terminal.approvals import open_question
+from timeloom.cli.chat.terminal.approvals import find_pending_approval
 from timeloom.core.blocks import (
     ApprovalDecided,
     ApprovalRequested,
@@ -14,7 +14,7 @@ from timeloom.core.blocks import (
     TurnStarted,
 )
 from timeloom.core.ids import CallId, ConversationId, MessageId, TurnId
-from timeloom.core.view.progress import MODEL
+from timeloom.core.view.progress import MODEL_TOOL_ID
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.runtime.session.session import Session
@@ -38,7 +38,7 @@ async def started() -> Session:
 
 
 async def test_a_turn_that_asks_nothing_has_no_question() -> None:
-    assert await open_question(await started()) is None
+    assert await find_pending_approval(await started()) is None
 
 
 async def test_a_question_has_the_newest_reason_the_parameters_and_the_program() -> None:
@@ -53,19 +53,19 @@ async def test_a_question_has_the_newest_reason_the_parameters_and_the_program()
     )
     again = ApprovalRequested(tool_call_id=CALL, tool_id="exec_tools.run", text="x" * 100_000, policy="interrupted")
     await session.append([again], TURN)
-    question = await open_question(session)
+    question = await find_pending_approval(session)
     assert question is not None
     assert (question.reason, question.policy) == ("x" * 100_000, "interrupted")
     assert question.headline == "Call exec_tools.run once more?"
-    assert question.lines() == ["{", '  "a": 1', "}", "", "the program:", "print(1)"]
+    assert question.detail_lines() == ["{", '  "a": 1', "}", "", "the program:", "print(1)"]
 
 
 async def test_a_model_call_can_be_asked_about() -> None:
     session = await started()
-    await session.append([ApprovalRequested(tool_call_id=CALL, tool_id=MODEL, text="dear")], TURN)
-    question = await open_question(session)
+    await session.append([ApprovalRequested(tool_call_id=CALL, tool_id=MODEL_TOOL_ID, text="dear")], TURN)
+    question = await find_pending_approval(session)
     assert question is not None
-    assert (question.headline, question.reason, question.lines()) == ("May the model be asked?", "dear", [])
+    assert (question.headline, question.reason, question.detail_lines()) == ("May the model be asked?", "dear", [])
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,6 @@ async def test_what_was_decided_or_withdrawn_is_no_question_any_more(block: Appr
     session = await started()
     call = ToolCall(tool_id="mail.send", tool_call_id=CALL)
     await session.append([call, ApprovalRequested(tool_call_id=CALL, tool_id="mail.send", text="why")], TURN)
-    assert await open_question(session) is not None
+    assert await find_pending_approval(session) is not None
     await session.append([block], TURN)
-    assert await open_question(session) is None
+    assert await find_pending_approval(session) is None

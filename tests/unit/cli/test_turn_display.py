@@ -2,9 +2,9 @@
 
 import pytest
 
-from timeloom.cli.chat.display.render import Drawing
-from timeloom.cli.chat.display.transcript import Page
-from timeloom.cli.chat.display.turn_display import Report
+from timeloom.cli.chat.display.render import TerminalRenderer
+from timeloom.cli.chat.display.transcript import Transcript
+from timeloom.cli.chat.display.turn_display import TurnDisplay
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,
@@ -47,9 +47,9 @@ class Sheet:
         self.titles: list[str] = []
         self.now = 0.0
         self.views = Views()
-        self.page = Page(self, Drawing(lambda: columns, colour=False, links=links))
-        self.report = Report(self.page, lambda: self.now)
-        self.report.attend(lambda: self.views)
+        self.page = Transcript(self, TerminalRenderer(lambda: columns, colour=False, links=links))
+        self.report = TurnDisplay(self.page, lambda: self.now)
+        self.report.set_conversation(lambda: self.views)
         self.report.begin()
 
     def print(self, text: str) -> None:
@@ -65,14 +65,14 @@ class Sheet:
         for block in blocks:
             entry = Entry(turn_id=TURN, ts="2026-02-09T02:14:32Z", block=block, seq=self.views.tail + 1)
             self.views.add(entry)
-            self.report.block(entry)
+            self.report.on_block(entry)
 
     def hear(self, channel: str, *texts: str) -> None:
         for text in texts:
-            self.report.delta(LiveDelta(channel, 0, text))
+            self.report.on_delta(LiveDelta(channel, 0, text))
 
     def live(self, most: int = 20) -> list[str]:
-        return [strip(line) for line in self.report.live(most)]
+        return [strip(line) for line in self.report.live_lines(most)]
 
     @property
     def text(self) -> str:
@@ -227,7 +227,7 @@ def test_sources_are_listed_below_the_answer_and_follow_ups_numbered() -> None:
         assert shown in sheet.text
         assert sheet.text.endswith("1. More?")
         assert ("\x1b]8;" in "".join(sheet.lines)) is links
-        assert sheet.report.offers == ("More?",)
+        assert sheet.report.suggestions == ("More?",)
 
 
 def test_decisions_of_people_and_acts_of_forgetting_are_told() -> None:

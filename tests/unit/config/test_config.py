@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.config import TYPED, assert_typed, file_of, settings_of
+from tests.harness.config import TYPED, assert_typed, parse_file, resolve_settings
 from tests.harness.repository import ROOT
-from timeloom.app import Setting, make_turns, open_session
-from timeloom.config.catalogue import BY_KEY, ROWS, Row, value_in, ways_to_say
+from timeloom.app import AgentSettings, build_turn_runner, open_session
+from timeloom.config.catalogue import SETTING_SPECS, SPEC_BY_KEY, SettingSpec, describe_how_to_set, get_value
 from timeloom.config.errors import ConfigError
 from timeloom.config.models import model_settings
-from timeloom.config.parse_value import choices, expected, shown
-from timeloom.config.resolve import Sources, find, resolve
-from timeloom.config.sections.execution import Profile
+from timeloom.config.parse_value import allowed_words, describe_expected, to_printable
+from timeloom.config.resolve import SettingSources, resolve, resolve_value
+from timeloom.config.sections.execution import ExecutionProfile
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
-from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.next_step import TurnLimits
 from timeloom.ports.model import Model, ModelEvent, ModelRequest
 from timeloom.providers.registry import open_model
 from timeloom.providers.settings import ModelSettings, Price, Timeouts
@@ -31,7 +31,7 @@ from timeloom.testing import ScriptedModel
 from timeloom.tools.react.read import ReadLimits
 
 
-def refusal(sources: Sources) -> str:
+def refusal(sources: SettingSources) -> str:
     with pytest.raises(ConfigError) as caught:
         resolve(sources)
     return f"{caught.value} [{caught.value.code}]"
@@ -52,9 +52,9 @@ SAMPLE_WORDS = {
 """Two values for each list whose items have a special form."""
 
 
-def sample(row: Row, number: int) -> Said:
+def sample(row: SettingSpec, number: int) -> Said:
     """A value that the setting takes, another for every number as far as it takes several."""
-    if words := choices(row):
+    if words := allowed_words(row):
         word = words[number % len(words)]
         return Said(word, f'"{word}"', word)
     match row.default:
@@ -74,19 +74,19 @@ def sample(row: Row, number: int) -> Said:
             return sample_table(row, number)
         case Path() | None:
             return Said(f"/p{number}", f'"/p{number}"', Path(f"/p{number}"))
-        case _ if row.about.directs_key or row.key in ("server.oidc.issuer", "telemetry.endpoint"):
+        case _ if row.help.controls_key_target or row.key in ("server.oidc.issuer", "telemetry.endpoint"):
             return Said(f"http://h{number}", f'"http://h{number}"', f"http://h{number}")
         case _:
             return Said(f"text{number}", f'"text{number}"', f"text{number}")
 
 
-def sample_table(row: Row, number: int) -> Said:
+def sample_table(row: SettingSpec, number: int) -> Said:
     name = f"m{number}"
     match row.key:
         case "policy.calls_per_turn":
             return Said(f'{{"a.b": {number}}}', f'{{"a.b" = {number}}}', {"a.b": number})
         case "execution.runtime.profiles":
-            return Said(f'{{"{name}": {{}}}}', f"{{{name} = {{}}}}", {name: Profile()})
+            return Said(f'{{"{name}": {{}}}}', f"{{{name} = {{}}}}", {name: ExecutionProfile()})
         case _:
             said = f'{{"{name}": {{"input": 1, "output": 2.5}}}}'
             return Said(said, f"{{{name} = {{input = 1, output = 2.5}}}}", {name: Price(input=1, output=2.5)})
@@ -113,48 +113,50 @@ class Speaker(NamedTuple):
     """Into which source, under which name, and what."""
 
 
-def speakers(row: Row) -> Iterator[Speaker]:
+def speakers(row: SettingSpec) -> Iterator[Speaker]:
     """All who may say this setting, the one that counts most in front."""
 
     number = 0
-    if row.about.option:
-        yield Speaker(row.about.option, ("command_line", row.key, sample(row, number).text))
-    for name in row.about.properties:
+    if row.help.option:
+        yield Speaker(row.help.option, ("command_line", row.key, sample(row, number).text))
+    for name in row.help.properties:
         number += 1
         yield Speaker(f"{name} of the bundle", ("bundle", name, sample(row, number).value))
     for name in row.variables:
         number += 1
         yield Speaker(name, ("environ", name, sample(row, number).text))
-    for name in row.keys[: 0 if row.about.secret else 1]:
+    for name in row.keys[: 0 if row.help.secret else 1]:
         number += 1
         yield Speaker(f"{name} in timeloom.toml, line 1", ("toml", name, sample(row, number).toml))
 
 
-CASES = [(row, at) for row in ROWS for at in range(len(list(speakers(row))) + 1)]
+CASES = [(row, at) for row in SETTING_SPECS for at in range(len(list(speakers(row))) + 1)]
 
 
-@pytest.mark.parametrize(("row", "at"), CASES, ids=lambda case: case.key if isinstance(case, Row) else str(case))
-def test_of_all_who_say_a_setting_the_first_counts(row: Row, at: int) -> None:
+@pytest.mark.parametrize(
+    ("row", "at"), CASES, ids=lambda case: case.key if isinstance(case, SettingSpec) else str(case)
+)
+def test_of_all_who_say_a_setting_the_first_counts(row: SettingSpec, at: int) -> None:
     """With values from all sources from `at` on, the source at `at` wins."""
     parts: dict[str, dict[str, Any]] = {"command_line": {}, "bundle": {}, "environ": {}, "toml": {}}
     heard = list(speakers(row))[at:]
     for speaker in heard:
         field, name, said = speaker.put
         parts[field][name] = said
-    file = file_of("".join(f"{key} = {said}\n" for key, said in parts.pop("toml").items()))
-    loaded = resolve(Sources(file=file, **parts))
-    number = at if row.about.option else at + 1
+    file = parse_file("".join(f"{key} = {said}\n" for key, said in parts.pop("toml").items()))
+    loaded = resolve(SettingSources(file=file, **parts))
+    number = at if row.help.option else at + 1
     wanted = sample(row, number).value if heard else row.default
-    assert value_in(loaded.settings, row.key) == wanted
+    assert get_value(loaded.settings, row.key) == wanted
     assert loaded.origins[row.key].place == (heard[0].place if heard else "default")
 
 
 def test_every_setting_has_a_sentence_a_variable_and_a_word_for_what_is_expected() -> None:
-    for row in ROWS:
-        assert row.about.doc.endswith("."), row.key
+    for row in SETTING_SPECS:
+        assert row.help.doc.endswith("."), row.key
         assert row.variables[0] == "TIMELOOM_" + row.key.upper().replace(".", "_")
-        assert expected(row)
-    names = [name for row in ROWS for name in (*row.variables, *row.keys, *filter(None, [row.about.option]))]
+        assert describe_expected(row)
+    names = [name for row in SETTING_SPECS for name in (*row.variables, *row.keys, *filter(None, [row.help.option]))]
     assert sorted(names) == sorted(set(names))
 
 
@@ -183,25 +185,25 @@ def test_the_round_cap_is_the_command_lines_then_the_bundles_then_the_machines(a
         for name, value in flat.items():
             inside = bundle["config"]["react"] if name.startswith("config") else bundle["react"]
             inside["max_iterations"] = value
-    sources = Sources(
+    sources = SettingSources(
         command_line={"react.max_iterations": said["option"]} if "option" in said else {},
         bundle=bundle,
         environ={name: said[name] for name in said if name.isupper()},
-        file=file_of(said.get("toml", "")),
+        file=parse_file(said.get("toml", "")),
     )
     assert resolve(sources).settings.react.max_iterations == ROUND_CAPS[at][1]
 
 
 def test_a_bundles_property_that_is_something_else_is_refused_by_its_name() -> None:
-    said = refusal(Sources(bundle={"config": {"react": {"max_iterations": "7"}}}))
+    said = refusal(SettingSources(bundle={"config": {"react": {"max_iterations": "7"}}}))
     assert "config.react.max_iterations of the bundle is '7'; expected a whole number from 1 to 1000" in said
-    assert resolve(Sources(bundle={"config": 3, "react": None})).settings.react.max_iterations == 15
+    assert resolve(SettingSources(bundle={"config": 3, "react": None})).settings.react.max_iterations == 15
 
 
 def test_the_other_key_of_a_setting_counts_and_both_are_refused() -> None:
-    assert settings_of("[ai.react]\nmax_iterations = 3").react.max_iterations == 3
+    assert resolve_settings("[ai.react]\nmax_iterations = 3").react.max_iterations == 3
     with pytest.raises(ConfigError) as caught:
-        file_of("[react]\nmax_iterations = 4\n[ai.react]\nmax_iterations = 3")
+        parse_file("[react]\nmax_iterations = 4\n[ai.react]\nmax_iterations = 3")
     assert str(caught.value) == (
         "ai.react.max_iterations in timeloom.toml, line 4 sets the same as "
         "react.max_iterations in timeloom.toml, line 2; remove one"
@@ -209,15 +211,15 @@ def test_the_other_key_of_a_setting_counts_and_both_are_refused() -> None:
 
 
 def test_an_empty_variable_is_not_set_and_blanks_around_a_value_do_not_count() -> None:
-    assert settings_of("model = 'a:b'", TIMELOOM_MODEL="  ").model == "a:b"
-    assert settings_of(AI_REACT_MAX_ITERATIONS=" 7 ").react.max_iterations == 7
+    assert resolve_settings("model = 'a:b'", TIMELOOM_MODEL="  ").model == "a:b"
+    assert resolve_settings(AI_REACT_MAX_ITERATIONS=" 7 ").react.max_iterations == 7
 
 
 def test_a_value_that_is_overruled_need_not_be_right_unless_it_is_in_the_file() -> None:
-    sources = Sources(command_line={"react.max_iterations": "2"}, environ={"AI_REACT_MAX_ITERATIONS": "lots"})
+    sources = SettingSources(command_line={"react.max_iterations": "2"}, environ={"AI_REACT_MAX_ITERATIONS": "lots"})
     assert resolve(sources).settings.react.max_iterations == 2
     with pytest.raises(ConfigError):
-        file_of("react.max_iterations = 'lots'")
+        parse_file("react.max_iterations = 'lots'")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +251,7 @@ def test_a_value_that_is_overruled_need_not_be_right_unless_it_is_in_the_file() 
 def test_a_variable_that_cannot_be_taken_is_named_with_what_it_is_and_what_is_expected(
     variable: str, text: str, words: str
 ) -> None:
-    said = refusal(Sources(environ={variable: text}))
+    said = refusal(SettingSources(environ={variable: text}))
     assert said.startswith(variable)
     assert words in said
     assert said.endswith("[setting_invalid]")
@@ -257,7 +259,7 @@ def test_a_variable_that_cannot_be_taken_is_named_with_what_it_is_and_what_is_ex
 
 def test_a_variable_that_sets_nothing_is_warned_about_with_the_nearest_name() -> None:
     environ = {"TIMELOOM_MODLE": "x", "TIMELOOM_ZZZZZZZZZZ": "", "TIMELOOM_CONFIG": "", "TIMELOOM_HYPOTHESIS": "x"}
-    assert resolve(Sources(environ=environ)).warnings == (
+    assert resolve(SettingSources(environ=environ)).warnings == (
         "the variable TIMELOOM_MODLE is not a setting; did you mean TIMELOOM_MODEL?",
         "the variable TIMELOOM_ZZZZZZZZZZ is not a setting; `timeloom settings` lists all settings",
     )
@@ -268,27 +270,27 @@ def test_what_this_projects_tests_listen_to_is_not_warned_about() -> None:
     texts = "".join(path.read_text(encoding="utf-8") for path in tests.rglob("*.py"))
     listened_to = re.findall(r'environ\.get\("(TIMELOOM_[A-Z_]+)"', texts)
     assert listened_to
-    assert resolve(Sources(environ=dict.fromkeys(listened_to, ""))).warnings == ()
+    assert resolve(SettingSources(environ=dict.fromkeys(listened_to, ""))).warnings == ()
 
 
 def test_how_a_setting_is_said_can_be_said() -> None:
-    assert ways_to_say("model") == "the option --model, the variable TIMELOOM_MODEL or `model` in timeloom.toml"
+    assert describe_how_to_set("model") == "the option --model, the variable TIMELOOM_MODEL or `model` in timeloom.toml"
     said = "the variable TIMELOOM_READ_TOKENS or `read.tokens` in timeloom.toml"
-    assert ways_to_say("read.tokens") == said
+    assert describe_how_to_set("read.tokens") == said
 
 
 def test_secrets_are_not_shown() -> None:
-    settings = settings_of(OPENAI_API_KEY="sk-1", OPENAI_BASE_URL="https://me:word@host/v1@x")
-    assert shown(BY_KEY["openai.api_key"], settings.openai.api_key) == "***"
-    assert shown(BY_KEY["anthropic.api_key"], settings.anthropic.api_key) == ""
-    assert shown(BY_KEY["openai.base_url"], settings.openai.base_url) == "https://***@host/v1@x"
-    assert shown(BY_KEY["data_dir"], Path("a\udcff")) == "a\\udcff"
+    settings = resolve_settings(OPENAI_API_KEY="sk-1", OPENAI_BASE_URL="https://me:word@host/v1@x")
+    assert to_printable(SPEC_BY_KEY["openai.api_key"], settings.openai.api_key) == "***"
+    assert to_printable(SPEC_BY_KEY["anthropic.api_key"], settings.anthropic.api_key) == ""
+    assert to_printable(SPEC_BY_KEY["openai.base_url"], settings.openai.base_url) == "https://***@host/v1@x"
+    assert to_printable(SPEC_BY_KEY["data_dir"], Path("a\udcff")) == "a\\udcff"
     assert "sk-1" not in repr(settings)
     assert "word" not in repr(settings)
 
 
 def test_settings_reach_the_conversation() -> None:
-    settings = settings_of(
+    settings = resolve_settings(
         """
         data_dir = "/d"
         instructions = "Be brief."
@@ -298,15 +300,15 @@ def test_settings_reach_the_conversation() -> None:
         read = {text_symbols = 3, tokens = 4, text_bytes = 5, call_tokens = 6}
         """
     )
-    assert Setting.of(settings) == Setting(
+    assert AgentSettings.from_settings(settings) == AgentSettings(
         data_dir=Path("/d"),
-        limits=Limits(max_iterations=3, fanout="safe_fanout"),
+        limits=TurnLimits(max_iterations=3, fanout="safe_fanout"),
         instructions="Be brief.",
         max_output_tokens=100,
         thinking_tokens=50,
         read=ReadLimits(text_symbols=3, tokens=4, text_bytes=5, image_bytes=1, pdf_bytes=2, call_tokens=6),
     )
-    assert Setting.of(Settings()) == Setting(data_dir=Path("data"))
+    assert AgentSettings.from_settings(Settings()) == AgentSettings(data_dir=Path("data"))
 
 
 class HeardModel(ScriptedModel):
@@ -323,11 +325,11 @@ class HeardModel(ScriptedModel):
 def test_settings_reach_what_a_model_is_asked(tmp_path: Path) -> None:
     model = HeardModel(['<channel:ReactDecisionOutV2>{"action":"complete","final_answer":"Yes."}'])
     toml = "instructions = 'Be brief.'\nmodels = {max_output_tokens = 100, thinking_tokens = 50}"
-    setting = msgspec.structs.replace(Setting.of(settings_of(toml)), data_dir=tmp_path)
+    setting = msgspec.structs.replace(AgentSettings.from_settings(resolve_settings(toml)), data_dir=tmp_path)
 
     async def ask() -> None:
         session = await open_session(MemoryStore(), None, ConversationStarted(tenant="t", project="p", user="u"))
-        await make_turns(session, model, setting, lambda _: None).run("Ready?")
+        await build_turn_runner(session, model, setting, lambda _: None).run("Ready?")
 
     asyncio.run(ask())
     assert model.asked
@@ -336,7 +338,7 @@ def test_settings_reach_what_a_model_is_asked(tmp_path: Path) -> None:
 
 
 def test_settings_reach_the_model_of_each_provider() -> None:
-    settings = settings_of(
+    settings = resolve_settings(
         """
         prices = {m = {input = 1, output = 2}}
         timeouts = {connect_s = 1, first_byte_s = 2, between_bytes_s = 3}
@@ -363,14 +365,14 @@ def test_settings_reach_the_model_of_each_provider() -> None:
     assert model.window_tokens == 1000
 
 
-@given(st.sampled_from(ROWS), TYPED)
-def test_any_text_of_a_variable_is_a_typed_value_or_one_error(row: Row, text: str) -> None:
-    said = Sources(environ={row.variables[-1]: text})
+@given(st.sampled_from(SETTING_SPECS), TYPED)
+def test_any_text_of_a_variable_is_a_typed_value_or_one_error(row: SettingSpec, text: str) -> None:
+    said = SettingSources(environ={row.variables[-1]: text})
     try:
-        value = find(row, said).value
+        value = resolve_value(row, said).value
     except ConfigError as error:
         assert row.variables[-1] in str(error)
         assert "\n" not in str(error)
-        assert not row.about.secret or len(text) < 4 or text not in str(error)
+        assert not row.help.secret or len(text) < 4 or text not in str(error)
     else:
         assert_typed(row, value)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.config import FOLDER, TYPED, assert_typed, file_of, settings_of
-from timeloom.config.catalogue import BY_KEY, ROWS
+from tests.harness.config import FOLDER, TYPED, assert_typed, parse_file, resolve_settings
+from timeloom.config.catalogue import SETTING_SPECS, SPEC_BY_KEY
 from timeloom.config.errors import ConfigError
-from timeloom.config.load import gather, load, load_data_dir
-from timeloom.config.resolve import Loaded
+from timeloom.config.load import gather_sources, load_data_dir, load_settings
+from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
 from timeloom.config.toml_file import MAX_BYTES
 from timeloom.config.toml_lines import key_lines, line_of
@@ -45,7 +45,7 @@ from timeloom.config.toml_lines import key_lines, line_of
 )
 def test_a_value_in_the_file_that_cannot_be_taken_is_named_with_its_line(toml: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        file_of(toml)
+        parse_file(toml)
     assert words in str(caught.value)
     assert caught.value.code == "setting_invalid"
     assert "sk-1" not in str(caught.value)
@@ -71,7 +71,7 @@ def test_a_value_in_the_file_that_cannot_be_taken_is_named_with_its_line(toml: s
 def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(toml: str, words: str) -> None:
     for text in (toml, toml.replace("\n", "\r\n")):
         with pytest.raises(ConfigError) as caught:
-            file_of(text)
+            parse_file(text)
         assert f"timeloom.toml, {words}" in str(caught.value)
         assert caught.value.code == "setting_unknown"
 
@@ -90,29 +90,29 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(toml: s
 )
 def test_a_file_that_is_not_toml_says_where(toml: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        file_of(toml)
+        parse_file(toml)
     assert words in str(caught.value)
     assert caught.value.code == "config_unreadable"
 
 
 def test_text_with_many_dots_is_no_key_with_many_dots() -> None:
-    assert settings_of(f"instructions = '{'a.' * 100}'").instructions == "a." * 100
-    assert settings_of("[prices]\n" + "".join(f"m{n} = {{input=0.{n}1, output=1.5}}\n" for n in range(50))).prices
+    assert resolve_settings(f"instructions = '{'a.' * 100}'").instructions == "a." * 100
+    assert resolve_settings("[prices]\n" + "".join(f"m{n} = {{input=0.{n}1, output=1.5}}\n" for n in range(50))).prices
 
 
 def test_paths_in_the_file_are_relative_to_it_and_a_tilde_is_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    assert settings_of("data_dir = 'data'").data_dir == FOLDER / "data"
-    assert settings_of("data_dir = '/data'").data_dir == Path("/data")
-    assert settings_of("data_dir = '~/data'").data_dir == Path("/home/me/data")
-    assert settings_of(TIMELOOM_DATA_DIR="data ").data_dir == Path("data")
+    assert resolve_settings("data_dir = 'data'").data_dir == FOLDER / "data"
+    assert resolve_settings("data_dir = '/data'").data_dir == Path("/data")
+    assert resolve_settings("data_dir = '~/data'").data_dir == Path("/home/me/data")
+    assert resolve_settings(TIMELOOM_DATA_DIR="data ").data_dir == Path("data")
 
 
 def test_where_a_key_is_sent_is_not_decided_by_a_file_that_nobody_named() -> None:
     toml = "[anthropic]\nbase_url = 'https://elsewhere.example'"
-    assert settings_of(toml).anthropic.base_url == "https://elsewhere.example"
+    assert resolve_settings(toml).anthropic.base_url == "https://elsewhere.example"
     with pytest.raises(ConfigError) as caught:
-        file_of(toml, named=False)
+        parse_file(toml, named=False)
     assert str(caught.value) == (
         "anthropic.base_url in timeloom.toml, line 2 decides where your key is sent, and this file was not named "
         "explicitly; name the file with --config or TIMELOOM_CONFIG if you trust it, or set the variable "
@@ -120,8 +120,8 @@ def test_where_a_key_is_sent_is_not_decided_by_a_file_that_nobody_named() -> Non
     )
 
 
-def loaded_in(folder: Path, *, config: str | None = None, **environ: str) -> Loaded:
-    return load(gather({}, config, environ=environ, folder=folder))
+def loaded_in(folder: Path, *, config: str | None = None, **environ: str) -> LoadedSettings:
+    return load_settings(gather_sources({}, config, environ=environ, folder=folder))
 
 
 def test_the_file_is_the_one_that_is_named_else_the_folders_own(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_instructions_come_from_the_text_or_the_file_whichever_counts_more(tmp_p
 
 def test_the_data_folder_is_known_whatever_the_variables_say_of_other_settings(tmp_path: Path) -> None:
     environ = {"AI_REACT_MAX_ITERATIONS": "lots", "TIMELOOM_DATA_DIR": "there"}
-    assert load_data_dir(gather({}, environ=environ, folder=tmp_path)) == Path("there")
-    assert load_data_dir(gather({"data_dir": "here"}, environ=environ, folder=tmp_path)) == Path("here")
+    assert load_data_dir(gather_sources({}, environ=environ, folder=tmp_path)) == Path("there")
+    assert load_data_dir(gather_sources({"data_dir": "here"}, environ=environ, folder=tmp_path)) == Path("here")
 
 
 TOML_VALUES = st.recursive(
@@ -213,7 +213,9 @@ TOML_VALUES = st.recursive(
     ),
     max_leaves=4,
 )
-KEYS = st.sampled_from([key for row in ROWS for key in row.keys]) | st.from_regex(r"[a-z.'\"]{1,8}", fullmatch=True)
+KEYS = st.sampled_from([key for row in SETTING_SPECS for key in row.keys]) | st.from_regex(
+    r"[a-z.'\"]{1,8}", fullmatch=True
+)
 LINES = st.one_of(
     st.tuples(KEYS, TOML_VALUES).map(lambda pair: f"{pair[0]} = {pair[1]}"),
     st.sampled_from(["[react]", "[prices.m]", "[[x]]", "", "# comment = 1", "'''", 'instructions = """', "a = {"]),
@@ -224,13 +226,13 @@ LINES = st.one_of(
 @given(st.lists(LINES, max_size=6).map("\n".join) | st.text())
 def test_any_text_of_a_file_is_typed_values_or_one_error(text: str) -> None:
     try:
-        file = file_of(text)
+        file = parse_file(text)
     except ConfigError as error:
         assert "timeloom.toml" in str(error)
     else:
         tomllib.loads(text)
         for key, said in file.values.items():
-            assert_typed(BY_KEY[key], said.value)
+            assert_typed(SPEC_BY_KEY[key], said.value)
 
 
 SIMPLE_KEYS = st.sampled_from(["a", "b", "'q.r'", '"s = #"', "long-key_1"])
@@ -264,4 +266,4 @@ def test_the_line_of_a_key_is_where_its_statement_begins(parts: list[str]) -> No
 def test_a_link_that_leads_nowhere_is_not_taken_for_no_file(tmp_path: Path) -> None:
     (tmp_path / "timeloom.toml").symlink_to(tmp_path / "gone.toml")
     with pytest.raises(ConfigError, match=r"timeloom\.toml is a broken link"):
-        gather({}, environ={}, folder=tmp_path)
+        gather_sources({}, environ={}, folder=tmp_path)

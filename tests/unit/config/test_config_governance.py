@@ -2,53 +2,57 @@
 
 import pytest
 
-from tests.harness.config import file_of, settings_of
-from timeloom.app import Setting
-from timeloom.config.catalogue import BY_KEY, ROWS
+from tests.harness.config import parse_file, resolve_settings
+from timeloom.app import AgentSettings
+from timeloom.config.catalogue import SETTING_SPECS, SPEC_BY_KEY
 from timeloom.config.errors import ConfigError
-from timeloom.config.parse_value import expected
+from timeloom.config.parse_value import describe_expected
 from timeloom.core.policy.budget import MEASURES, SCOPES, Allowance, Budgets
 from timeloom.core.policy.gates import (
     DEFAULT_POLICIES,
     Caller,
     Effect,
+    PolicyResult,
     Proposal,
-    Ruling,
     ToolStep,
     allow,
+    pick_strictest,
     policy_name,
-    strictest,
 )
-from timeloom.core.view.text_origins import Origin
+from timeloom.core.view.text_origins import TextOrigin
 
 
 def policies_of(toml: str) -> list[str]:
-    return [policy_name(policy) for policy in Setting.of(settings_of(toml)).policies]
+    return [policy_name(policy) for policy in AgentSettings.from_settings(resolve_settings(toml)).policies]
 
 
-def ruling(toml: str, tool_id: str, effect: Effect = "pure", *origins: Origin, calls_before: int = 0) -> Ruling:
+def ruling(
+    toml: str, tool_id: str, effect: Effect = "pure", *origins: TextOrigin, calls_before: int = 0
+) -> PolicyResult:
     """Return the verdict of the configured policies on a call."""
     step = ToolStep(tool_id=tool_id, params="{}", effect=effect, calls_before=calls_before)
     caller = Caller(tenant="t", project="p", user="u")
     proposal = Proposal(step=step, caller=caller, origins=frozenset(origins))
-    return strictest(policy(proposal) or allow() for policy in Setting.of(settings_of(toml)).policies)
+    return pick_strictest(
+        policy(proposal) or allow() for policy in AgentSettings.from_settings(resolve_settings(toml)).policies
+    )
 
 
 def test_every_scope_has_a_setting_for_every_measure() -> None:
-    keys = [row.key for row in ROWS if row.key.startswith("budget.")]
+    keys = [row.key for row in SETTING_SPECS if row.key.startswith("budget.")]
     names = {"cost_nano_usd": "usd", "wall_ms": "wall_s"}
     assert keys == [f"budget.{scope}.{names.get(measure, measure)}" for scope in SCOPES for measure in MEASURES]
 
 
 def test_without_settings_nothing_is_limited_and_irreversible_calls_are_asked_about() -> None:
-    setting = Setting.of(settings_of())
+    setting = AgentSettings.from_settings(resolve_settings())
     assert setting.budgets == Budgets()
     assert setting.policies == DEFAULT_POLICIES
 
 
 def test_budgets_are_said_in_dollars_and_seconds_and_counted_finer() -> None:
     toml = "[budget]\nturn = {rounds = 5, tokens = 1000, usd = 0.50, tool_calls = 0, wall_s = 1.5}\nuser.usd = 10"
-    assert Setting.of(settings_of(toml)).budgets == Budgets(
+    assert AgentSettings.from_settings(resolve_settings(toml)).budgets == Budgets(
         turn=Allowance(rounds=5, tokens=1000, cost_nano_usd=500_000_000, tool_calls=0, wall_ms=1500),
         user=Allowance(cost_nano_usd=10_000_000_000),
     )
@@ -57,13 +61,15 @@ def test_budgets_are_said_in_dollars_and_seconds_and_counted_finer() -> None:
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_variable_counts_over_the_file_for_its_measure_alone(scope: str) -> None:
     variables = {f"TIMELOOM_BUDGET_{scope.upper()}_USD": "0.25"}
-    budgets = Setting.of(settings_of(f"budget.{scope} = {{usd = 9, rounds = 3}}", **variables)).budgets
+    budgets = AgentSettings.from_settings(
+        resolve_settings(f"budget.{scope} = {{usd = 9, rounds = 3}}", **variables)
+    ).budgets
     assert getattr(budgets, scope) == Allowance(rounds=3, cost_nano_usd=250_000_000)
 
 
 def test_a_limit_of_the_file_is_lifted_by_the_word_none() -> None:
-    settings = settings_of("budget.turn.tokens = 10", TIMELOOM_BUDGET_TURN_TOKENS="none")
-    assert Setting.of(settings).budgets == Budgets()
+    settings = resolve_settings("budget.turn.tokens = 10", TIMELOOM_BUDGET_TURN_TOKENS="none")
+    assert AgentSettings.from_settings(settings).budgets == Budgets()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ def test_a_limit_of_the_file_is_lifted_by_the_word_none() -> None:
 )
 def test_what_cannot_be_taken_is_named_with_what_is_expected(toml: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        file_of(toml)
+        parse_file(toml)
     assert words in str(caught.value)
     assert caught.value.code == "setting_invalid"
 
@@ -120,7 +126,7 @@ def test_only_listed_tools_are_allowed_and_an_empty_list_allows_none() -> None:
 
 
 def test_tools_are_listed_with_commas_where_there_is_only_text() -> None:
-    settings = settings_of(TIMELOOM_POLICY_TOOLS=" react.*, web.search,", TIMELOOM_POLICY_ASK_BEFORE="web.search")
+    settings = resolve_settings(TIMELOOM_POLICY_TOOLS=" react.*, web.search,", TIMELOOM_POLICY_ASK_BEFORE="web.search")
     assert settings.policy.tools == ("react.*", "web.search")
     assert settings.policy.ask_before == ("web.search",)
 
@@ -135,7 +141,7 @@ def test_a_tool_is_called_as_often_as_the_table_says() -> None:
     toml = "[policy.calls_per_turn]\n'web.search' = 2\n'shop.buy' = 0"
     assert [ruling(toml, "web.search", calls_before=n).verdict for n in (1, 2)] == ["allow", "refuse"]
     assert ruling(toml, "shop.buy").verdict == "refuse"
-    settings = settings_of(TIMELOOM_POLICY_CALLS_PER_TURN='{"web.search": 1}')
+    settings = resolve_settings(TIMELOOM_POLICY_CALLS_PER_TURN='{"web.search": 1}')
     assert settings.policy.calls_per_turn == {"web.search": 1}
 
 
@@ -151,17 +157,19 @@ def test_of_several_policies_each_has_its_say() -> None:
 
 def test_leave_for_what_cannot_be_undone_is_not_given_by_a_file_that_nobody_named() -> None:
     toml = "[policy]\nirreversible = 'allow'"
-    assert settings_of(toml).policy.irreversible == "allow"
+    assert resolve_settings(toml).policy.irreversible == "allow"
     with pytest.raises(ConfigError) as caught:
-        file_of(toml, named=False)
+        parse_file(toml, named=False)
     assert str(caught.value) == (
         "policy.irreversible in timeloom.toml, line 2 can weaken protections, and this file was not named "
         "explicitly; name the file with --config or TIMELOOM_CONFIG if you trust it, or set the variable "
         "TIMELOOM_POLICY_IRREVERSIBLE"
     )
-    assert file_of("policy.ask_before = ['mail.*']\nbudget.turn.usd = 1", named=False)
+    assert parse_file("policy.ask_before = ['mail.*']\nbudget.turn.usd = 1", named=False)
 
 
 def test_no_bundle_sets_what_an_operator_allows() -> None:
-    assert [row.key for row in ROWS if row.key.startswith(("budget.", "policy.")) and row.about.properties] == []
-    assert expected(BY_KEY["instructions_file"]) == "a path"
+    assert [
+        row.key for row in SETTING_SPECS if row.key.startswith(("budget.", "policy.")) and row.help.properties
+    ] == []
+    assert describe_expected(SPEC_BY_KEY["instructions_file"]) == "a path"

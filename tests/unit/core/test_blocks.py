@@ -38,12 +38,12 @@ from timeloom.core.blocks import (
     Usage,
     UserPrompt,
     WorkingSummary,
-    registered_error,
+    make_tool_error,
 )
-from timeloom.core.blocks.extract_payloads import INLINE_BYTES, put_back, references, take_out
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES, extract_payloads, find_blob_refs, restore_payloads
 from timeloom.core.codes import CODES, CodedError
 from timeloom.core.ids import CallId, MessageId, TurnId
-from timeloom.core.payload import BlobRef, most_bytes, ref_of, size_of
+from timeloom.core.payload import BlobRef, max_utf8_bytes, ref_of, size_of
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft
 from timeloom.testing.strategies import blocks
@@ -111,37 +111,37 @@ def test_a_notice_without_a_call_and_a_title_have_no_path() -> None:
 
 
 def test_errors_of_our_own_have_registered_codes() -> None:
-    assert registered_error("tool_timeout", "60 s passed").code in CODES
+    assert make_tool_error("tool_timeout", "60 s passed").code in CODES
     with pytest.raises(KeyError):
-        registered_error("no_such_code", "x")
+        make_tool_error("no_such_code", "x")
     with pytest.raises(KeyError):
         CodedError("no_such_code", "x")
 
 
 @given(blocks, st.integers(0, 30))
 def test_payloads_come_back_as_they_went(block: AnyBlock, inline_bytes: int) -> None:
-    before = set(references(block))
-    small, taken = take_out(block, inline_bytes)
-    assert set(references(small)) == before | set(taken)
+    before = set(find_blob_refs(block))
+    small, taken = extract_payloads(block, inline_bytes)
+    assert set(find_blob_refs(small)) == before | set(taken)
     known = dict.fromkeys(before, b"")
     if not before:
-        assert put_back(small, lambda ref: (taken | known)[ref]) == block
-    assert take_out(small, inline_bytes) == (small, {})
+        assert restore_payloads(small, lambda ref: (taken | known)[ref]) == block
+    assert extract_payloads(small, inline_bytes) == (small, {})
 
 
 def test_bytes_never_stay_in_the_block_and_short_text_does() -> None:
-    small, taken = take_out(ResultContent(tool_call_id=CALL, artifact_path=FILE, mime="image/png", data=b"x"))
+    small, taken = extract_payloads(ResultContent(tool_call_id=CALL, artifact_path=FILE, mime="image/png", data=b"x"))
     assert small.data == ref_of(b"x")
     assert taken == {ref_of(b"x"): b"x"}
-    assert take_out(UserPrompt(text="é" * (INLINE_BYTES // 2)))[1] == {}
+    assert extract_payloads(UserPrompt(text="é" * (INLINE_BYTES // 2)))[1] == {}
 
 
 def test_the_body_of_a_source_leaves_its_row() -> None:
     rows = (msgspec.structs.replace(ROW, content="y" * (INLINE_BYTES + 1)), ROW)
-    small, taken = take_out(SourcesAdded(rows=rows))
+    small, taken = extract_payloads(SourcesAdded(rows=rows))
     assert isinstance(small.rows[0].content, BlobRef)
     assert small.rows[1] == ROW
-    assert put_back(small, taken.__getitem__).rows == rows
+    assert restore_payloads(small, taken.__getitem__).rows == rows
 
 
 def test_a_drafts_payloads_are_its_blocks_and_its_originals() -> None:
@@ -149,13 +149,13 @@ def test_a_drafts_payloads_are_its_blocks_and_its_originals() -> None:
     draft = Draft(
         TurnId("turn_1"), "2026-02-09T02:14:32Z", UserPrompt(text=long), original='{"type": "user.prompt"}' + long
     )
-    small, taken = take_out(draft)
-    assert len(references(small)) == len(taken) == 2
-    assert put_back(small, taken.__getitem__) == draft
+    small, taken = extract_payloads(draft)
+    assert len(find_blob_refs(small)) == len(taken) == 2
+    assert restore_payloads(small, taken.__getitem__) == draft
 
 
 @pytest.mark.parametrize("payload", ["é", "é".encode(), ref_of("é".encode())])
 def test_a_payload_has_its_size_wherever_it_is(payload: str | bytes | BlobRef) -> None:
     assert size_of(payload) == 2
-    assert not isinstance(payload, str) or most_bytes(payload) >= 2
-    assert most_bytes("ab") == 2
+    assert not isinstance(payload, str) or max_utf8_bytes(payload) >= 2
+    assert max_utf8_bytes("ab") == 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from timeloom.core import ids
 from timeloom.core.blocks import BlockError, Unknown, UserPrompt
 from timeloom.core.ids import IdError, TurnId
-from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, Timeline, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, Timeline, to_entry
 from timeloom.testing.strategies import drafts
 from timeloom.wire.record import RecordError, decode_record, encode_record
 
@@ -19,12 +19,12 @@ TURN = TurnId("turn_1")
 
 
 def entry(seq: int) -> Entry:
-    return place(Draft(TURN, TS, UserPrompt(text="x")), seq)
+    return to_entry(Draft(TURN, TS, UserPrompt(text="x")), seq)
 
 
 @given(drafts, st.integers(1, 10**9))
 def test_a_record_loads_as_it_was_written(draft: Draft, seq: int) -> None:
-    assert decode_record(encode_record(draft), seq) == place(draft, seq)
+    assert decode_record(encode_record(draft), seq) == to_entry(draft, seq)
 
 
 def test_a_record_is_a_line_of_place_and_time_and_a_line_of_json() -> None:
@@ -32,7 +32,7 @@ def test_a_record_is_a_line_of_place_and_time_and_a_line_of_json() -> None:
     assert encode_record(Draft(TURN, TS, prompt)) == b'1 %s\n{"type":"user.prompt","text":"two\\nlines"}' % T
     draft = Draft(NO_TURN, TS, prompt, original='{"type": "user.prompt",\n"text": "two\\nlines"}')
     assert encode_record(draft).startswith(b"- ")
-    assert decode_record(encode_record(draft), 1) == place(draft, 1)
+    assert decode_record(encode_record(draft), 1) == to_entry(draft, 1)
 
 
 def test_a_record_of_a_newer_type_loads_as_unknown() -> None:
@@ -112,13 +112,15 @@ def test_ids_have_their_documented_shapes() -> None:
 @given(st.integers(0, 10**13), st.integers(0, 2**64))
 def test_ids_made_here_are_accepted(epoch_ms: int, bits: int) -> None:
     turn = ids.make_turn_id(epoch_ms, bits)
-    assert ids.turn_id(turn) == turn
-    assert ids.call_id(ids.make_call_id(bits))
-    assert ids.conversation_id(ids.make_conversation_id(epoch_ms, bits))
-    assert ids.plan_id(ids.make_plan_id(turn, bits))
+    assert ids.parse_turn_id(turn) == turn
+    assert ids.parse_call_id(ids.make_call_id(bits))
+    assert ids.parse_conversation_id(ids.make_conversation_id(epoch_ms, bits))
+    assert ids.parse_plan_id(ids.make_plan_id(turn, bits))
 
 
-@pytest.mark.parametrize("shape", [ids.turn_id, ids.call_id, ids.conversation_id, ids.message_id, ids.plan_id])
+@pytest.mark.parametrize(
+    "shape", [ids.parse_turn_id, ids.parse_call_id, ids.parse_conversation_id, ids.parse_message_id, ids.parse_plan_id]
+)
 @pytest.mark.parametrize("text", ["", "a b", "../x", "x\n", "é", "-a", "turn_" + "x" * 129])
 def test_what_is_no_id_is_refused(shape: Callable[[str], str], text: str) -> None:
     with pytest.raises(IdError):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.core.tokens import IMAGE_TOKENS, MIN_PDF_TOKENS, Calibration, estimate, estimate_data
+from timeloom.core.tokens import IMAGE_TOKENS, MIN_PDF_TOKENS, Calibration, estimate_data_tokens, estimate_tokens
 
 # The counts are those of the o200k vocabulary.
 KNOWN = {
@@ -24,7 +24,7 @@ KNOWN = {
 @pytest.mark.parametrize("kind", KNOWN)
 def test_an_estimate_is_near_the_count_of_a_tokenizer(kind: str) -> None:
     text, count = KNOWN[kind]
-    assert 0.7 * count <= estimate(text) <= 1.3 * count
+    assert 0.7 * count <= estimate_tokens(text) <= 1.3 * count
 
 
 COUNTED = {
@@ -40,37 +40,37 @@ COUNTED = {
 @given(st.text(alphabet="aBc1D2 \t\n\r.Z9_`~\u2014", max_size=40))
 def test_an_estimate_weighs_letters_changes_numbers_marks_and_gaps(text: str) -> None:
     weight = sum(each * len(re.findall(pattern, text)) for pattern, each in COUNTED.items())
-    assert estimate(text) == (max(1, weight // 1000) if text else 0)
+    assert estimate_tokens(text) == (max(1, weight // 1000) if text else 0)
 
 
 def test_no_text_has_no_tokens() -> None:
-    assert estimate("") == 0
+    assert estimate_tokens("") == 0
 
 
 @given(st.text(max_size=60))
 def test_any_text_has_a_token(text: str) -> None:
-    assert estimate(text) >= bool(text)
+    assert estimate_tokens(text) >= bool(text)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_more_text_has_hardly_fewer_tokens(one: str, two: str) -> None:
-    assert estimate(one + two) >= estimate(one) - 2
+    assert estimate_tokens(one + two) >= estimate_tokens(one) - 2
 
 
 def test_a_lone_surrogate_is_counted() -> None:
-    assert estimate("\ud800") == 1
+    assert estimate_tokens("\ud800") == 1
 
 
 def test_pictures_count_alike_and_documents_by_size() -> None:
-    assert estimate_data("image/png", 10) == estimate_data("image/jpeg", 10**6) == IMAGE_TOKENS
-    assert estimate_data("application/pdf", 10) == MIN_PDF_TOKENS
-    assert estimate_data("application/pdf", 10**6) == 40_000
+    assert estimate_data_tokens("image/png", 10) == estimate_data_tokens("image/jpeg", 10**6) == IMAGE_TOKENS
+    assert estimate_data_tokens("application/pdf", 10) == MIN_PDF_TOKENS
+    assert estimate_data_tokens("application/pdf", 10**6) == 40_000
 
 
 def test_the_first_report_is_taken_and_later_ones_move_it() -> None:
     first = Calibration().observe(1000, 1200)
-    assert first.tokens(1000) == 1200
-    assert first.observe(1000, 1000).tokens(1000) == 1100
+    assert first.to_model_tokens(1000) == 1200
+    assert first.observe(1000, 1000).to_model_tokens(1000) == 1100
 
 
 def test_many_reports_of_another_model_are_followed() -> None:
@@ -79,7 +79,7 @@ def test_many_reports_of_another_model_are_followed() -> None:
         calibration = calibration.observe(1000, 1000)
     for _ in range(20):
         calibration = calibration.observe(1000, 1500)
-    assert 1480 <= calibration.tokens(1000) <= 1500
+    assert 1480 <= calibration.to_model_tokens(1000) <= 1500
 
 
 @pytest.mark.parametrize(("estimated", "reported"), [(499, 900), (1000, 0), (1000, -5)])

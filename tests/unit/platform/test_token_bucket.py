@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.platform.token_bucket import Pace
+from timeloom.platform.token_bucket import TokenBucket
 
 
 def test_those_that_come_at_once_wait_one_after_the_other() -> None:
-    pace = Pace(3, 2.0)
+    pace = TokenBucket(3, 2.0)
     assert [pace.wait_s(100.0) for _ in range(5)] == [0, 0, 0, 0.5, 1.0]
 
 
 def test_who_was_quiet_for_a_while_need_not_wait() -> None:
-    pace = Pace(2, 10.0)
+    pace = TokenBucket(2, 10.0)
     for _ in range(20):
         pace.wait_s(5.0)
     assert pace.wait_s(6.0) > 0
@@ -20,7 +20,7 @@ def test_who_was_quiet_for_a_while_need_not_wait() -> None:
 
 
 def test_a_large_one_counts_as_many() -> None:
-    pace = Pace(10, 1.0)
+    pace = TokenBucket(10, 1.0)
     assert pace.wait_s(0.0, 25) == 15
     assert pace.wait_s(0.0) == 16
 
@@ -28,7 +28,7 @@ def test_a_large_one_counts_as_many() -> None:
 @given(st.lists(st.floats(0, 0.5), max_size=40))
 def test_no_more_than_the_pace_come_through_in_any_time(gaps: list[float]) -> None:
     """Each comes when the one before is through, as who is held up does."""
-    pace, now_s = Pace(4, 5.0), 0.0
+    pace, now_s = TokenBucket(4, 5.0), 0.0
     through: list[float] = []
     for gap in gaps:
         now_s += gap

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.core.ids import ConversationId
-from timeloom.ports.ledger import MOST_AMOUNT, Amounts, Cap, LedgerError, Most, Reservation, ScopeKind, scope
+from timeloom.ports.ledger import MAX_AMOUNT, Amounts, BudgetCap, LedgerError, MaxAmounts, Reservation, ScopeKind, scope
 
 names = st.one_of(st.text(max_size=20), st.sampled_from(["a/b", "a", "#", "x" * 1000, "ü" * 400, "\ud800", "a%2Fb"]))
 
@@ -21,8 +21,8 @@ def test_scopes_are_equal_only_where_their_names_are(
 
 @given(st.tuples(names, names))
 def test_every_scope_can_be_reserved_in(pair: tuple[str, str]) -> None:
-    caps = tuple(Cap(scope=scope(kind, *pair)) for kind in ("turn", "user", "project"))
-    Reservation(key="k", conversation=ConversationId("c"), most=Most(), caps=caps)
+    caps = tuple(BudgetCap(scope=scope(kind, *pair)) for kind in ("turn", "user", "project"))
+    Reservation(key="k", conversation=ConversationId("c"), most=MaxAmounts(), caps=caps)
 
 
 def test_a_scope_reads_as_what_it_is() -> None:
@@ -37,13 +37,13 @@ def test_a_scope_has_as_many_names_as_its_kind(kind: ScopeKind, given: list[str]
         scope(kind, *given)
 
 
-@pytest.mark.parametrize("amount", [-1, MOST_AMOUNT + 1])
+@pytest.mark.parametrize("amount", [-1, MAX_AMOUNT + 1])
 def test_amounts_out_of_range_are_refused(amount: int) -> None:
     for make in (
         lambda: Amounts(tokens=amount),
         lambda: Amounts(wall_ms=amount),
-        lambda: Most(cost_nano_usd=amount),
-        lambda: Cap(scope="tree:a", rounds=amount),
+        lambda: MaxAmounts(cost_nano_usd=amount),
+        lambda: BudgetCap(scope="tree:a", rounds=amount),
     ):
         with pytest.raises(LedgerError, match=str(amount)):
             make()
@@ -54,9 +54,9 @@ def test_amounts_out_of_range_are_refused(amount: int) -> None:
     [("", ["tree:a"]), ("k" * 501, ["tree:a"]), ("é", ["tree:a"]), ("k", [""]), ("k", ["é"]), ("k", ["a" * 600])],
 )
 def test_a_reservation_that_could_not_be_stored_is_refused(key: str, scopes: list[str]) -> None:
-    caps = tuple(Cap(scope=each) for each in scopes)
+    caps = tuple(BudgetCap(scope=each) for each in scopes)
     with pytest.raises(LedgerError, match="ASCII"):
-        Reservation(key=key, conversation=ConversationId("c"), most=Most(), caps=caps)
+        Reservation(key=key, conversation=ConversationId("c"), most=MaxAmounts(), caps=caps)
 
 
 def test_a_reservation_names_each_scope_once() -> None:
@@ -64,6 +64,6 @@ def test_a_reservation_names_each_scope_once() -> None:
         Reservation(
             key="k",
             conversation=ConversationId("c"),
-            most=Most(),
-            caps=(Cap(scope="tree:a"), Cap(scope="tree:a", tokens=1)),
+            most=MaxAmounts(),
+            caps=(BudgetCap(scope="tree:a"), BudgetCap(scope="tree:a", tokens=1)),
         )

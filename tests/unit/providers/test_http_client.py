@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from timeloom.providers.http import connection, direct
-from timeloom.providers.http.address import address_of, request_head
-from timeloom.providers.http.answer import Answer, TransportError
-from timeloom.providers.http.certificates import certificates
+from timeloom.providers.http.address import parse_address, request_head
+from timeloom.providers.http.answer import HttpResponse, TransportError
+from timeloom.providers.http.certificates import load_certificates
 from timeloom.providers.http.direct import DirectTransport
 from timeloom.providers.http.proxied import ProxiedTransport
 from timeloom.providers.http.transport import open_transport
@@ -80,7 +80,7 @@ def plays(*pieces: bytes, requests: int = 1) -> Handler:
     return handle
 
 
-async def whole(answer: Answer) -> bytes:
+async def whole(answer: HttpResponse) -> bytes:
     body = bytearray()
     while piece := await answer.read(60):
         body += piece
@@ -113,7 +113,7 @@ async def refused(handle: Handler) -> str:
     ],
 )
 def test_an_address_is_read_from_its_url(url: str, place: tuple[str, int, bool], target: str, host: str) -> None:
-    address = address_of(url)
+    address = parse_address(url)
     assert (address.host, address.port, address.secure) == place
     assert (address.target, address.headers) == (target, {"host": host})
 
@@ -121,11 +121,11 @@ def test_an_address_is_read_from_its_url(url: str, place: tuple[str, int, bool],
 @pytest.mark.parametrize("url", ["", "localhost:80", "ftp://x/", "http:///x", "http://x:port/", "http://[::1/", "//x"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(TransportError, match="its address"):
-        address_of(url)
+        parse_address(url)
 
 
 def test_a_login_in_the_url_goes_before_a_key() -> None:
-    head = request_head(address_of("http://me:p%40ss@x/"), {"authorization": "Bearer key"}, 0)
+    head = request_head(parse_address("http://me:p%40ss@x/"), {"authorization": "Bearer key"}, 0)
     assert b"authorization: Basic bWU6cEBzcw==\r\n" in head
     assert b"Bearer" not in head
 
@@ -133,7 +133,7 @@ def test_a_login_in_the_url_goes_before_a_key() -> None:
 @pytest.mark.parametrize("key", ["sk-a\r\nx: y", "sk-a\n", " sk-a", "sk-ä", "sk-\x00"])
 def test_a_header_that_http_does_not_allow_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(TransportError, match="'x-api-key'") as error:
-        request_head(address_of("http://x/"), {"x-api-key": key}, 0)
+        request_head(parse_address("http://x/"), {"x-api-key": key}, 0)
     assert "sk-" not in str(error.value)
 
 
@@ -345,11 +345,11 @@ def server_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[ssl
         + signed.public_bytes(serialization.Encoding.PEM)
     )
     monkeypatch.setenv("SSL_CERT_FILE", str(pem))
-    certificates.cache_clear()
+    load_certificates.cache_clear()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pem)
     yield tls
-    certificates.cache_clear()
+    load_certificates.cache_clear()
 
 
 DAY = dt.timedelta(days=1)
@@ -380,7 +380,7 @@ def test_a_service_that_is_not_trusted_is_not_asked(
             await DirectTransport(f"https://{place}/", 5).post({}, b"")
 
     monkeypatch.delenv("SSL_CERT_FILE")
-    certificates.cache_clear()
+    load_certificates.cache_clear()
     with pytest.raises(TransportError, match="certificate verify failed"):
         asyncio.run(ask())
 
@@ -390,14 +390,14 @@ def test_a_service_is_asked_through_the_proxy_that_the_environment_names(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ask() -> str:
-        async with fake.fake_service(fake.Answer(parts=(b"ab", b"cd"))) as proxy:
+        async with fake.fake_service(fake.FakeResponse(parts=(b"ab", b"cd"))) as proxy:
             monkeypatch.setenv(name, proxy.url)
             transport = open_transport("http://model.invalid/v1", 5)
             assert isinstance(transport, ProxiedTransport)
             assert await whole(await transport.post({"x-a": "1"}, b"{}")) == b"abcd"
             await transport.close()
             await transport.close()
-            return proxy.heard[0].path
+            return proxy.requests[0].path
 
     assert asyncio.run(ask()) == "http://model.invalid/v1"
 

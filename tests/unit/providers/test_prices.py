@@ -60,17 +60,17 @@ def test_a_count_that_makes_no_sense_costs_what_a_block_can_carry() -> None:
 
 def test_without_the_library_only_the_table_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    prices.library.cache_clear()
+    prices.load_library.cache_clear()
     table = Prices({"anthropic:a": Price(input=1, output=1)})
     try:
         assert table.cost("anthropic:claude-sonnet-4-5", USAGE) == Cost(0, known=False)
         assert table.cost("anthropic:a", USAGE).known
     finally:
-        prices.library.cache_clear()
+        prices.load_library.cache_clear()
 
 
 def test_warming_up_twice_is_harmless() -> None:
     table = Prices()
-    table.warm()
+    table.preload_library()
     assert table.cost("anthropic:claude-sonnet-4-5", USAGE).known
-    table.warm()
+    table.preload_library()

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.ports.model import ErrorKind
-from timeloom.providers.errors import Said, failure, failure_in_stream, presentable, retry_after_s, said_in
+from timeloom.providers.errors import (
+    ReportedError,
+    parse_error_body,
+    redact,
+    retry_after_s,
+    to_model_error,
+    to_stream_error,
+)
 
 NOW_US = 1_700_000_000_000_000
 
@@ -77,7 +84,7 @@ KNOWN: list[tuple[str, int, str, ErrorKind]] = [
     ("service", "status", "body", "kind"), KNOWN, ids=[f"{k[0]}-{k[1]}-{n}" for n, k in enumerate(KNOWN)]
 )
 def test_the_refusals_of_known_services_are_understood(service: str, status: int, body: str, kind: ErrorKind) -> None:
-    error = failure(service, status, said_in(body.encode()))
+    error = to_model_error(service, status, parse_error_body(body.encode()))
     assert error.kind == kind
     assert str(error).startswith(f"{service} answered {status}: ")
 
@@ -85,16 +92,16 @@ def test_the_refusals_of_known_services_are_understood(service: str, status: int
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
-        (Said(type="overloaded_error"), "overloaded"),
-        (Said(type="server_error"), "overloaded"),
-        (Said(code="rate_limit_exceeded"), "rate_limited"),
-        (Said(code="401", message="no"), "unauthorized"),
-        (Said(code="9999"), "overloaded"),
-        (Said(type="invalid_request_error", message="prompt is too long"), "context_too_long"),
+        (ReportedError(type="overloaded_error"), "overloaded"),
+        (ReportedError(type="server_error"), "overloaded"),
+        (ReportedError(code="rate_limit_exceeded"), "rate_limited"),
+        (ReportedError(code="401", message="no"), "unauthorized"),
+        (ReportedError(code="9999"), "overloaded"),
+        (ReportedError(type="invalid_request_error", message="prompt is too long"), "context_too_long"),
     ],
 )
-def test_failures_in_a_stream_have_the_kind_of_their_status(said: Said, kind: ErrorKind) -> None:
-    assert failure_in_stream("it", said).kind == kind
+def test_failures_in_a_stream_have_the_kind_of_their_status(said: ReportedError, kind: ErrorKind) -> None:
+    assert to_stream_error("it", said).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -116,7 +123,7 @@ def test_the_wait_that_a_service_asks_for_is_understood(headers: dict[str, str],
 
 
 def test_what_is_shown_is_one_short_line_without_keys() -> None:
-    shown = presentable("bad key sk-ant-api03-abc\x1b[31m\n and\tmy own-secret " + "x" * 5000, secret="own-secret")
+    shown = redact("bad key sk-ant-api03-abc\x1b[31m\n and\tmy own-secret " + "x" * 5000, secret="own-secret")
     assert "\n" not in shown
     assert "\x1b" not in shown
     assert "sk-ant" not in shown
@@ -133,5 +140,5 @@ def test_what_is_shown_is_one_short_line_without_keys() -> None:
     ).map(lambda value: repr(value).replace("'", '"').replace("None", "null").encode()),
 )
 def test_any_refusal_becomes_an_error(status: int, body: bytes) -> None:
-    error = failure("it", status, said_in(body))
+    error = to_model_error("it", status, parse_error_body(body))
     assert len(str(error)) < 400

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from timeloom.core.codes import CodedError
-from timeloom.providers.registry import notice, open_model
+from timeloom.providers.registry import model_notice, open_model
 from timeloom.providers.settings import ModelSettings
 
 
@@ -51,7 +51,7 @@ def test_scripts_of_one_file_name_are_told_apart_by_as_few_folders_as_it_takes(t
     for folder in ("a", "b", "c/b"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "play.yaml").write_text("- reply: hello\n")
-        taken.append(open_model(f"script:{tmp_path}/{folder}/play.yaml", environ={}, taken=taken).name)
+        taken.append(open_model(f"script:{tmp_path}/{folder}/play.yaml", environ={}, used_names=taken).name)
     assert taken == ["script:play.yaml", "script:b/play.yaml", "script:c/b/play.yaml"]
 
 
@@ -90,8 +90,8 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("acme")
 def test_an_installed_package_offers_models_under_its_prefix() -> None:
     assert open_model("acme:large", environ={}).name == "acme:large"
-    assert notice("acme:large") == "Acme is new."
-    assert notice("openai:m") == ""
+    assert model_notice("acme:large") == "Acme is new."
+    assert model_notice("openai:m") == ""
 
 
 @pytest.mark.usefixtures("acme")

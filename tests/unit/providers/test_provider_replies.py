@@ -3,14 +3,14 @@
 import pytest
 
 from timeloom.core.blocks import Usage
-from timeloom.ports.model import Finished, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
-from timeloom.providers.anthropic.reply import AnthropicReply
-from timeloom.providers.openai.reply import OpenAIReply
+from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
+from timeloom.providers.anthropic.reply import AnthropicReplyParser
+from timeloom.providers.openai.reply import OpenAIReplyParser
 from timeloom.providers.sse import SseEvent
-from timeloom.providers.streaming_request import Reply
+from timeloom.providers.streaming_request import ReplyParser
 
 
-def fed(reply: Reply, *events: str) -> list[ModelEvent]:
+def fed(reply: ReplyParser, *events: str) -> list[ModelEvent]:
     return [piece for event in events for piece in reply.feed(SseEvent("", event.encode()))]
 
 
@@ -33,20 +33,20 @@ def anthropic_end(reason: str | None) -> list[str]:
     ],
 )
 def test_anthropic_says_why_a_reply_ended(said: str | None, meant: StopReason) -> None:
-    (finished,) = fed(AnthropicReply("it"), *anthropic_end(said))
-    assert isinstance(finished, Finished)
+    (finished,) = fed(AnthropicReplyParser("it"), *anthropic_end(said))
+    assert isinstance(finished, FinishEvent)
     assert finished.stop_reason == meant
 
 
 def test_anthropic_says_what_it_keeps_for_an_hour() -> None:
-    reply = AnthropicReply("it")
+    reply = AnthropicReplyParser("it")
     counts = '{"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_1h_input_tokens":5,"other":2}}'
     fed(reply, f'{{"type":"message_start","message":{{"model":"m-1","usage":{counts}}}}}')
     assert reply.usage == Usage(cache_write_tokens=7, cache_write_1h_tokens=5)
 
 
 def test_anthropic_reports_usage_at_the_start_and_corrects_it_at_the_end() -> None:
-    reply = AnthropicReply("it")
+    reply = AnthropicReplyParser("it")
     counts = '{"input_tokens":3,"cache_read_input_tokens":40,"cache_creation_input_tokens":7,"output_tokens":1}'
     start = f'{{"type":"message_start","message":{{"model":"m-1","usage":{counts}}}}}'
     fed(
@@ -57,7 +57,7 @@ def test_anthropic_reports_usage_at_the_start_and_corrects_it_at_the_end() -> No
     )
     assert reply.usage == Usage(input_tokens=3, cache_read_tokens=40, cache_write_tokens=7, output_tokens=1)
     (finished,) = fed(reply, *anthropic_end("end_turn"), '{"type":"ping"}')
-    assert finished == Finished(
+    assert finished == FinishEvent(
         "end", Usage(input_tokens=3, cache_read_tokens=40, cache_write_tokens=7, output_tokens=5), "m-1"
     )
 
@@ -69,14 +69,17 @@ def test_text_and_thinking_at_the_start_of_a_block_count_too() -> None:
         '{"type":"redacted_thinking","data":"c"}',
     )
     events = [f'{{"type":"content_block_start","content_block":{block}}}' for block in blocks]
-    assert fed(AnthropicReply("it"), *events, '{"type":"content_block_delta"}') == [TextPiece("a"), ThinkingPiece("b")]
+    assert fed(AnthropicReplyParser("it"), *events, '{"type":"content_block_delta"}') == [
+        TextPiece("a"),
+        ThinkingPiece("b"),
+    ]
 
 
 def test_a_model_that_declines_is_an_error_with_its_own_kind() -> None:
     for reply, events in (
-        (AnthropicReply("it"), anthropic_end("refusal")),
-        (OpenAIReply("it"), ['{"choices":[{"delta":{"refusal":"I cannot"}}]}']),
-        (OpenAIReply("it"), ['{"choices":[{"finish_reason":"content_filter"}]}', "[DONE]"]),
+        (AnthropicReplyParser("it"), anthropic_end("refusal")),
+        (OpenAIReplyParser("it"), ['{"choices":[{"delta":{"refusal":"I cannot"}}]}']),
+        (OpenAIReplyParser("it"), ['{"choices":[{"finish_reason":"content_filter"}]}', "[DONE]"]),
     ):
         with pytest.raises(ModelError) as caught:
             fed(reply, *events)
@@ -85,7 +88,7 @@ def test_a_model_that_declines_is_an_error_with_its_own_kind() -> None:
 
 def test_an_error_event_without_words_is_an_error() -> None:
     with pytest.raises(ModelError, match="no reason"):
-        fed(AnthropicReply("it"), '{"type":"error"}')
+        fed(AnthropicReplyParser("it"), '{"type":"error"}')
 
 
 def test_reasoning_has_two_names() -> None:
@@ -93,7 +96,7 @@ def test_reasoning_has_two_names() -> None:
         '{"choices":[{"delta":{"reasoning_content":"a"}}]}',
         '{"choices":[{"delta":{"reasoning":"b","content":"c"}}]}',
     )
-    assert fed(OpenAIReply("it"), *events) == [ThinkingPiece("a"), ThinkingPiece("b"), TextPiece("c")]
+    assert fed(OpenAIReplyParser("it"), *events) == [ThinkingPiece("a"), ThinkingPiece("b"), TextPiece("c")]
 
 
 def test_cached_tokens_are_part_of_the_prompt_at_openai() -> None:
@@ -101,35 +104,37 @@ def test_cached_tokens_are_part_of_the_prompt_at_openai() -> None:
         '{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":8}}}'
     )
     (finished,) = fed(
-        OpenAIReply("it"),
+        OpenAIReplyParser("it"),
         '{"model":"m-1","choices":[{"delta":{},"finish_reason":"length"}]}',
         usage,
         "[DONE]",
         "[DONE]",
     )
-    assert finished == Finished("max_tokens", Usage(input_tokens=2, cache_read_tokens=8, output_tokens=2), "m-1")
+    assert finished == FinishEvent("max_tokens", Usage(input_tokens=2, cache_read_tokens=8, output_tokens=2), "m-1")
 
 
 def test_a_service_that_does_not_count_is_said_not_to() -> None:
     (finished,) = fed(
-        OpenAIReply("it"), '{"choices":[{"finish_reason":"stop","delta":{"content":null}}],"usage":null}', " [DONE] "
+        OpenAIReplyParser("it"),
+        '{"choices":[{"finish_reason":"stop","delta":{"content":null}}],"usage":null}',
+        " [DONE] ",
     )
-    assert finished == Finished("end", Usage(), usage_reported=False)
+    assert finished == FinishEvent("end", Usage(), usage_reported=False)
 
 
 def test_numbers_that_make_no_sense_count_as_none() -> None:
-    reply = OpenAIReply("it")
+    reply = OpenAIReplyParser("it")
     fed(reply, '{"usage":{"prompt_tokens":-5,"completion_tokens":1e300,"prompt_tokens_details":{"cached_tokens":3}}}')
     assert reply.usage == Usage()
 
 
 def test_the_reason_of_the_end_is_enough_where_the_last_mark_is_missing() -> None:
-    reply = OpenAIReply("it")
+    reply = OpenAIReplyParser("it")
     fed(reply, '{"choices":[{"finish_reason":"stop"}]}')
-    assert [type(event) for event in reply.end()] == [Finished]
+    assert [type(event) for event in reply.end()] == [FinishEvent]
     with pytest.raises(ModelError):
-        OpenAIReply("it").end()
+        OpenAIReplyParser("it").end()
 
 
 def test_half_a_surrogate_pair_comes_through_as_it_is() -> None:
-    assert fed(OpenAIReply("it"), r'{"choices":[{"delta":{"content":"\ud83d"}}]}') == [TextPiece("\ud83d")]
+    assert fed(OpenAIReplyParser("it"), r'{"choices":[{"delta":{"content":"\ud83d"}}]}') == [TextPiece("\ud83d")]

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 
 import pytest
 
-from timeloom.providers.read_timeout import Patience
+from timeloom.providers.read_timeout import ReadTimeout
 
 
 def run(check: Coroutine[object, object, None]) -> None:
@@ -18,7 +18,7 @@ def waiting() -> asyncio.Future[None]:
 
 def test_a_wait_that_takes_too_long_ends() -> None:
     async def check() -> None:
-        patience, over, late = Patience(), waiting(), waiting()
+        patience, over, late = ReadTimeout(), waiting(), waiting()
         patience.limit(over, 60)
         over.set_result(None)
         patience.limit(late, 0.01)
@@ -31,7 +31,7 @@ def test_a_wait_that_takes_too_long_ends() -> None:
 
 def test_a_timer_that_comes_between_waits_ends_none() -> None:
     async def check() -> None:
-        patience, over, late = Patience(), waiting(), waiting()
+        patience, over, late = ReadTimeout(), waiting(), waiting()
         patience.limit(over, 0.0)
         over.set_result(None)
         await asyncio.sleep(0.01)
@@ -44,7 +44,7 @@ def test_a_timer_that_comes_between_waits_ends_none() -> None:
 
 def test_a_timer_of_an_earlier_wait_leaves_the_next_its_time() -> None:
     async def check() -> None:
-        patience, first, second = Patience(), waiting(), waiting()
+        patience, first, second = ReadTimeout(), waiting(), waiting()
         patience.limit(first, 0.01)
         first.set_result(None)
         patience.limit(second, 60)
@@ -57,7 +57,7 @@ def test_a_timer_of_an_earlier_wait_leaves_the_next_its_time() -> None:
 def test_who_is_cancelled_from_outside_is_not_told_of_a_timeout() -> None:
     async def wait() -> None:
         wait = waiting()
-        Patience().limit(wait, 0.05)
+        ReadTimeout().limit(wait, 0.05)
         await wait
 
     async def check() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from timeloom.core.blocks import Usage
 from timeloom.core.blocks.round import CallPurpose
-from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.providers.script_file import MAX_SCRIPT_BYTES, ScriptError, parse_script, read_script
 from timeloom.testing import ScriptedModel
 
@@ -80,8 +80,8 @@ def test_usage_is_as_written_or_estimated_from_the_text() -> None:
     model = ScriptedModel.from_text(
         "- {reply: abcde, usage: {input_tokens: 9, cache_read_tokens: 8}}\n- {reply: abcde}"
     )
-    assert ask(model, 0)[-1] == Finished("end", Usage(input_tokens=9, cache_read_tokens=8), "script")
-    assert ask(model, 1)[-1] == Finished("end", Usage(input_tokens=3, output_tokens=2), "script")
+    assert ask(model, 0)[-1] == FinishEvent("end", Usage(input_tokens=9, cache_read_tokens=8), "script")
+    assert ask(model, 1)[-1] == FinishEvent("end", Usage(input_tokens=3, output_tokens=2), "script")
 
 
 def test_a_cut_carries_its_usage() -> None:

@@ -8,20 +8,20 @@ from timeloom.providers import streaming_request
 from timeloom.providers.anthropic.model import AnthropicModel
 from timeloom.providers.openai.model import OpenAIModel
 from timeloom.providers.settings import ModelSettings
-from timeloom.providers.streaming_request import Service
-from timeloom.testing.fake_service import Answer, Pause, fake_service
-from timeloom.testing.model_contract.fixtures import REQUEST, Outcome, outcome
+from timeloom.providers.streaming_request import ModelService
+from timeloom.testing.fake_service import FakeResponse, Stall, fake_service
+from timeloom.testing.model_contract.fixtures import REQUEST, CallOutcome, call_model
 
 DELTA = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}]}\n\n'
 END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
 
 
-def asked(answer: Answer, settings: ModelSettings | None = None) -> Outcome:
-    async def ask() -> Outcome:
+def asked(answer: FakeResponse, settings: ModelSettings | None = None) -> CallOutcome:
+    async def ask() -> CallOutcome:
         async with fake_service(answer) as service:
             model = OpenAIModel("m", ModelSettings(base_url=service.url, key=(settings or ModelSettings()).key))
             try:
-                return await outcome(model)
+                return await call_model(model)
             finally:
                 await model.close()
 
@@ -29,30 +29,30 @@ def asked(answer: Answer, settings: ModelSettings | None = None) -> Outcome:
 
 
 def test_a_stream_without_its_last_mark_is_whole_if_the_reason_of_its_end_came() -> None:
-    result = asked(Answer(parts=(DELTA, END)))
+    result = asked(FakeResponse(parts=(DELTA, END)))
     assert (result.text, result.finished is not None) == ("a", True)
 
 
 def test_a_stream_that_does_not_end_after_its_last_event_is_not_waited_for_long() -> None:
-    result = asked(Answer(parts=(DELTA, END, b"data: [DONE]\n\n", Pause())))
+    result = asked(FakeResponse(parts=(DELTA, END, b"data: [DONE]\n\n", Stall())))
     assert result.finished is not None
 
 
 def test_a_reply_that_runs_away_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming_request, "MAX_REPLY_BYTES", 1000)
-    result = asked(Answer(parts=(DELTA,) * 100))
+    result = asked(FakeResponse(parts=(DELTA,) * 100))
     assert result.error is not None
     assert "more than 1000 bytes" in str(result.error)
 
 
 def test_a_refusal_of_any_size_is_read_to_a_bound() -> None:
-    result = asked(Answer(status=400, parts=(b"x" * 50_000,) * 20))
+    result = asked(FakeResponse(status=400, parts=(b"x" * 50_000,) * 20))
     assert result.error is not None
     assert len(str(result.error)) < 400
 
 
 def test_a_refusal_that_breaks_off_is_a_refusal() -> None:
-    result = asked(Answer(status=429, parts=(b'{"error": "wai',), ending="cut"))
+    result = asked(FakeResponse(status=429, parts=(b'{"error": "wai',), ending="cut"))
     assert result.error is not None
     assert result.error.kind == "rate_limited"
 
@@ -61,11 +61,11 @@ def test_a_refusal_that_breaks_off_is_a_refusal() -> None:
 def test_a_cut_reply_was_paid_for_all_the_same(name: str, cost: int) -> None:
     start = b'data: {"type":"message_start","message":{"usage":{"input_tokens":1000}}}\n\n'
 
-    async def ask() -> Outcome:
-        async with fake_service(Answer(parts=(start,), ending="cut")) as service:
+    async def ask() -> CallOutcome:
+        async with fake_service(FakeResponse(parts=(start,), ending="cut")) as service:
             model = AnthropicModel(name, ModelSettings(base_url=f"{service.url}/v1/"))
             try:
-                return await outcome(model)
+                return await call_model(model)
             finally:
                 await model.close()
 
@@ -77,16 +77,16 @@ def test_a_cut_reply_was_paid_for_all_the_same(name: str, cost: int) -> None:
 
 def test_the_key_goes_with_the_request_and_is_not_shown() -> None:
     async def ask() -> None:
-        async with fake_service(Answer(parts=(END,))) as service:
+        async with fake_service(FakeResponse(parts=(END,))) as service:
             model = OpenAIModel("m", ModelSettings(base_url=service.url, key="sk-secret"))
-            await outcome(model, REQUEST)
+            await call_model(model, REQUEST)
             await model.close()
-            (heard,) = service.heard
+            (heard,) = service.requests
             assert heard.path == "/chat/completions"
             assert heard.headers["authorization"] == "bearer sk-secret"
             assert heard.headers["x-timeloom-call-number"] == "0"
             assert heard.headers["accept-encoding"] == "identity"
 
     asyncio.run(ask())
-    service = Service(name="it", url="http://127.0.0.1", headers={"x-api-key": "sk-secret"}, secret="sk-secret")
+    service = ModelService(name="it", url="http://127.0.0.1", headers={"x-api-key": "sk-secret"}, secret="sk-secret")
     assert "sk-secret" not in repr(service)

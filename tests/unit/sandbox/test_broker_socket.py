@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.harness.broker_socket import ME, TOKEN, TableBroker, inside
+from tests.harness.broker_socket import ME, TOKEN, TableBroker, run_guest
 from timeloom.ports.sandbox import Program, SandboxUnavailableError
 from timeloom.sandbox import broker_socket as module
-from timeloom.sandbox.broker_socket import MAX_CONNECTIONS, Door
+from timeloom.sandbox.broker_socket import MAX_CONNECTIONS, BrokerSocket
 from timeloom.sandbox.protocol import MAX_FRAME_BYTES, VERSION, ProtocolError
 
 pytestmark = pytest.mark.anyio
@@ -27,8 +27,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def door(tmp_path: Path) -> AsyncIterator[Door]:
-    opened = await Door.open(tmp_path / "door", token=TOKEN, uids=ME)
+async def door(tmp_path: Path) -> AsyncIterator[BrokerSocket]:
+    opened = await BrokerSocket.open(tmp_path / "door", token=TOKEN, uids=ME)
     yield opened
     await opened.close()
 
@@ -74,19 +74,19 @@ class Peer:
 HELLO = {"token": TOKEN, "version": VERSION}
 
 
-async def started(door: Door, folder: Path, broker: TableBroker | None = None) -> Peer:
+async def started(door: BrokerSocket, folder: Path, broker: TableBroker | None = None) -> Peer:
     """An interpreter that has its program."""
     peer = await Peer.at(folder, HELLO)
-    await door.ready()
-    await door.start(PROGRAM, broker or TableBroker())
+    await door.wait_ready()
+    await door.start_program(PROGRAM, broker or TableBroker())
     assert (await peer.hear())["code"] == "print(1)"
     return peer
 
 
-async def test_the_interpreter_gets_its_program_and_its_variables(door: Door, tmp_path: Path) -> None:
+async def test_the_interpreter_gets_its_program_and_its_variables(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await Peer.at(tmp_path, HELLO)
-    await door.ready()
-    await door.start(PROGRAM, TableBroker())
+    await door.wait_ready()
+    await door.start_program(PROGRAM, TableBroker())
     env = {
         "WORKDIR": "/workspace/work",
         "OUTPUT_DIR": "/workspace/out",
@@ -98,7 +98,7 @@ async def test_the_interpreter_gets_its_program_and_its_variables(door: Door, tm
 
 
 async def test_another_user_is_shut_out(tmp_path: Path) -> None:
-    door = await Door.open(tmp_path / "door", token=TOKEN, uids=frozenset({os.getuid() + 1}))
+    door = await BrokerSocket.open(tmp_path / "door", token=TOKEN, uids=frozenset({os.getuid() + 1}))
     peer = await Peer.at(tmp_path, HELLO)
     assert await peer.is_shut_out()
     peer.leave()
@@ -120,7 +120,7 @@ async def test_another_user_is_shut_out(tmp_path: Path) -> None:
     ],
     ids=range(9),
 )
-async def test_who_does_not_show_the_token_is_shut_out(door: Door, tmp_path: Path, hello: object) -> None:
+async def test_who_does_not_show_the_token_is_shut_out(door: BrokerSocket, tmp_path: Path, hello: object) -> None:
     peer = await Peer.at(tmp_path, hello)
     assert await peer.is_shut_out()
     peer.leave()
@@ -136,15 +136,15 @@ async def test_who_shows_nothing_is_shut_out_in_time(tmp_path: Path, monkeypatch
     peer.leave()
 
 
-async def test_an_interpreter_of_another_version_is_said_to_be_one(door: Door, tmp_path: Path) -> None:
+async def test_an_interpreter_of_another_version_is_said_to_be_one(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await Peer.at(tmp_path, {"token": TOKEN, "version": VERSION + 1})
     with pytest.raises(SandboxUnavailableError, match="build its image again"):
-        await door.ready()
+        await door.wait_ready()
     assert await peer.is_shut_out()
     peer.leave()
 
 
-async def test_there_are_so_many_connections_and_no_more(door: Door, tmp_path: Path) -> None:
+async def test_there_are_so_many_connections_and_no_more(door: BrokerSocket, tmp_path: Path) -> None:
     peers = [await started(door, tmp_path)]
     peers += [await Peer.at(tmp_path, HELLO) for _ in range(MAX_CONNECTIONS - 1)]
     assert [(await peer.ask())["id"] for peer in peers] == [1] * MAX_CONNECTIONS
@@ -171,7 +171,7 @@ async def test_there_are_so_many_connections_and_no_more(door: Door, tmp_path: P
     ids=range(10),
 )
 async def test_garbage_ends_the_connection_it_came_on_and_nothing_else(
-    door: Door, tmp_path: Path, garbage: bytes
+    door: BrokerSocket, tmp_path: Path, garbage: bytes
 ) -> None:
     peer = await started(door, tmp_path)
     other = await Peer.at(tmp_path, HELLO)
@@ -182,14 +182,14 @@ async def test_garbage_ends_the_connection_it_came_on_and_nothing_else(
     other.leave()
 
 
-async def test_an_oversized_frame_is_refused_before_it_is_read(door: Door, tmp_path: Path) -> None:
+async def test_an_oversized_frame_is_refused_before_it_is_read(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await started(door, tmp_path)
     peer.writer.write(struct.pack(">I", MAX_FRAME_BYTES + 1))
     assert await peer.is_shut_out()
     peer.leave()
 
 
-async def test_a_frame_that_is_cut_off_harms_nobody(door: Door, tmp_path: Path) -> None:
+async def test_a_frame_that_is_cut_off_harms_nobody(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await started(door, tmp_path)
     other = await Peer.at(tmp_path, HELLO)
     other.writer.write(struct.pack(">I", 100) + b'{"kind"')
@@ -198,7 +198,7 @@ async def test_a_frame_that_is_cut_off_harms_nobody(door: Door, tmp_path: Path) 
     peer.leave()
 
 
-async def test_answers_carry_the_id_of_their_question(door: Door, tmp_path: Path) -> None:
+async def test_answers_carry_the_id_of_their_question(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await started(door, tmp_path, TableBroker(table={"so:x": [1]}))
     await peer.say({"kind": "call", "id": 7, "tool_id": "a.tool", "params": '{"n":1}'})
     await peer.say({"kind": "fetch", "id": 8, "path": "so:x"})
@@ -210,7 +210,7 @@ async def test_answers_carry_the_id_of_their_question(door: Door, tmp_path: Path
     peer.leave()
 
 
-async def test_who_hears_no_answers_keeps_nobody_from_closing(door: Door, tmp_path: Path) -> None:
+async def test_who_hears_no_answers_keeps_nobody_from_closing(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await started(door, tmp_path, TableBroker(table={"fi:x": "x" * 4_000_000}))
     for number in range(40):
         await peer.say({"kind": "fetch", "id": number, "path": "fi:x"})
@@ -218,23 +218,23 @@ async def test_who_hears_no_answers_keeps_nobody_from_closing(door: Door, tmp_pa
     peer.leave()
 
 
-async def test_a_call_is_cancelled_when_its_connection_ends(door: Door, tmp_path: Path) -> None:
-    broker = TableBroker(gate=asyncio.Barrier(2))
+async def test_a_call_is_cancelled_when_its_connection_ends(door: BrokerSocket, tmp_path: Path) -> None:
+    broker = TableBroker(barrier=asyncio.Barrier(2))
     peer = await started(door, tmp_path, broker)
     await peer.say({"kind": "call", "id": 1, "tool_id": "a.tool", "params": "{}"})
-    await broker.begun.wait()
+    await broker.started.wait()
     peer.leave()
     await peer.writer.wait_closed()
     await door.close()
     assert broker.cancelled == ["a.tool"]
 
 
-async def test_closing_ends_everything_and_removes_the_socket(door: Door, tmp_path: Path) -> None:
-    broker = TableBroker(gate=asyncio.Barrier(2))
+async def test_closing_ends_everything_and_removes_the_socket(door: BrokerSocket, tmp_path: Path) -> None:
+    broker = TableBroker(barrier=asyncio.Barrier(2))
     peer = await started(door, tmp_path, broker)
     silent = await Peer.at(tmp_path)
     await peer.say({"kind": "call", "id": 1, "tool_id": "a.tool", "params": "{}"})
-    await broker.begun.wait()
+    await broker.started.wait()
     assert stat.S_ISSOCK((tmp_path / "door").stat().st_mode)
     await door.close()
     assert broker.cancelled == ["a.tool"]
@@ -245,8 +245,8 @@ async def test_closing_ends_everything_and_removes_the_socket(door: Door, tmp_pa
     silent.leave()
 
 
-async def test_who_waits_for_an_interpreter_hears_of_the_close(door: Door) -> None:
-    waiting = asyncio.create_task(door.ready())
+async def test_who_waits_for_an_interpreter_hears_of_the_close(door: BrokerSocket) -> None:
+    waiting = asyncio.create_task(door.wait_ready())
     await asyncio.sleep(0)
     await door.close()
     with pytest.raises(ConnectionAbortedError):
@@ -254,35 +254,35 @@ async def test_who_waits_for_an_interpreter_hears_of_the_close(door: Door) -> No
 
 
 async def test_a_program_is_not_sent_to_an_interpreter_that_is_gone(tmp_path: Path) -> None:
-    async with inside(tmp_path) as here:
-        await here.door.ready()
+    async with run_guest(tmp_path) as here:
+        await here.door.wait_ready()
         here.process.kill()
         await here.process.wait()
         with pytest.raises(ConnectionError):
             while True:
-                await here.door.start(PROGRAM, TableBroker())
+                await here.door.start_program(PROGRAM, TableBroker())
                 await asyncio.sleep(0)
 
 
-async def test_a_program_that_is_larger_than_a_frame_is_refused(door: Door, tmp_path: Path) -> None:
+async def test_a_program_that_is_larger_than_a_frame_is_refused(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await Peer.at(tmp_path, HELLO)
     with pytest.raises(ProtocolError):
-        await door.start(Program(code="#" * MAX_FRAME_BYTES, execution_id="exec_1"), TableBroker())
+        await door.start_program(Program(code="#" * MAX_FRAME_BYTES, execution_id="exec_1"), TableBroker())
     peer.leave()
 
 
 async def test_a_socket_may_lie_deeper_than_its_address_is_long(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100) / ("e" * 100)
     deep.mkdir(parents=True)
-    door = await Door.open(deep / "door", token=TOKEN, uids=ME)
+    door = await BrokerSocket.open(deep / "door", token=TOKEN, uids=ME)
     assert (deep / "door").exists()
     await door.close()
     assert not (deep / "door").exists()
 
 
 async def test_who_connects_again_and_again_is_let_in_slowly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KNOCKS", (3, 1e-9))
-    door = await Door.open(tmp_path / "door", token=TOKEN, uids=ME)
+    monkeypatch.setattr(module, "CONNECT_RATE", (3, 1e-9))
+    door = await BrokerSocket.open(tmp_path / "door", token=TOKEN, uids=ME)
     own = await started(door, tmp_path)
     (await Peer.at(tmp_path)).leave()
     (await Peer.at(tmp_path)).leave()
@@ -299,8 +299,8 @@ async def test_who_connects_again_and_again_is_let_in_slowly(tmp_path: Path, mon
 
 
 async def test_who_asks_without_end_is_answered_slowly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ASKS", (10, 1e-9))
-    door = await Door.open(tmp_path / "door", token=TOKEN, uids=ME)
+    monkeypatch.setattr(module, "REQUEST_RATE", (10, 1e-9))
+    door = await BrokerSocket.open(tmp_path / "door", token=TOKEN, uids=ME)
     broker = TableBroker()
     own = await started(door, tmp_path, broker)
     for number in range(10):
@@ -317,14 +317,14 @@ async def test_who_asks_without_end_is_answered_slowly(tmp_path: Path, monkeypat
     other.leave()
 
 
-async def test_an_interpreter_says_with_which_code_it_ends(door: Door, tmp_path: Path) -> None:
+async def test_an_interpreter_says_with_which_code_it_ends(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await started(door, tmp_path)
     await peer.say({"kind": "exit", "code": 137})
     peer.leave()
-    assert await door.last_word() == 137
+    assert await door.wait_exit_code() == 137
 
 
-async def test_an_interpreter_that_is_killed_says_nothing(door: Door, tmp_path: Path) -> None:
+async def test_an_interpreter_that_is_killed_says_nothing(door: BrokerSocket, tmp_path: Path) -> None:
     peer = await started(door, tmp_path)
     peer.leave()
-    assert await door.last_word() is None
+    assert await door.wait_exit_code() is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.harness.broker_socket import TableBroker, inside
+from tests.harness.broker_socket import TableBroker, run_guest
 from timeloom.ports.sandbox import ToolStub
 from timeloom.sandbox import protocol
 from timeloom.sandbox.guest import BOOTSTRAP, bootstrap
@@ -26,7 +26,7 @@ def anyio_backend() -> str:
 
 async def printed(root: Path, code: str, broker: TableBroker | None = None, *stubs: ToolStub) -> object:
     """Return the output of a program that ends without an error, decoded as JSON."""
-    async with inside(root) as here:
+    async with run_guest(root) as here:
         ended = await here.run("import json\n" + code, broker, stubs)
     assert (ended.code, ended.err) == (0, "")
     return msgspec.json.decode(ended.out)
@@ -138,7 +138,7 @@ import asyncio
 await asyncio.gather(*(io_tools.tool_call("a.tool", {"n": n}) for n in range(8)))
 print(1)
 """
-    assert await printed(tmp_path, code, TableBroker(gate=asyncio.Barrier(8))) == 1
+    assert await printed(tmp_path, code, TableBroker(barrier=asyncio.Barrier(8))) == 1
 
 
 async def test_what_nobody_waited_for_is_done_before_the_program_ends(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ async def test_a_tool_does_not_take_the_place_of_a_library(tmp_path: Path) -> No
 
 async def test_a_traceback_names_the_lines_of_the_program_only(tmp_path: Path) -> None:
     code = "def inner(text):\n    return json.loads(text)\nimport json\ntry:\n    1 / 0\nfinally:\n    inner('{')\n"
-    async with inside(tmp_path) as here:
+    async with run_guest(tmp_path) as here:
         ended = await here.run(code)
     files = [line for line in ended.err.splitlines() if line.startswith("  File")]
     place = f'  File "{tmp_path}/work/program.py", line'
@@ -226,7 +226,7 @@ async def test_a_traceback_names_the_lines_of_the_program_only(tmp_path: Path) -
 
 
 async def test_a_program_that_is_no_python_says_where(tmp_path: Path) -> None:
-    async with inside(tmp_path) as here:
+    async with run_guest(tmp_path) as here:
         ended = await here.run("print(1)\nprint(2")
     assert ended.code == 1
     assert 'program.py", line 2' in ended.err
@@ -244,20 +244,20 @@ async def test_a_program_that_is_no_python_says_where(tmp_path: Path) -> None:
     ],
 )
 async def test_a_program_ends_as_it_says(tmp_path: Path, code: str, exit_code: int, err: str | None) -> None:
-    async with inside(tmp_path) as here:
+    async with run_guest(tmp_path) as here:
         ended = await here.run(code)
     assert ended.code == exit_code
     assert err is None or ended.err == err
 
 
 async def test_print_comes_out_line_by_line_in_utf8(tmp_path: Path) -> None:
-    async with inside(tmp_path) as here:
+    async with run_guest(tmp_path) as here:
         ended = await here.run("print('fähre \\ud800')\nimport os\nos._exit(0)")
     assert ended.out == "fähre \\ud800\n"
 
 
 async def test_libraries_are_preloaded_where_they_are_there(tmp_path: Path) -> None:
-    async with inside(tmp_path, "--preload", "sqlite3,no_such_library") as here:
+    async with run_guest(tmp_path, "--preload", "sqlite3,no_such_library") as here:
         ended = await here.run("import sys\nprint('sqlite3' in sys.modules)")
     assert (ended.out, ended.err) == ("True\n", "")
 
@@ -267,26 +267,26 @@ async def test_what_was_preloaded_lies_in_large_pages_where_the_kernel_makes_som
 rollup = open("/proc/self/smaps_rollup").read()
 print(int(rollup.partition("AnonHugePages:")[2].split()[0]) > 0)
 """
-    async with inside(tmp_path, "--preload", "numpy,sqlite3,unittest.mock") as here:
+    async with run_guest(tmp_path, "--preload", "numpy,sqlite3,unittest.mock") as here:
         ended = await here.run(code)
     assert (ended.out, ended.err) == (f"{makes_large_pages()}\n", "")
 
 
 def makes_large_pages() -> bool:
     """Whether the kernel puts memory into large pages that is asked for in small ones."""
-    with mmap.mmap(-1, 2 * bootstrap.LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-        memory.write(bytes(2 * bootstrap.LARGE_PAGE))
+    with mmap.mmap(-1, 2 * bootstrap.HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory.write(bytes(2 * bootstrap.HUGE_PAGE_BYTES))
         first = ctypes.c_char.from_buffer(memory)
-        at = -(-ctypes.addressof(first) // bootstrap.LARGE_PAGE) * bootstrap.LARGE_PAGE
+        at = -(-ctypes.addressof(first) // bootstrap.HUGE_PAGE_BYTES) * bootstrap.HUGE_PAGE_BYTES
         advise = ctypes.CDLL(None).madvise
         advise.argtypes = (ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
-        made = advise(at, bootstrap.LARGE_PAGE, bootstrap.COLLAPSE) == 0
+        made = advise(at, bootstrap.HUGE_PAGE_BYTES, bootstrap.COLLAPSE) == 0
         del first
     return made
 
 
 async def test_without_the_token_nothing_runs(tmp_path: Path) -> None:
-    async with inside(tmp_path, token="of another execution") as here:
+    async with run_guest(tmp_path, token="of another execution") as here:
         await here.process.wait()
         assert here.process.returncode == 1
 

@@ -10,11 +10,11 @@ import pytest
 
 from timeloom.core.paths import PathError
 from timeloom.ports.ids import RandomIds
-from timeloom.sandbox.folders.disk_usage import MAX_DEPTH, measure
+from timeloom.sandbox.folders.disk_usage import MAX_DEPTH, measure_folders
 from timeloom.sandbox.folders.remove_tree import remove_folder
-from timeloom.sandbox.folders.run_folder import Owner, RunFolders
+from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolders
 
-ME = Owner(os.geteuid(), os.getegid())
+ME = FolderOwner(os.geteuid(), os.getegid())
 
 
 def deep(folder: Path, depth: int) -> None:
@@ -78,38 +78,38 @@ def test_growth_counts_files_folders_and_links_by_what_they_take(tmp_path: Path)
     (tmp_path / "link").symlink_to("/usr")
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(10**9)
-    found = measure([tmp_path, tmp_path / "none"], 1000)
+    found = measure_folders([tmp_path, tmp_path / "none"], 1000)
     assert found.files == 5
     assert 100_000 <= found.bytes < 10**6
-    assert not found.too_deep
+    assert not found.is_too_deep
 
 
 def test_growth_is_counted_to_a_number_and_to_a_depth(tmp_path: Path) -> None:
     for n in range(50):
         (tmp_path / str(n)).mkdir()
         (tmp_path / str(n) / "file").touch()
-    assert 20 < measure([tmp_path], 20).files <= 52
+    assert 20 < measure_folders([tmp_path], 20).files <= 52
     deep(tmp_path, MAX_DEPTH + 5)
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
-    assert measure([tmp_path], 10_000).too_deep
+    assert measure_folders([tmp_path], 10_000).is_too_deep
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
     remove_folder(tmp_path / ("d" * 100))
 
 
 def test_inputs_are_copied_below_the_folder_only(tmp_path: Path) -> None:
     folders = RunFolders.open(tmp_path / "runs", RandomIds())
-    run = folders.make(ME)
+    run = folders.create(ME)
     source = tmp_path / "source"
     source.write_text("given", encoding="ascii")
     (tmp_path / "link").symlink_to(source)
-    run.put({"turn/files/a.txt": source, "turn/files/b.txt": source}, ME)
+    run.copy_inputs({"turn/files/a.txt": source, "turn/files/b.txt": source}, ME)
     assert (run.out / "turn/files/b.txt").read_text(encoding="ascii") == "given"
     for place in ("../a", "/a", "a/../../b", ""):
         with pytest.raises(PathError):
-            run.put({place: source}, ME)
+            run.copy_inputs({place: source}, ME)
     for no_file in (tmp_path / "link", tmp_path, tmp_path / "none"):
         with pytest.raises(OSError, match=r".+"):
-            run.put({"c": no_file}, ME)
+            run.copy_inputs({"c": no_file}, ME)
     run.remove()
     assert not run.path.exists()
     folders.close()
@@ -136,10 +136,10 @@ os._exit(0)
         (tmp_path / "a file").touch()
         living = RunFolders.open(tmp_path, RandomIds())
         assert (tmp_path / name).is_dir()
-        assert living.swept == ()
+        assert living.removed == ()
         other.communicate()
     again = RunFolders.open(tmp_path, RandomIds())
-    assert again.swept == (name,)
+    assert again.removed == (name,)
     assert not (tmp_path / name).exists()
     assert living.path.is_dir()
     living.close()

@@ -5,7 +5,14 @@ import struct
 
 import pytest
 
-from timeloom.sandbox.seccomp import LAST_KNOWN, REFUSED, UNCOUNTED, Machine, seccomp_filter, uncounted_filter
+from timeloom.sandbox.seccomp import (
+    DENIED_SYSCALLS,
+    DENIED_WITHOUT_CGROUP,
+    LAST_KNOWN,
+    Machine,
+    seccomp_filter,
+    uncounted_memory_filter,
+)
 
 ARCHITECTURES: dict[Machine, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 MACHINES: list[Machine] = ["x86_64", "aarch64"]
@@ -29,7 +36,7 @@ def judged(machine: Machine, number: int, *arguments: int, architecture: int | N
 def judged_besides(machine: Machine, number: int, *arguments: int) -> int:
     """Return the verdict of the filter that is used without a memory cgroup."""
     data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, *arguments, *[0] * (6 - len(arguments)))
-    return _judged(uncounted_filter(machine), data)
+    return _judged(uncounted_memory_filter(machine), data)
 
 
 def _judged(rules: bytes, data: bytes) -> int:
@@ -56,7 +63,7 @@ def _judged(rules: bytes, data: bytes) -> int:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_is_refused_gives_its_error_and_all_else_is_allowed(machine: Machine) -> None:
-    numbers = {getattr(each, machine): each.error for each in REFUSED if getattr(each, machine) is not None}
+    numbers = {getattr(each, machine): each.error for each in DENIED_SYSCALLS if getattr(each, machine) is not None}
     special = {SOCKET[machine], SOCKET[machine] + (12 if machine == "x86_64" else 1)}
     for number in range(LAST_KNOWN + 1):
         expected = ERROR | numbers[number] if number in numbers else ALLOW
@@ -109,7 +116,7 @@ def test_where_no_group_counts_memory_it_is_not_taken_unseen(machine: Machine) -
     assert judged_besides(machine, MMAP[machine], 0, 4096, 3, of_file) == ALLOW
     for flags in (shared, validated):
         assert judged_besides(machine, MMAP[machine], 0, 4096, 3, flags) == ERROR | errno.EPERM
-    numbers = {getattr(each, machine): each.error for each in UNCOUNTED}
+    numbers = {getattr(each, machine): each.error for each in DENIED_WITHOUT_CGROUP}
     for number in range(LAST_KNOWN + 1):
         expected = ERROR | numbers[number] if number in numbers else ALLOW
         if number != MMAP[machine]:
@@ -135,7 +142,7 @@ def test_nobody_holds_up_or_watches_who_opens_a_file(machine: Machine) -> None:
     locks, lease, watch = (5, 6, 7, 37, 38), 1024, 1026
     assert {judged(machine, FCNTL[machine], 3, order) for order in locks} == {ALLOW}
     assert judged(machine, FCNTL[machine], 3, lease) == judged(machine, FCNTL[machine], 3, watch) == ERROR | errno.EPERM
-    assert {"inotify_init", "inotify_init1", "fanotify_init"} <= {each.name for each in REFUSED}
+    assert {"inotify_init", "inotify_init1", "fanotify_init"} <= {each.name for each in DENIED_SYSCALLS}
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from timeloom.ports.sandbox import MIB, Limits
-from timeloom.sandbox.folders.disk_usage import measure
-from timeloom.sandbox.processes.cpu_time import MOST_S, Seen, Spent
-from timeloom.sandbox.processes.process_tree import Tree
-from timeloom.sandbox.processes.procfs import TICKS_S, place_of
-from timeloom.sandbox.processes.unlinked_files import MAPS_BYTES, Held, held_by
+from timeloom.ports.sandbox import MIB, ExecutionLimits
+from timeloom.sandbox.folders.disk_usage import measure_folders
+from timeloom.sandbox.processes.cpu_time import MAX_SAMPLE_S, CpuTime, ProcessSample
+from timeloom.sandbox.processes.process_tree import ProcessTree
+from timeloom.sandbox.processes.procfs import TICKS_S, find_live_path
+from timeloom.sandbox.processes.unlinked_files import MAPS_BYTES, UnlinkedFiles, find_unlinked_files
 from timeloom.sandbox.watchdog import Watchdog
 
 NOBODY = 65534
@@ -57,7 +57,7 @@ def as_nobody(folder: Path, work: Callable[[], object]) -> str:
 
 
 @contextmanager
-def process(work: Callable[[], object], *, in_a_thread: bool = False) -> Generator[Tree]:
+def process(work: Callable[[], object], *, in_a_thread: bool = False) -> Generator[ProcessTree]:
     """A process that has done the work and stays; in a thread that is not its first one, which has ended."""
     reading, writing = os.pipe()
 
@@ -77,10 +77,10 @@ def process(work: Callable[[], object], *, in_a_thread: bool = False) -> Generat
     os.close(writing)
     try:
         assert os.read(reading, 1) == b"x"
-        yield Tree(child)
+        yield ProcessTree(child)
     finally:
         os.close(reading)
-        for pid in Tree(child).pids():
+        for pid in ProcessTree(child).pids():
             os.kill(pid, signal.SIGKILL)
         os.waitpid(child, 0)
 
@@ -100,8 +100,8 @@ def mapped() -> None:
     os.close(file)
 
 
-def held(tree: Tree) -> Held:
-    return tree.held(Path().stat().st_dev, (str(Path.cwd()),))
+def held(tree: ProcessTree) -> UnlinkedFiles:
+    return tree.find_unlinked(Path().stat().st_dev, (str(Path.cwd()),))
 
 
 def test_removed_files_are_found_that_are_mapped_and_not_open(tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_removed_files_are_found_that_are_mapped_and_not_open(tmp_path: Path) ->
     def look() -> object:
         with process(mapped) as tree:
             found = held(tree)
-            elsewhere = tree.held(Path().stat().st_dev, ("/workspace",))
-        assert (elsewhere.bytes, elsewhere.unknown) == (0, 0)
-        return (found.bytes >= FILE_BYTES, found.unknown, found.closed)
+            elsewhere = tree.find_unlinked(Path().stat().st_dev, ("/workspace",))
+        assert (elsewhere.bytes, elsewhere.unknown_files) == (0, 0)
+        return (found.bytes >= FILE_BYTES, found.unknown_files, found.is_unreadable)
 
     assert as_nobody(tmp_path, look) == "(False, 1, False)"
 
@@ -124,7 +124,7 @@ def test_an_open_and_mapped_file_counts_once_with_its_size(tmp_path: Path) -> No
     def look() -> object:
         with process(both) as tree:
             found = held(tree)
-        return (FILE_BYTES <= found.bytes < 2 * FILE_BYTES, found.unknown)
+        return (FILE_BYTES <= found.bytes < 2 * FILE_BYTES, found.unknown_files)
 
     assert as_nobody(tmp_path, look) == "(True, 0)"
 
@@ -138,11 +138,11 @@ def test_a_process_whose_first_thread_has_ended_hides_nothing(tmp_path: Path) ->
 
     def look() -> object:
         with process(take, in_a_thread=True) as tree:
-            while (place_of(tree.root) or "").count("/") < 4:
+            while (find_live_path(tree.root) or "").count("/") < 4:
                 time.sleep(0.01)
             found = held(tree)
-            memory = min(tree.use().rss_bytes, tree.shared_bytes())
-        return (found.bytes >= FILE_BYTES, found.closed, memory > 50_000_000)
+            memory = min(tree.measure().rss_bytes, tree.pss_bytes())
+        return (found.bytes >= FILE_BYTES, found.is_unreadable, memory > 50_000_000)
 
     assert as_nobody(tmp_path, look) == "(True, False, True)"
 
@@ -160,15 +160,15 @@ def test_a_process_that_may_not_be_looked_into_passes_a_limit(tmp_path: Path) ->
                 time.sleep(600)
 
         with process(close) as tree:
-            watchdog = Watchdog(Limits(), tree, (Path(),))
-            watchdog.begin()
-            assert watchdog.look() is None
+            watchdog = Watchdog(ExecutionLimits(), tree, (Path(),))
+            watchdog.take_baseline()
+            assert watchdog.find_breach() is None
             os.write(writing, b"x")
-            while not (breach := watchdog.look()):
+            while not (breach := watchdog.find_breach()):
                 time.sleep(0.01)
-            again = Watchdog(Limits(), tree, (Path(),))
-            again.begin()
-            return (breach.ending, again.look(), tree.shared_bytes() > 0)
+            again = Watchdog(ExecutionLimits(), tree, (Path(),))
+            again.take_baseline()
+            return (breach.ending, again.find_breach(), tree.pss_bytes() > 0)
 
     told = as_nobody(tmp_path, look)
     assert told == "('growth', None, True)"
@@ -185,7 +185,10 @@ def test_more_mappings_than_are_read_pass_a_limit(tmp_path: Path) -> None:
             listed = len(Path(f"/proc/{tree.root}/maps").read_bytes())
             folders, device = (str(Path.cwd()),), Path().stat().st_dev
             few, more = [tree.root] * (MAPS_BYTES // listed), [tree.root] * (MAPS_BYTES // listed + 2)
-            return (held_by(few, device, folders).too_many, held_by(more, device, folders).too_many)
+            return (
+                find_unlinked_files(few, device, folders).has_too_many_mappings,
+                find_unlinked_files(more, device, folders).has_too_many_mappings,
+            )
 
     assert as_nobody(tmp_path, look) == "(False, True)"
 
@@ -194,11 +197,11 @@ def test_a_folder_that_can_be_listed_and_not_entered_passes_a_limit(tmp_path: Pa
     def look() -> object:
         Path("closed").mkdir()
         Path("closed/x").write_bytes(b"x" * FILE_BYTES)
-        seen = measure([Path()], 100)
-        found: list[bool] = [seen.closed]
+        seen = measure_folders([Path()], 100)
+        found: list[bool] = [seen.is_unreadable]
         for mode in (0o400, 0o100, 0o000):
             Path("closed").chmod(mode)
-            found.append(measure([Path()], 100).closed)
+            found.append(measure_folders([Path()], 100).is_unreadable)
         return found
 
     assert as_nobody(tmp_path, look) == "[False, True, True, True]"
@@ -206,37 +209,39 @@ def test_a_folder_that_can_be_listed_and_not_entered_passes_a_limit(tmp_path: Pa
 
 def test_sockets_count_as_memory_where_no_group_counts(tmp_path: Path) -> None:
     with process(lambda: None) as tree:
-        watchdog = Watchdog(Limits(), tree, (tmp_path,))
-        watchdog.begin()
+        watchdog = Watchdog(ExecutionLimits(), tree, (tmp_path,))
+        watchdog.take_baseline()
         before = watchdog.peak_bytes
         pairs = [socket.socketpair() for _ in range(100)]
-        assert watchdog.look() is None
+        assert watchdog.find_breach() is None
         assert watchdog.peak_bytes > before + 100 * 200_000
-        few = Watchdog(Limits(memory_bytes=before + MIB), tree, (tmp_path,))
-        few.begin()
-        assert few.look() is None, "what was there before is not the program's"
+        few = Watchdog(ExecutionLimits(memory_bytes=before + MIB), tree, (tmp_path,))
+        few.take_baseline()
+        assert few.find_breach() is None, "what was there before is not the program's"
         for end in (end for pair in pairs for end in pair):
             end.close()
-    assert tree.sockets() == 0
+    assert tree.count_sockets() == 0
 
 
 def test_one_that_ran_and_is_gone_at_the_next_look_stands_for_those_that_nobody_saw() -> None:
     """On a machine on which others want to run too it stands for less; never for more than the time between looks."""
-    spent = Spent()
-    spent.after([], 10.0)
-    first = spent.after([Seen((7, "1"), 0, running=True)], 10.1)
-    gone = spent.after([], 10.2)
+    spent = CpuTime()
+    spent.add_samples([], 10.0)
+    first = spent.add_samples([ProcessSample((7, "1"), 0, is_running=True)], 10.1)
+    gone = spent.add_samples([], 10.2)
     assert first == 0.0
     assert 0.0 < gone <= 0.1 + 1e-9
-    slow = spent.after([Seen((8, "2"), 0, running=True)], 99.0)
+    slow = spent.add_samples([ProcessSample((8, "2"), 0, is_running=True)], 99.0)
     assert slow == gone
-    assert spent.after([], 99.1) - gone <= MOST_S
+    assert spent.add_samples([], 99.1) - gone <= MAX_SAMPLE_S
 
 
 def test_one_that_stays_or_waits_counts_with_what_it_has_spent() -> None:
-    spent = Spent()
-    spent.after([], 10.0)
-    spent.after([Seen((7, "1"), 1, running=True), Seen((8, "1"), 5, running=False)], 10.1)
-    stayed = spent.after([Seen((7, "1"), 3, running=True), Seen((7, "2"), 2, running=False)], 10.2)
+    spent = CpuTime()
+    spent.add_samples([], 10.0)
+    spent.add_samples([ProcessSample((7, "1"), 1, is_running=True), ProcessSample((8, "1"), 5, is_running=False)], 10.1)
+    stayed = spent.add_samples(
+        [ProcessSample((7, "1"), 3, is_running=True), ProcessSample((7, "2"), 2, is_running=False)], 10.2
+    )
     assert stayed * TICKS_S == 3 + 5 + 2
-    assert spent.after([], 10.3) == stayed
+    assert spent.add_samples([], 10.3) == stayed

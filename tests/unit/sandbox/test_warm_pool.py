@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from timeloom.ports.sandbox import SandboxUnavailableError
-from timeloom.sandbox.warm_pool import Pool
+from timeloom.sandbox.warm_pool import WarmPool
 
 pytestmark = pytest.mark.anyio
 
@@ -35,13 +35,13 @@ async def test_cells_that_wait_are_handed_out_once_and_those_that_are_left_end_w
         made.append(Cell())
         return made[-1]
 
-    pool = Pool(3, make)
-    await pool.full()
+    pool = WarmPool(3, make)
+    await pool.wait_full()
     await made[0].close()
-    assert await pool.take() is made[1]
+    assert await pool.acquire() is made[1]
     await pool.close()
     assert [cell.closed for cell in made] == [True, False, True]
-    assert await pool.take() is None
+    assert await pool.acquire() is None
 
 
 async def test_who_waits_for_a_pool_that_is_closed_is_told() -> None:
@@ -51,8 +51,8 @@ async def test_who_waits_for_a_pool_that_is_closed_is_told() -> None:
         await never.wait()
         return Cell()
 
-    pool = Pool(1, make)
-    waiting = asyncio.create_task(pool.full())
+    pool = WarmPool(1, make)
+    waiting = asyncio.create_task(pool.wait_full())
     await asyncio.sleep(0)
     await pool.close()
     with pytest.raises(SandboxUnavailableError, match="the sandbox was closed"):
@@ -63,7 +63,7 @@ async def test_who_waits_for_a_pool_that_nothing_can_fill_is_told_why() -> None:
     async def make() -> Cell:
         raise ZeroDivisionError
 
-    pool = Pool(1, make)
+    pool = WarmPool(1, make)
     with pytest.raises(ZeroDivisionError):
-        await pool.full()
+        await pool.wait_full()
     await pool.close()

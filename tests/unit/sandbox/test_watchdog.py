@@ -12,16 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from timeloom.platform.tasks import uncancelled
-from timeloom.ports.sandbox import MIB, Limits
-from timeloom.sandbox.captured_output import TAIL_BYTES, Printed
-from timeloom.sandbox.processes.cgroup import Group, Hierarchy, hierarchies, make_group, remove_groups_of_the_dead
-from timeloom.sandbox.processes.process_tree import Tree, by_parents
+from timeloom.platform.tasks import run_to_completion
+from timeloom.ports.sandbox import MIB, ExecutionLimits
+from timeloom.sandbox.captured_output import TAIL_BYTES, CapturedOutput
+from timeloom.sandbox.processes.cgroup import (
+    Cgroup,
+    CgroupHierarchy,
+    create_cgroup,
+    find_hierarchies,
+    remove_dead_cgroups,
+)
+from timeloom.sandbox.processes.process_tree import ProcessTree, children_by_parent
 from timeloom.sandbox.watchdog import Watchdog
 
 
 @contextmanager
-def tree(code: str) -> Generator[Tree]:
+def tree(code: str) -> Generator[ProcessTree]:
     """The processes of a program that has said `on`."""
     program = f"import os, sys, time, signal\n{code}\nprint('on', flush=True)\ntime.sleep(600)\n"
     with subprocess.Popen(
@@ -30,7 +36,7 @@ def tree(code: str) -> Generator[Tree]:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "on\n"
-            yield Tree(process.pid)
+            yield ProcessTree(process.pid)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
 
@@ -43,22 +49,22 @@ def until(holds: Callable[[], bool]) -> None:
 def test_a_tree_is_a_process_and_all_that_descend_from_it() -> None:
     with tree("if os.fork() == 0: [os.fork(), time.sleep(600)]") as processes:
         until(lambda: len(processes.pids()) == 3)
-        assert processes.use().processes == 3
+        assert processes.measure().processes == 3
         assert processes.pids()[0] == processes.root
-        children = by_parents()
+        children = children_by_parent()
         found = [processes.root]
         for pid in found:
             found.extend(children(pid))
         assert sorted(found) == sorted(processes.pids())
     assert processes.pids() == []
-    assert processes.use().rss_bytes == 0
+    assert processes.measure().rss_bytes == 0
 
 
 def test_shared_memory_counts_once_where_it_is_counted_exactly() -> None:
     with tree("kept = b'x' * 50_000_000\nfor _ in range(3): os.fork() or time.sleep(600)") as processes:
-        until(lambda: processes.use().processes == 4)
-        assert processes.use().rss_bytes > 4 * 50_000_000
-        assert 50_000_000 < processes.shared_bytes() < 2 * 50_000_000
+        until(lambda: processes.measure().processes == 4)
+        assert processes.measure().rss_bytes > 4 * 50_000_000
+        assert 50_000_000 < processes.pss_bytes() < 2 * 50_000_000
 
 
 def test_processor_time_counts_those_that_are_gone() -> None:
@@ -69,12 +75,12 @@ if os.fork() == 0:
     os._exit(0)
 """
     with tree(code) as processes:
-        seen = [processes.use().cpu_s]
-        while processes.use().processes > 1:
-            seen.append(processes.use().cpu_s)
+        seen = [processes.measure().cpu_s]
+        while processes.measure().processes > 1:
+            seen.append(processes.measure().cpu_s)
             time.sleep(0.01)
         assert seen == sorted(seen)
-        assert processes.use().cpu_s >= 0.3
+        assert processes.measure().cpu_s >= 0.3
 
 
 def test_files_without_a_name_are_found(tmp_path: Path) -> None:
@@ -87,43 +93,45 @@ kept.flush()
 """
     with tree(code) as processes:
         os.sync()
-        assert processes.held(tmp_path.stat().st_dev, ()).bytes >= 5_000_000
-        assert processes.held(-1, ()).bytes == 0
+        assert processes.find_unlinked(tmp_path.stat().st_dev, ()).bytes >= 5_000_000
+        assert processes.find_unlinked(-1, ()).bytes == 0
 
 
-def watching(processes: Tree, folder: Path, limits: Limits) -> Watchdog:
+def watching(processes: ProcessTree, folder: Path, limits: ExecutionLimits) -> Watchdog:
     watchdog = Watchdog(limits, processes, (folder,))
-    watchdog.begin()
+    watchdog.take_baseline()
     return watchdog
 
 
 def test_a_watchdog_says_which_limit_is_passed_and_by_how_much(tmp_path: Path) -> None:
     with tree("kept = b'x' * 60_000_000") as processes:
-        assert watching(processes, tmp_path, Limits()).look() is None
-        memory = watching(processes, tmp_path, Limits(memory_bytes=40 * MIB)).look()
+        assert watching(processes, tmp_path, ExecutionLimits()).find_breach() is None
+        memory = watching(processes, tmp_path, ExecutionLimits(memory_bytes=40 * MIB)).find_breach()
         assert memory is not None
         assert (memory.ending, memory.detail.endswith("of 40 MiB")) == ("memory", True)
-        watchdog = watching(processes, tmp_path, Limits(growth_files=3, growth_bytes=MIB))
+        watchdog = watching(processes, tmp_path, ExecutionLimits(growth_files=3, growth_bytes=MIB))
         (tmp_path / "large").write_bytes(b"x" * 3_000_000)
-        large = watchdog.look()
+        large = watchdog.find_breach()
         assert large is not None
         assert "3 MiB into its folders, of 1 MiB" in large.detail
-        assert watching(processes, tmp_path, Limits(growth_bytes=MIB)).look() is None, "what was there is not growth"
-        watchdog = watching(processes, tmp_path, Limits(growth_files=3))
+        assert watching(processes, tmp_path, ExecutionLimits(growth_bytes=MIB)).find_breach() is None, (
+            "what was there is not growth"
+        )
+        watchdog = watching(processes, tmp_path, ExecutionLimits(growth_files=3))
         for n in range(5):
             (tmp_path / str(n)).touch()
-        many = watchdog.look()
+        many = watchdog.find_breach()
         assert many is not None
         assert many.detail.startswith("made ")
 
 
 def test_a_watchdog_counts_the_processor_from_its_beginning(tmp_path: Path) -> None:
     with tree("os.fork() or [None for _ in iter(int, 1)]") as processes:
-        watchdog = watching(processes, tmp_path, Limits(cpu_s=0.2))
-        breach = asyncio.run(watchdog.breach())
+        watchdog = watching(processes, tmp_path, ExecutionLimits(cpu_s=0.2))
+        breach = asyncio.run(watchdog.wait_breach())
         assert breach.ending == "cpu"
-        assert watchdog.used(1.5).cpu_ms >= 200
-        assert watchdog.used(1.5).wall_ms == 1500
+        assert watchdog.measure_usage(1.5).cpu_ms >= 200
+        assert watchdog.measure_usage(1.5).wall_ms == 1500
 
 
 @pytest.fixture(name="pipe")
@@ -135,14 +143,14 @@ def test_characters_that_come_apart_are_heard_whole(pipe: tuple[int, int]) -> No
     heard: list[str] = []
 
     async def hear() -> str:
-        printed = Printed(1000, lambda _stream, text: heard.append(text))
-        printed.read("stdout", pipe[0])
+        printed = CapturedOutput(1000, lambda _stream, text: heard.append(text))
+        printed.start_reading("stdout", pipe[0])
         for byte in "aä€😀".encode():
             os.write(pipe[1], bytes([byte]))
             await asyncio.sleep(0.001)
         os.write(pipe[1], b"\xe2\x82")
         os.close(pipe[1])
-        await printed.drained()
+        await printed.drain()
         return printed.tail("stdout")
 
     assert asyncio.run(hear()) == "aä€😀�"
@@ -151,11 +159,11 @@ def test_characters_that_come_apart_are_heard_whole(pipe: tuple[int, int]) -> No
 
 def test_a_tail_begins_with_a_line(pipe: tuple[int, int]) -> None:
     async def hear() -> str:
-        printed = Printed(10**6, lambda _stream, _text: None)
-        printed.read("stderr", pipe[0])
+        printed = CapturedOutput(10**6, lambda _stream, _text: None)
+        printed.start_reading("stderr", pipe[0])
         os.write(pipe[1], b"".join(b"line %d\n" % n for n in range(4000)))
         os.close(pipe[1])
-        await printed.drained()
+        await printed.drain()
         return printed.tail("stderr")
 
     kept = asyncio.run(hear())
@@ -166,11 +174,11 @@ def test_a_tail_begins_with_a_line(pipe: tuple[int, int]) -> None:
 
 def test_a_stream_that_somebody_keeps_open_is_not_waited_for(pipe: tuple[int, int]) -> None:
     async def hear() -> str:
-        printed = Printed(5, lambda _stream, _text: None)
-        printed.read("stdout", pipe[0])
+        printed = CapturedOutput(5, lambda _stream, _text: None)
+        printed.start_reading("stdout", pipe[0])
         os.write(pipe[1], b"too much")
-        told = await printed.too_much()
-        await printed.drained()
+        told = await printed.wait_over_limit()
+        await printed.drain()
         return told
 
     assert asyncio.run(hear()) == "printed 8 bytes or more, of 5"
@@ -185,7 +193,7 @@ def test_work_that_must_be_done_is_done_before_a_cancellation_goes_on() -> None:
         done.append("work")
 
     async def both() -> None:
-        task = asyncio.create_task(uncancelled(work()))
+        task = asyncio.create_task(run_to_completion(work()))
         for _ in range(3):
             await asyncio.sleep(0.005)
             task.cancel()
@@ -213,11 +221,11 @@ def test_groups_of_the_first_version_are_made_below_our_own(tmp_path: Path) -> N
     (tmp_path / "cg/memory/a/b").mkdir(parents=True)
     (tmp_path / "cg/pids").mkdir(parents=True)
     (tmp_path / "cg/cpu").mkdir(parents=True)
-    places = hierarchies(system)
+    places = find_hierarchies(system)
     assert places == (
-        Hierarchy(tmp_path / "cg/memory/a/b", 1, ("memory",), tmp_path / "cg/memory"),
-        Hierarchy(tmp_path / "cg/pids", 1, ("pids",), tmp_path / "cg/pids"),
-        Hierarchy(tmp_path / "cg/cpu", 1, ("cpuacct",), tmp_path / "cg/cpu"),
+        CgroupHierarchy(tmp_path / "cg/memory/a/b", 1, ("memory",), tmp_path / "cg/memory"),
+        CgroupHierarchy(tmp_path / "cg/pids", 1, ("pids",), tmp_path / "cg/pids"),
+        CgroupHierarchy(tmp_path / "cg/cpu", 1, ("cpuacct",), tmp_path / "cg/cpu"),
     )
 
 
@@ -226,15 +234,17 @@ def test_groups_of_the_second_version_are_made_beside_our_own(tmp_path: Path) ->
     system = machine(tmp_path, "0::/user.slice/app.scope\n", mounts)
     (tmp_path / "cg/user.slice/app.scope").mkdir(parents=True)
     (tmp_path / "cg/user.slice/cgroup.subtree_control").write_text("cpu memory pids\n", encoding="ascii")
-    assert hierarchies(system) == (Hierarchy(tmp_path / "cg/user.slice", 2, ("memory", "pids"), tmp_path / "cg"),)
+    assert find_hierarchies(system) == (
+        CgroupHierarchy(tmp_path / "cg/user.slice", 2, ("memory", "pids"), tmp_path / "cg"),
+    )
     (tmp_path / "cg/user.slice/cgroup.subtree_control").write_text("cpu\n", encoding="ascii")
-    assert hierarchies(system) == ()
+    assert find_hierarchies(system) == ()
 
 
 def test_a_machine_without_groups_has_none(tmp_path: Path) -> None:
-    assert hierarchies(tmp_path) == ()
-    assert make_group((), "name", Limits()) is None
-    assert make_group((Hierarchy(tmp_path / "none", 2, ("memory",)),), "name", Limits()) is None
+    assert find_hierarchies(tmp_path) == ()
+    assert create_cgroup((), "name", ExecutionLimits()) is None
+    assert create_cgroup((CgroupHierarchy(tmp_path / "none", 2, ("memory",)),), "name", ExecutionLimits()) is None
 
 
 @pytest.mark.parametrize(
@@ -261,31 +271,31 @@ def test_a_machine_without_groups_has_none(tmp_path: Path) -> None:
 def test_a_group_says_whether_memory_ran_out_and_what_it_uses(
     version: int, files: dict[str, str], tmp_path: Path
 ) -> None:
-    group = Group(((Hierarchy(tmp_path, version, ("memory", "cpuacct")), tmp_path),))
-    assert (group.out_of_memory(), group.memory_bytes(), group.cpu_s()) == (False, None, None)
+    group = Cgroup(((CgroupHierarchy(tmp_path, version, ("memory", "cpuacct")), tmp_path),))
+    assert (group.was_oom_killed(), group.memory_bytes(), group.cpu_s()) == (False, None, None)
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="ascii")
-    assert (group.out_of_memory(), group.memory_bytes(), group.cpu_s()) == (True, 3096, 2.5)
+    assert (group.was_oom_killed(), group.memory_bytes(), group.cpu_s()) == (True, 3096, 2.5)
     assert group.counts_memory
 
 
 def test_a_group_that_limits_no_memory_does_not_count_it(tmp_path: Path) -> None:
-    group = Group(((Hierarchy(tmp_path, 1, ("pids",)), tmp_path),))
+    group = Cgroup(((CgroupHierarchy(tmp_path, 1, ("pids",)), tmp_path),))
     assert (group.counts_memory, group.memory_bytes(), group.cpu_s()) == (False, None, None)
 
 
 def test_a_process_is_not_taken_for_enclosed_when_its_group_is_gone(tmp_path: Path) -> None:
-    group = Group(((Hierarchy(tmp_path, 1, ("pids",)), tmp_path / "gone"),))
+    group = Cgroup(((CgroupHierarchy(tmp_path, 1, ("pids",)), tmp_path / "gone"),))
     with pytest.raises(FileNotFoundError):
-        group.add(os.getpid())
+        group.add_process(os.getpid())
 
 
 def test_groups_that_somebody_left_are_removed(tmp_path: Path) -> None:
     """Also where they were made in another group; not those of another namespace, whose processes we do not know."""
     namespace = f"pid{Path('/proc/self/ns/pid').stat().st_ino}"
-    place = (Hierarchy(tmp_path / "one", 1, (), tmp_path),)
+    place = (CgroupHierarchy(tmp_path / "one", 1, (), tmp_path),)
     (tmp_path / "one").mkdir()
-    ours = make_group(place, "ours", Limits())
+    ours = create_cgroup(place, "ours", ExecutionLimits())
     assert ours is not None
     for name in (
         f"one/timeloom-{namespace}.{os.getpid()}.1-an-earlier-process-of-this-number",
@@ -296,6 +306,6 @@ def test_groups_that_somebody_left_are_removed(tmp_path: Path) -> None:
         "timeloom-named-by-others",
     ):
         (tmp_path / name).mkdir(parents=True)
-    remove_groups_of_the_dead(place)
+    remove_dead_cgroups(place)
     left = [path.name.rpartition("-")[2] for path in tmp_path.rglob("timeloom*")]
     assert sorted(left) == ["elsewhere", "others", "ours", "timeloom.slice"]

@@ -9,12 +9,19 @@ from hypothesis import strategies as st
 
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import MEASURES, Measure
-from timeloom.ports.ledger import Amounts, BudgetBusyError, BudgetSpentError, Cap, Most, Reservation
-from timeloom.stores.budget_rule import COUNTED, MEASURED, OpenCall, Standing, Total, refusal
+from timeloom.ports.ledger import Amounts, BudgetBusyError, BudgetCap, BudgetSpentError, MaxAmounts, Reservation
+from timeloom.stores.budget_rule import (
+    KNOWN_AFTER_CALL,
+    KNOWN_BEFORE_CALL,
+    BudgetState,
+    OpenCall,
+    ScopeTotal,
+    find_refusal,
+)
 
 LIMIT = 100
 TREE = "tree:a"
-CAP = Cap(scope=TREE, tokens=LIMIT)
+CAP = BudgetCap(scope=TREE, tokens=LIMIT)
 
 
 @dataclass
@@ -31,7 +38,7 @@ class Scope:
     """One scope with its calls and a limit in one measure, as a ledger keeps it."""
 
     measure: Measure
-    total: Total = field(default_factory=Total)
+    total: ScopeTotal = field(default_factory=ScopeTotal)
     flights: list[Flight] = field(default_factory=list[Flight])
     costs: list[int] = field(default_factory=list[int])
 
@@ -40,13 +47,13 @@ class Scope:
             key="k",
             conversation=ConversationId("c"),
             most=most_of(self.measure, said),
-            caps=(msgspec.structs.replace(Cap(scope=TREE), **{self.measure: LIMIT}),),
+            caps=(msgspec.structs.replace(BudgetCap(scope=TREE), **{self.measure: LIMIT}),),
         )
         flight, lost = (
             [open_call(each.said, self.measure) for each in self.flights if each.alive == alive]
             for alive in (True, False)
         )
-        why = refusal(reservation, {TREE: Standing(self.total, flight, lost)})
+        why = find_refusal(reservation, {TREE: BudgetState(self.total, flight, lost)})
         if not why:
             self.flights.append(Flight(said, cost))
         return why
@@ -54,7 +61,7 @@ class Scope:
     def settle(self, at: int) -> None:
         flight = self.flights.pop(at % len(self.flights))
         self.costs.append(flight.cost)
-        self.total = self.total.after(most_of(self.measure, flight.said), Amounts(**{self.measure: flight.cost}))
+        self.total = self.total.with_call(most_of(self.measure, flight.said), Amounts(**{self.measure: flight.cost}))
 
     @property
     def spent(self) -> int:
@@ -65,15 +72,15 @@ class Scope:
         return getattr(self.total, f"largest_{self.measure}") or 0
 
 
-def most_of(measure: Measure, amount: int | None) -> Most:
-    return msgspec.structs.replace(Most(), **{measure: amount})
+def most_of(measure: Measure, amount: int | None) -> MaxAmounts:
+    return msgspec.structs.replace(MaxAmounts(), **{measure: amount})
 
 
 def open_call(amount: int | None, measure: Measure = "tokens") -> OpenCall:
     return OpenCall(*msgspec.structs.astuple(most_of(measure, amount)))
 
 
-measures = st.sampled_from(MEASURED)
+measures = st.sampled_from(KNOWN_AFTER_CALL)
 # One in forty does not say its most: where that is more usual, hardly two calls are ever in flight.
 calls = st.tuples(st.integers(0, 40).map(lambda said: said or None), st.integers(0, 40))
 Act = tuple[str, tuple[int | None, int], int]
@@ -132,45 +139,49 @@ def test_calls_that_lie_overspend_by_one_of_them_and_by_what_they_kept_back(meas
 
 
 def test_every_measure_is_either_counted_or_measured_and_stands_in_one_order() -> None:
-    assert sorted((*COUNTED, *MEASURED)) == sorted(MEASURES)
-    assert Amounts.__struct_fields__ == Most.__struct_fields__ == OpenCall.__struct_fields__ == MEASURES
-    assert Cap.__struct_fields__ == ("scope", *MEASURES)
-    assert Total.__struct_fields__ == (*MEASURES, *(f"largest_{measure}" for measure in MEASURED))
+    assert sorted((*KNOWN_BEFORE_CALL, *KNOWN_AFTER_CALL)) == sorted(MEASURES)
+    assert Amounts.__struct_fields__ == MaxAmounts.__struct_fields__ == OpenCall.__struct_fields__ == MEASURES
+    assert BudgetCap.__struct_fields__ == ("scope", *MEASURES)
+    assert ScopeTotal.__struct_fields__ == (*MEASURES, *(f"largest_{measure}" for measure in KNOWN_AFTER_CALL))
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_total_counts_every_measure(measure: Measure) -> None:
-    total = Total().after(most_of(measure, 9), Amounts(**{measure: 5})).after(Most(), Amounts(**{measure: 3}))
+    total = (
+        ScopeTotal()
+        .with_call(most_of(measure, 9), Amounts(**{measure: 5}))
+        .with_call(MaxAmounts(), Amounts(**{measure: 3}))
+    )
     assert total.amounts == Amounts(**{measure: 8})
-    largest = {each: getattr(total, f"largest_{each}") for each in MEASURED}
-    assert largest == {each: 5 if each == measure else None for each in MEASURED}
+    largest = {each: getattr(total, f"largest_{each}") for each in KNOWN_AFTER_CALL}
+    assert largest == {each: 5 if each == measure else None for each in KNOWN_AFTER_CALL}
 
 
 def test_nothing_left_for_good_is_said_before_nothing_left_now() -> None:
-    most = Most(tokens=5, rounds=1)
-    caps = (Cap(scope="tree:a", tokens=9), Cap(scope="user:b", rounds=0))
+    most = MaxAmounts(tokens=5, rounds=1)
+    caps = (BudgetCap(scope="tree:a", tokens=9), BudgetCap(scope="user:b", rounds=0))
     reservation = Reservation(key="k", conversation=ConversationId("c"), most=most, caps=caps)
-    busy = Standing(flight=[open_call(5)])
-    why = refusal(reservation, {"tree:a": busy, "user:b": Standing()})
+    busy = BudgetState(in_flight=[open_call(5)])
+    why = find_refusal(reservation, {"tree:a": busy, "user:b": BudgetState()})
     assert isinstance(why, BudgetSpentError)
     assert (why.scope, why.measure) == ("user:b", "rounds")
 
 
 def test_a_lost_call_of_unknown_cost_counts_as_the_largest_before_it() -> None:
-    reservation = Reservation(key="k", conversation=ConversationId("c"), most=Most(tokens=1), caps=(CAP,))
+    reservation = Reservation(key="k", conversation=ConversationId("c"), most=MaxAmounts(tokens=1), caps=(CAP,))
     lost = [open_call(None)]
-    assert refusal(reservation, {TREE: Standing(Total(tokens=50, largest_tokens=49), lost=lost)}) is None
-    why = refusal(reservation, {TREE: Standing(Total(tokens=50, largest_tokens=50), lost=lost)})
+    assert find_refusal(reservation, {TREE: BudgetState(ScopeTotal(tokens=50, largest_tokens=49), lost=lost)}) is None
+    why = find_refusal(reservation, {TREE: BudgetState(ScopeTotal(tokens=50, largest_tokens=50), lost=lost)})
     assert isinstance(why, BudgetBusyError)
 
 
 def test_a_lost_call_counts_as_the_largest_where_it_said_less_and_not_at_all_where_it_took_nothing() -> None:
-    reservation = Reservation(key="k", conversation=ConversationId("c"), most=Most(tokens=1), caps=(CAP,))
-    total = Total(tokens=50, largest_tokens=50)
-    assert refusal(reservation, {TREE: Standing(total, lost=[open_call(0)])}) is None
-    assert refusal(reservation, {TREE: Standing(total, lost=[open_call(1)])})
+    reservation = Reservation(key="k", conversation=ConversationId("c"), most=MaxAmounts(tokens=1), caps=(CAP,))
+    total = ScopeTotal(tokens=50, largest_tokens=50)
+    assert find_refusal(reservation, {TREE: BudgetState(total, lost=[open_call(0)])}) is None
+    assert find_refusal(reservation, {TREE: BudgetState(total, lost=[open_call(1)])})
 
 
 def test_what_cannot_be_settled_is_charged_as_far_as_it_is_known() -> None:
-    most = Most(rounds=1, tokens=None, cost_nano_usd=5, tool_calls=2, wall_ms=60_000)
-    assert most.presumed == Amounts(rounds=1, cost_nano_usd=5, tool_calls=2, wall_ms=60_000)
+    most = MaxAmounts(rounds=1, tokens=None, cost_nano_usd=5, tool_calls=2, wall_ms=60_000)
+    assert most.presumed_amounts == Amounts(rounds=1, cost_nano_usd=5, tool_calls=2, wall_ms=60_000)

@@ -13,7 +13,7 @@ import pytest
 
 from timeloom.ports.ids import RandomIds
 from timeloom.stores import process_locks
-from timeloom.stores.process_locks import HolderInfo, Holders
+from timeloom.stores.process_locks import ProcessInfo, ProcessLocks
 
 
 class FixedClock:
@@ -29,33 +29,35 @@ class GivenIds:
         return self.left.pop(0)
 
 
-def opened(folder: Path) -> Holders:
-    return Holders(folder, FixedClock(), RandomIds())
+def opened(folder: Path) -> ProcessLocks:
+    return ProcessLocks(folder, FixedClock(), RandomIds())
 
 
 def test_a_holder_is_alive_until_it_is_closed(tmp_path: Path) -> None:
     first, second = opened(tmp_path / "holders"), opened(tmp_path / "holders")
-    name = first.own()
-    assert name == first.own() != second.own()
+    name = first.claim_name()
+    assert name == first.claim_name() != second.claim_name()
     assert first.is_own(name) and not second.is_own(name) and not first.is_own("")
     assert first.is_alive(name) and second.is_alive(name)
     first.close()
     first.close()
     assert not second.is_alive(name)
-    assert [file.stem for file in (tmp_path / "holders").iterdir()] == [second.own()]
+    assert [file.stem for file in (tmp_path / "holders").iterdir()] == [second.claim_name()]
     second.close()
 
 
 def test_its_file_says_who_it_is_and_is_for_its_owner_alone(tmp_path: Path) -> None:
     holder = opened(tmp_path / "holders")
-    file = tmp_path / "holders" / f"{holder.own()}.lock"
-    info = msgspec.json.decode(file.read_bytes(), type=HolderInfo)
+    file = tmp_path / "holders" / f"{holder.claim_name()}.lock"
+    info = msgspec.json.decode(file.read_bytes(), type=ProcessInfo)
     assert (info.pid, info.opened) == (os.getpid(), "2026-02-09T02:14:32.676425Z")
-    assert info.host in holder.describe(holder.own()) and f"process {os.getpid()}" in holder.describe(holder.own())
+    assert info.host in holder.describe(holder.claim_name()) and f"process {os.getpid()}" in holder.describe(
+        holder.claim_name()
+    )
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     file.write_text("not JSON")
-    assert "unknown process" in holder.describe(holder.own())
+    assert "unknown process" in holder.describe(holder.claim_name())
     assert "unknown process" in holder.describe("0" * 16)
     holder.close()
 
@@ -68,7 +70,7 @@ def test_a_program_is_named_without_its_place(
 ) -> None:
     monkeypatch.setattr(sys, "argv", argv)
     holder = opened(tmp_path)
-    assert f"({program}," in holder.describe(holder.own())
+    assert f"({program}," in holder.describe(holder.claim_name())
     holder.close()
 
 
@@ -90,10 +92,10 @@ PROGRAM = textwrap.dedent(
     from pathlib import Path
     from timeloom.ports.clock import SystemClock
     from timeloom.ports.ids import RandomIds
-    from timeloom.stores.process_locks import Holders
+    from timeloom.stores.process_locks import ProcessLocks
 
-    holder = Holders(Path(sys.argv[1]), SystemClock(), RandomIds())
-    print(holder.own(), flush=True)
+    locks = ProcessLocks(Path(sys.argv[1]), SystemClock(), RandomIds())
+    print(locks.claim_name(), flush=True)
     time.sleep(60)
     """
 )
@@ -130,17 +132,17 @@ def test_what_dead_ones_left_is_cleared(tmp_path: Path) -> None:
     holder = opened(tmp_path)
     for name in ("2" * 16, "3" * 16):
         (tmp_path / f"{name}.lock").write_text("left")
-    own = holder.own()
-    holder.clear()
+    own = holder.claim_name()
+    holder.remove_dead()
     assert [file.stem for file in tmp_path.iterdir()] == [own]
     holder.close()
-    opened(tmp_path / "missing").clear()
+    opened(tmp_path / "missing").remove_dead()
 
 
 def test_a_name_that_is_taken_is_not_used(tmp_path: Path) -> None:
     (tmp_path / f"{7:016x}.lock").write_text("")
-    holder = Holders(tmp_path, FixedClock(), GivenIds(7, 8))
-    assert holder.own() == f"{8:016x}"
+    holder = ProcessLocks(tmp_path, FixedClock(), GivenIds(7, 8))
+    assert holder.claim_name() == f"{8:016x}"
     holder.close()
 
 
@@ -155,7 +157,7 @@ def test_a_file_that_was_taken_for_a_dead_ones_before_it_was_locked_is_made_agai
         if operation & fcntl.LOCK_EX:
             interference = next(interferences, "")
             if interference == "removes":
-                watcher.clear()
+                watcher.remove_dead()
             elif interference == "locks":
                 (file,) = tmp_path.iterdir()
                 descriptors.append(os.open(file, os.O_RDONLY))
@@ -163,8 +165,8 @@ def test_a_file_that_was_taken_for_a_dead_ones_before_it_was_locked_is_made_agai
         lock(descriptor, operation)
 
     monkeypatch.setattr(process_locks.fcntl, "flock", flock)
-    holder = Holders(tmp_path, FixedClock(), GivenIds(7, 8, 9))
-    assert holder.own() == f"{9:016x}"
-    assert watcher.is_alive(holder.own())
+    holder = ProcessLocks(tmp_path, FixedClock(), GivenIds(7, 8, 9))
+    assert holder.claim_name() == f"{9:016x}"
+    assert watcher.is_alive(holder.claim_name())
     os.close(descriptors[0])
     holder.close()

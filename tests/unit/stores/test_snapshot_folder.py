@@ -45,5 +45,5 @@ def test_a_snapshot_of_a_conversation_that_had_the_name_before_is_ignored_and_re
 
 
 def test_snapshots_can_be_dropped_where_there_are_none(tmp_path: Path) -> None:
-    assert SnapshotFolder(tmp_path / "none").drop() == 0
-    SnapshotFolder(tmp_path / "none").forget(NAME)
+    assert SnapshotFolder(tmp_path / "none").remove_all() == 0
+    SnapshotFolder(tmp_path / "none").remove(NAME)

@@ -8,12 +8,19 @@ import pytest
 from tests.harness.repository import ROOT
 from timeloom.ports.model import ModelError
 from timeloom.providers.script import ScriptedModel, Step
-from timeloom.testing.conformance.cases import GROUPS, Case, Expected, Suite, published, read_suite
-from timeloom.testing.conformance.judging import judge
-from timeloom.testing.conformance.running import Report, Selection, run_suite
-from timeloom.testing.conformance.scenes import request_of
-from timeloom_local.routing.router import shipped_examples
-from timeloom_local.text_rules import normal
+from timeloom.testing.conformance.cases import (
+    GROUPS,
+    ConformanceCase,
+    ConformanceSuite,
+    ExpectedText,
+    load_published_suite,
+    read_suite,
+)
+from timeloom.testing.conformance.judging import judge_reply
+from timeloom.testing.conformance.running import ConformanceReport, Selection, run_suite
+from timeloom.testing.conformance.scenes import build_request
+from timeloom_local.routing.router import load_shipped_examples
+from timeloom_local.text_rules import normalize_form
 
 
 def reply(**decision: object) -> str:
@@ -29,9 +36,13 @@ def answer(text: str) -> str:
     return reply(action="complete", final_answer=text)
 
 
-SAVE = Case(id="save", say="save it", tool="react.write", params={"path": Expected(ends="a.txt", has="a")})
-SAY = Case(id="say", say="say it", tool="answer", answer=Expected(has="Paris", least=2, lacks="London"))
-PLAN = Case(id="plan", say="plan", tool=("react.plan", "answer"), params={"steps": Expected(items=2, any=("tea", "x"))})
+SAVE = ConformanceCase(
+    id="save", say="save it", tool="react.write", params={"path": ExpectedText(ends="a.txt", has="a")}
+)
+SAY = ConformanceCase(id="say", say="say it", tool="answer", answer=ExpectedText(has="Paris", least=2, lacks="London"))
+PLAN = ConformanceCase(
+    id="plan", say="plan", tool=("react.plan", "answer"), params={"steps": ExpectedText(items=2, any=("tea", "x"))}
+)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +62,8 @@ PLAN = Case(id="plan", say="plan", tool=("react.plan", "answer"), params={"steps
         (PLAN, call("react.plan", steps=["a", "b"]), "steps has none of ('tea', 'x')"),
     ],
 )
-def test_replies_are_judged_by_rules(case: Case, text: str, wrong: str) -> None:
-    verdict = judge(case, text)
+def test_replies_are_judged_by_rules(case: ConformanceCase, text: str, wrong: str) -> None:
+    verdict = judge_reply(case, text)
     assert verdict.well_formed
     assert (verdict.sensible, verdict.why) == (not wrong, wrong)
 
@@ -61,24 +72,24 @@ def test_replies_are_judged_by_rules(case: Case, text: str, wrong: str) -> None:
     "text", ["", "Paris", answer("a") + answer("b"), f"well, {answer('It is Paris')}", answer("a")[:-9]]
 )
 def test_what_breaks_the_contract_is_not_well_formed(text: str) -> None:
-    verdict = judge(SAY, text)
+    verdict = judge_reply(SAY, text)
     assert not verdict.well_formed
     assert not verdict.sensible
     assert verdict.why
 
 
 def test_the_published_set_is_whole() -> None:
-    suite = published()
+    suite = load_published_suite()
     cases = [case for group in GROUPS for case in suite.cases(group)]
     assert [len(suite.cases(group)) for group in GROUPS] == [60, 8, 32]
     assert len({case.id for case in cases}) == 100
     assert all(case.tools for case in (*suite.requests, *suite.recovery))
     for case in cases:
-        request = request_of(case, suite.scenes[case.scene])
+        request = build_request(case, suite.scenes[case.scene])
         assert request.system.count("### react.") == 8
         assert "ANNOUNCE" in str(request.segments[-1])
     texts = [
-        "".join(str(one) for one in request_of(case, suite.scenes[case.scene]).segments) for case in suite.recovery
+        "".join(str(one) for one in build_request(case, suite.scenes[case.scene]).segments) for case in suite.recovery
     ]
     assert all("[NOTICE]" in text or "status: failed" in text for text in texts)
 
@@ -87,13 +98,18 @@ def test_the_held_out_set_shares_no_message_with_what_was_tuned() -> None:
     held_out = read_suite(ROOT / "bench" / "held_out.yaml")
     assert len({case.id for case in held_out.requests}) == 60
     assert {case.scene for case in held_out.requests} <= held_out.scenes.keys()
-    known = {normal(case.say) for group in GROUPS for case in published().cases(group)}
-    known |= {example for examples in shipped_examples().values() for example in examples}
+    known = {normalize_form(case.say) for group in GROUPS for case in load_published_suite().cases(group)}
+    known |= {example for examples in load_shipped_examples().values() for example in examples}
     assert known.isdisjoint(case.say for case in held_out.requests)
 
 
-def scored(*steps: Step | str, selection: Selection | None = None) -> Report:
-    suite = Suite(scenes=published().scenes, requests=(SAY, SAVE), recovery=(PLAN,), odd=(Case(id="odd", say="?"),))
+def scored(*steps: Step | str, selection: Selection | None = None) -> ConformanceReport:
+    suite = ConformanceSuite(
+        scenes=load_published_suite().scenes,
+        requests=(SAY, SAVE),
+        recovery=(PLAN,),
+        odd=(ConformanceCase(id="odd", say="?"),),
+    )
     return asyncio.run(run_suite(ScriptedModel(list(steps)), selection, suite=suite))
 
 
@@ -104,7 +120,7 @@ def test_a_report_counts_each_group_and_has_the_stream_checks() -> None:
         ("recovery", 1, 1, 1),
         ("odd", 1, 1, 1),
     ]
-    assert (report.score, report.well_formed, report.asked) == (0.6667, 1.0, True)
+    assert (report.score, report.well_formed, report.has_replies) == (0.6667, 1.0, True)
     assert [check.name for check in report.stream if not check.passed] == []
     assert len(report.stream) == 8
 
@@ -126,7 +142,7 @@ def test_a_model_that_fails_now_and_then_is_scored_all_the_same() -> None:
     # The suite asks for the first call of each conversation, so one step answers all cases.
     report = scored(Step(error="overloaded", repeat=True), selection=Selection(only=("requests",)))
     assert [(case.error, case.verdict.well_formed) for case in report.cases] == [("overloaded", False)] * 2
-    assert not report.asked
+    assert not report.has_replies
 
 
 def test_a_service_that_is_not_there_ends_the_run() -> None:

@@ -16,7 +16,7 @@ from timeloom.providers.anthropic.model import AnthropicModel
 from timeloom.providers.openai.model import OpenAIModel
 from timeloom.providers.settings import ModelSettings
 from timeloom.testing import ScriptedModel
-from timeloom.testing.model_contract.fixtures import outcome
+from timeloom.testing.model_contract.fixtures import call_model
 from timeloom.testing.model_endpoint import app as endpoint
 
 SCRIPT = """
@@ -71,14 +71,14 @@ def test_the_header_says_which_call_it_is_and_of_which_purpose() -> None:
     async def test(url: str) -> None:
         for model in both(url):
             for _ in range(2):
-                result = await outcome(model, request(0))
+                result = await call_model(model, request(0))
                 assert result.text == "first reply"
                 assert result.finished is not None
                 usage = msgspec.structs.replace(result.finished.usage, cost_nano_usd=0)
                 assert usage == Usage(input_tokens=5, cache_read_tokens=90, output_tokens=2)
-            assert (await outcome(model, request(0, purpose="title"))).text == "a title"
-            assert (await outcome(model, request(0, text="How is the weather?"))).text == "rain"
-            assert (await outcome(model, request(6))).text == ""
+            assert (await call_model(model, request(0, purpose="title"))).text == "a title"
+            assert (await call_model(model, request(0, text="How is the weather?"))).text == "rain"
+            assert (await call_model(model, request(6))).text == ""
             await model.close()
 
     run(test)
@@ -87,11 +87,11 @@ def test_the_header_says_which_call_it_is_and_of_which_purpose() -> None:
 def test_failures_and_cuts_are_those_of_the_script() -> None:
     async def test(url: str) -> None:
         for model in both(url):
-            results = [await outcome(model, request(number)) for number in range(1, 6)]
+            results = [await call_model(model, request(number)) for number in range(1, 6)]
             assert [result.text for result in results] == ["second", "", "", "", ""]
             kinds = [result.error.kind for result in results if result.error]
             assert kinds == ["cut", "overloaded", "context_too_long", "timeout", "cut"]
-            error = (await outcome(model, request(7))).error
+            error = (await call_model(model, request(7))).error
             assert error is not None
             assert error.kind == "invalid"
             await model.close()
@@ -247,7 +247,7 @@ def test_any_model_can_be_served_thinking_included() -> None:
             inner = AnthropicModel("any", ModelSettings(base_url=url))
             async with served(inner) as outer:
                 for model in both(outer):
-                    assert (await outcome(model, request(0))).text == "first reply"
+                    assert (await call_model(model, request(0))).text == "first reply"
                     await model.close()
             await inner.close()
 

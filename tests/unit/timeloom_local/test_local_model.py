@@ -14,21 +14,21 @@ from msgspec.structs import replace
 from tests.harness import local_model
 from timeloom.core.codes import CodedError
 from timeloom.core.policy.read_reply import read_reply
-from timeloom.core.stream.decision import CallTool, Complete
-from timeloom.ports.model import Finished, Model, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
-from timeloom.providers.registry import LOCAL, default_model_name, notice, open_model
-from timeloom.testing.conformance.cases import Case, Scene
-from timeloom.testing.conformance.scenes import request_of
+from timeloom.core.stream.decision import CallToolDecision, CompleteDecision
+from timeloom.ports.model import FinishEvent, Model, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.providers.registry import LOCAL, default_model_name, model_notice, open_model
+from timeloom.testing.conformance.cases import CaseScene, ConformanceCase
+from timeloom.testing.conformance.scenes import build_request
 from timeloom_local import grammar, prompts, weights
-from timeloom_local.engine import Writing, Written
+from timeloom_local.engine import GenerationEnd, GenerationRequest
 from timeloom_local.model import LocalModel
 from timeloom_local.reply import Slot
-from timeloom_local.routing.wordpiece import WordPieces
-from timeloom_local.slots import Filling
+from timeloom_local.routing.wordpiece import WordPieceTokenizer
+from timeloom_local.slots import SlotText
 
 pytestmark = pytest.mark.slow
 
-HELLO = replace(request_of(Case(id="hello", say="Hello!"), Scene()), max_output_tokens=16)
+HELLO = replace(build_request(ConformanceCase(id="hello", say="Hello!"), CaseScene()), max_output_tokens=16)
 MAIL = (
     '{"type":"object","properties":{"when":{"enum":["now","later"]},"copies":{"type":"integer"},'
     '"tags":{"type":"array","items":{"$ref":"#/$defs/Tag"}},"price":{"anyOf":[{"type":"null"},{"type":"number"}]},'
@@ -72,9 +72,9 @@ def test_the_same_request_gets_the_same_well_formed_reply_in_pieces() -> None:
         assert len(first) > 3
         reply = read_reply(text_of(first))
         assert not reply.faults
-        assert isinstance(reply.decisions[0], Complete)
+        assert isinstance(reply.decisions[0], CompleteDecision)
         finished = first[-1]
-        assert isinstance(finished, Finished)
+        assert isinstance(finished, FinishEvent)
         assert finished.usage.output_tokens > 0
         assert 0 < finished.usage.input_tokens <= 1_500
 
@@ -82,14 +82,16 @@ def test_the_same_request_gets_the_same_well_formed_reply_in_pieces() -> None:
 
 
 def test_two_at_once_wait_for_each_other_and_do_not_mix() -> None:
-    other = replace(request_of(Case(id="plan", say="Make a plan for a picnic"), Scene()), max_output_tokens=30)
+    other = replace(
+        build_request(ConformanceCase(id="plan", say="Make a plan for a picnic"), CaseScene()), max_output_tokens=30
+    )
 
     async def work(model: LocalModel) -> None:
         alone = [text_of(await events(model, request)) for request in (HELLO, other)]
         together = await asyncio.gather(events(model, HELLO), events(model, other))
         assert [text_of(found) for found in together] == alone
         decision = read_reply(alone[1]).decisions[0]
-        assert isinstance(decision, CallTool)
+        assert isinstance(decision, CallToolDecision)
         assert decision.tool_id == "react.plan"
 
     run(work)
@@ -100,7 +102,7 @@ def test_a_reply_that_is_given_up_stops_and_the_next_is_whole() -> None:
         async with aclosing(model.stream(HELLO)) as stream:
             await anext(stream)
             await anext(stream)
-        assert isinstance((await events(model, HELLO))[-1], Finished)
+        assert isinstance((await events(model, HELLO))[-1], FinishEvent)
 
     run(work)
 
@@ -132,14 +134,14 @@ def test_after_closing_nothing_is_answered_and_closing_again_does_nothing() -> N
     asyncio.run(body())
 
 
-def write(*writings: Writing) -> list[tuple[str, Written]]:
-    async def body() -> list[tuple[str, Written]]:
-        done: list[tuple[str, Written]] = []
+def write(*writings: GenerationRequest) -> list[tuple[str, GenerationEnd]]:
+    async def body() -> list[tuple[str, GenerationEnd]]:
+        done: list[tuple[str, GenerationEnd]] = []
         for writing in writings:
             text = ""
             async with aclosing(local_model.engine().write(writing)) as pieces:
                 async for piece in pieces:
-                    if isinstance(piece, Written):
+                    if isinstance(piece, GenerationEnd):
                         done.append((text, piece))
                     else:
                         text += piece
@@ -149,15 +151,17 @@ def write(*writings: Writing) -> list[tuple[str, Written]]:
 
 
 def test_what_is_written_keeps_its_grammar() -> None:
-    steps = Writing(prompt=prompts.for_steps("a picnic"), grammar=grammar.numbered_lines(3, 4, 40), max_tokens=90)
-    mail = Writing(
+    steps = GenerationRequest(
+        prompt=prompts.for_steps("a picnic"), grammar=grammar.numbered_lines(3, 4, 40), max_tokens=90
+    )
+    mail = GenerationRequest(
         prompt=prompts.for_parameters("Send three copies to Kim", "Sends mail.", ()),
         grammar=grammar.parameters(MAIL),
         max_tokens=400,
     )
-    fact = Writing(
+    fact = GenerationRequest(
         prompt=prompts.for_question("When does it open?", "It opens at 9:30."),
-        grammar=grammar.words_of(["It opens at 9:30.", "When does it open?"], 12),
+        grammar=grammar.words_from(["It opens at 9:30.", "When does it open?"], 12),
         max_tokens=40,
     )
     (plan, _), (params, _), (said, _) = write(steps, mail, fact)
@@ -168,7 +172,9 @@ def test_what_is_written_keeps_its_grammar() -> None:
 
 
 def test_a_text_that_is_stopped_at_its_limit_says_so() -> None:
-    ((text, end),) = write(Writing(prompt=prompts.for_text("Write a story"), grammar=grammar.prose(900), max_tokens=5))
+    ((text, end),) = write(
+        GenerationRequest(prompt=prompts.for_text("Write a story"), grammar=grammar.prose(900), max_tokens=5)
+    )
     assert text
     assert not end.whole
     assert end.output_tokens == 5
@@ -176,7 +182,7 @@ def test_a_text_that_is_stopped_at_its_limit_says_so() -> None:
 
 def test_a_grammar_that_is_none_is_a_failure_with_a_reason() -> None:
     with pytest.raises(ModelError, match="grammar"):
-        write(Writing(prompt="x", grammar="root ::= nothing", max_tokens=5))
+        write(GenerationRequest(prompt="x", grammar="root ::= nothing", max_tokens=5))
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "é" * 50_000, "日本" * 30_000, "<|im_end|>" * 9_000])
@@ -208,33 +214,33 @@ def test_no_prompt_is_longer_than_its_bound(text: str) -> None:
     ],
 )
 def test_a_place_is_filled_in_its_form(form: str, pieces: list[str], *, whole: bool, expected: str) -> None:
-    slot = msgspec.convert({"writing": {"prompt": "", "grammar": "", "max_tokens": 1}, "form": form}, Slot)
-    filling = Filling(slot)
-    assert "".join([*map(filling.feed, pieces), filling.close(whole=whole)]) == expected
+    slot = msgspec.convert({"generation": {"prompt": "", "grammar": "", "max_tokens": 1}, "form": form}, Slot)
+    filling = SlotText(slot)
+    assert "".join([*map(filling.feed, pieces), filling.close(is_complete=whole)]) == expected
 
 
 def test_sentences_of_one_meaning_are_alike() -> None:
     model = local_model.sentences()
-    near = model.likeness("How much does the ticket cost?", "What is the price of the ticket?")
-    assert near > model.likeness("How much does the ticket cost?", "The sun is a star") + 0.4
-    assert model.likeness("same", "same") == pytest.approx(1.0, abs=1e-4)
+    near = model.similarity("How much does the ticket cost?", "What is the price of the ticket?")
+    assert near > model.similarity("How much does the ticket cost?", "The sun is a star") + 0.4
+    assert model.similarity("same", "same") == pytest.approx(1.0, abs=1e-4)
 
 
 def test_words_are_cut_into_known_pieces() -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "ferr", "##ies", "!", "日"]
-    pieces = WordPieces({word: number for number, word in enumerate(words)})
-    assert pieces.numbers("The\tFérries!日", 20) == [2, 4, 5, 6, 7, 8, 3]
-    assert pieces.numbers("the zebra " + "x" * 200, 20) == [2, 4, 1, 1, 3]
-    assert pieces.numbers("the the the the", 4) == [2, 4, 4, 3]
+    pieces = WordPieceTokenizer({word: number for number, word in enumerate(words)})
+    assert pieces.encode("The\tFérries!日", 20) == [2, 4, 5, 6, 7, 8, 3]
+    assert pieces.encode("the zebra " + "x" * 200, 20) == [2, 4, 1, 1, 3]
+    assert pieces.encode("the the the the", 4) == [2, 4, 4, 3]
 
 
 def test_the_local_model_has_a_name_and_a_notice() -> None:
     model = open_model("local", environ={})
     assert (model.name, model.window_tokens) == ("local", 128_000)
     asyncio.run(model.close())
-    assert "demo model" in notice(LOCAL)
-    assert "ANTHROPIC_API_KEY" in notice(LOCAL)
-    assert notice("openai:x") == ""
+    assert "demo model" in model_notice(LOCAL)
+    assert "ANTHROPIC_API_KEY" in model_notice(LOCAL)
+    assert model_notice("openai:x") == ""
 
 
 def test_without_a_setting_the_local_model_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

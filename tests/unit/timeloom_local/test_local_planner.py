@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tests.harness.local_model import decided, parts_of, router
-from timeloom.core.stream.decision import CallTool, Complete
-from timeloom_local.read_catalogue import Offer
-from timeloom_local.read_prompt import Call, File, Situation, Source
+from tests.harness.local_model import next_decision, reply_parts, router
+from timeloom.core.stream.decision import CallToolDecision, CompleteDecision
+from timeloom_local.read_catalogue import OfferedTool
+from timeloom_local.read_prompt import ListedSource, PromptCall, PromptContent, PromptFile
 from timeloom_local.reply import Slot
 
 TURN = "turn_2"
@@ -15,8 +15,10 @@ NOTES = "fi:turn_1.files/notes.txt"
 PAPER = f"fi:{TURN}.user.attachments/paper.txt"
 
 
-def asked(message: str, *calls: Call, files: tuple[File, ...] = (), plan: tuple[str, ...] = ()) -> Situation:
-    return Situation(
+def asked(
+    message: str, *calls: PromptCall, files: tuple[PromptFile, ...] = (), plan: tuple[str, ...] = ()
+) -> PromptContent:
+    return PromptContent(
         message=message,
         turn=TURN,
         calls=list(calls),
@@ -25,26 +27,26 @@ def asked(message: str, *calls: Call, files: tuple[File, ...] = (), plan: tuple[
     )
 
 
-def called(situation: Situation) -> tuple[str, dict[str, object]]:
-    decision = decided(situation)
-    assert isinstance(decision, CallTool)
+def called(situation: PromptContent) -> tuple[str, dict[str, object]]:
+    decision = next_decision(situation)
+    assert isinstance(decision, CallToolDecision)
     return decision.tool_id, json.loads(decision.params)
 
 
-def answered(situation: Situation) -> str:
-    decision = decided(situation)
-    assert isinstance(decision, Complete)
+def answered(situation: PromptContent) -> str:
+    decision = next_decision(situation)
+    assert isinstance(decision, CompleteDecision)
     return decision.final_answer
 
 
-def spoken(situation: Situation, offers: tuple[Offer, ...]) -> str:
-    decision = decided(situation, offers)
-    assert isinstance(decision, Complete)
+def spoken(situation: PromptContent, offers: tuple[OfferedTool, ...]) -> str:
+    decision = next_decision(situation, offers)
+    assert isinstance(decision, CompleteDecision)
     return decision.final_answer
 
 
-def made(tool_id: str, params: str = "{}", *, failure: str = "", status: str = "", text: str = "") -> Call:
-    return Call(tool_id=tool_id, params=params, done=True, failure=failure, status=status, text=text)
+def made(tool_id: str, params: str = "{}", *, failure: str = "", status: str = "", text: str = "") -> PromptCall:
+    return PromptCall(tool_id=tool_id, params=params, done=True, failure=failure, status=status, text=text)
 
 
 def test_text_that_the_user_gives_is_written_as_it_is() -> None:
@@ -59,10 +61,10 @@ def test_text_that_the_user_describes_is_written_by_the_model() -> None:
 
 
 def test_a_file_is_read_before_it_is_spoken_of() -> None:
-    file = File(path=NOTES)
+    file = PromptFile(path=NOTES)
     assert called(asked("Show me notes.txt", files=(file,))) == ("react.read", {"paths": [NOTES]})
     call = made("react.read", json.dumps({"paths": [NOTES]}))
-    assert "one\ntwo" in answered(asked("Show me notes.txt", call, files=(File(path=NOTES, text="one\ntwo"),)))
+    assert "one\ntwo" in answered(asked("Show me notes.txt", call, files=(PromptFile(path=NOTES, text="one\ntwo"),)))
 
 
 @pytest.mark.parametrize(
@@ -78,8 +80,8 @@ def test_who_asks_what_can_be_done_is_told_the_tools() -> None:
 
 
 def test_a_plan_of_an_earlier_turn_is_not_marked_by_the_one_that_follows() -> None:
-    decision = decided(asked('Write "a" to a.txt, then write "b" to b.txt, then show a.txt', plan=("old",)))
-    assert isinstance(decision, CallTool)
+    decision = next_decision(asked('Write "a" to a.txt, then write "b" to b.txt, then show a.txt', plan=("old",)))
+    assert isinstance(decision, CallToolDecision)
     assert (decision.tool_id, decision.notes) == ("react.plan", "")
 
 
@@ -92,31 +94,31 @@ def test_a_file_that_nobody_knows_is_looked_for_once() -> None:
 
 def test_a_question_about_an_attachment_is_answered_with_a_quotation_and_its_source() -> None:
     question = "How long does the walk take?"
-    assert called(asked(question, files=(File(path=PAPER, attached=True),))) == ("react.read", {"paths": [PAPER]})
+    assert called(asked(question, files=(PromptFile(path=PAPER, attached=True),))) == ("react.read", {"paths": [PAPER]})
     text = "The castle is old.\nThe walk takes two hours."
-    situation = asked(question, made("react.read"), files=(File(path=PAPER, text=text, attached=True),))
-    situation.sources.append(Source(3, "paper.txt", PAPER))
+    situation = asked(question, made("react.read"), files=(PromptFile(path=PAPER, text=text, attached=True),))
+    situation.sources.append(ListedSource(3, "paper.txt", PAPER))
     assert answered(situation) == "words\n\n> The walk takes two hours [[S:3]]"
 
 
 def test_an_attachment_that_was_read_answers_later_questions_too() -> None:
-    old = File(path="fi:turn_1.user.attachments/p.txt", text="The walk takes two hours.", attached=True)
+    old = PromptFile(path="fi:turn_1.user.attachments/p.txt", text="The walk takes two hours.", attached=True)
     situation = asked("How long is the walk?", made("react.read"), files=(old,))
     assert "> The walk takes two hours" in answered(situation)
 
 
 def test_an_edit_needs_the_text_in_sight_and_is_a_diff() -> None:
     message = 'Replace "one" with "two" in notes.txt'
-    assert called(asked(message, files=(File(path=NOTES),))) == ("react.read", {"paths": [NOTES]})
-    tool, params = called(asked(message, made("react.read"), files=(File(path=NOTES, text="one\n"),)))
+    assert called(asked(message, files=(PromptFile(path=NOTES),))) == ("react.read", {"paths": [NOTES]})
+    tool, params = called(asked(message, made("react.read"), files=(PromptFile(path=NOTES, text="one\n"),)))
     assert tool == "react.patch"
     assert params == {"path": NOTES, "patch": "--- before\n+++ after\n@@ -1 +1 @@\n-one\n+two\n"}
-    done = asked(message, made("react.read"), made("react.patch"), files=(File(path=NOTES),))
+    done = asked(message, made("react.read"), made("react.patch"), files=(PromptFile(path=NOTES),))
     assert answered(done) == "I changed notes.txt: replaced “one” by “two”."
 
 
 def test_an_edit_that_cannot_be_made_is_not_tried() -> None:
-    file = File(path=NOTES, text="one\n")
+    file = PromptFile(path=NOTES, text="one\n")
     assert "does not hold" in answered(asked('Replace "six" with "two" in notes.txt', files=(file,)))
     assert "replace “old”" not in answered(asked("Fix the grammar of notes.txt", files=(file,)))
     unread = made("react.read", failure="there is no file notes.txt")
@@ -124,7 +126,7 @@ def test_an_edit_that_cannot_be_made_is_not_tried() -> None:
 
 
 def test_it_means_the_file_that_was_last_at_hand() -> None:
-    tool, params = called(asked('now replace "one" with "two" in it', files=(File(path=NOTES, text="one"),)))
+    tool, params = called(asked('now replace "one" with "two" in it', files=(PromptFile(path=NOTES, text="one"),)))
     assert (tool, params["path"]) == ("react.patch", NOTES)
 
 
@@ -138,8 +140,8 @@ def test_a_plan_has_the_steps_that_were_listed_or_those_of_the_model() -> None:
 
 
 def test_a_plan_is_ticked_off_and_closed_by_word() -> None:
-    decision = decided(asked("Step 2 is done", plan=("a", "b")))
-    assert isinstance(decision, Complete)
+    decision = next_decision(asked("Step 2 is done", plan=("a", "b")))
+    assert isinstance(decision, CompleteDecision)
     assert decision.notes == "✓ [2]"
     assert called(asked("Please close the plan", plan=("a",))) == ("react.plan", {"mode": "close"})
 
@@ -149,12 +151,12 @@ def test_several_wishes_become_a_plan_that_is_followed() -> None:
     steps = ('Write "a" to a.txt', 'write "b" to b.txt', "show a.txt")
     assert called(asked(message)) == ("react.plan", {"mode": "new", "steps": list(steps)})
     plan, first = made("react.plan"), made("react.write", '{"path":"files/a.txt","content":"a"}')
-    decision = decided(asked(message, plan, first, plan=steps))
-    assert isinstance(decision, CallTool)
+    decision = next_decision(asked(message, plan, first, plan=steps))
+    assert isinstance(decision, CallToolDecision)
     assert (decision.tool_id, decision.notes) == ("react.write", "✓ [1]\n… [2]")
     failed = made("react.write", failure="disk full")
-    decision = decided(asked(message, plan, first, failed, plan=steps))
-    assert isinstance(decision, Complete)
+    decision = next_decision(asked(message, plan, first, failed, plan=steps))
+    assert isinstance(decision, CompleteDecision)
     assert decision.notes == "✓ [1]\n✗ [2]"
     assert "disk full" in decision.final_answer
 
@@ -180,7 +182,7 @@ def test_at_the_last_round_it_answers_whatever_is_open() -> None:
 
 
 def test_a_user_who_says_stop_is_obeyed() -> None:
-    assert answered(Situation(stop=True)) == "Stopped, as you asked."
+    assert answered(PromptContent(stop=True)) == "Stopped, as you asked."
 
 
 def test_the_same_call_is_not_made_twice() -> None:
@@ -192,40 +194,40 @@ def test_calls_that_it_did_not_ask_for_lead_to_an_answer() -> None:
     assert answered(asked('Save "a" to a.txt', made("web.search", text="tea is hot.")))
 
 
-WEATHER = Offer(
+WEATHER = OfferedTool(
     tool_id="weather.forecast",
     purpose="Tells the weather forecast for a city.",
     schema='{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}',
 )
-MAIL = Offer(
+MAIL = OfferedTool(
     tool_id="mail.send",
     purpose="Sends an email to somebody.",
     schema='{"properties":{"to":{"type":"string"},"urgent":{"type":"boolean"}},"required":["to","urgent"]}',
     examples=('{"to":"a","urgent":false}',),
 )
-RUN = Offer(tool_id="exec_tools.python", purpose="Runs a Python program that calculates.", schema="no schema")
+RUN = OfferedTool(tool_id="exec_tools.python", purpose="Runs a Python program that calculates.", schema="no schema")
 
 
 def test_a_tool_that_nobody_has_heard_of_is_found_by_its_own_words() -> None:
-    decision = decided(asked('What will the weather forecast say for "Oslo"?'), (WEATHER, MAIL))
-    assert decision == CallTool("weather.forecast", '{"city": "Oslo"}')
-    decision = decided(asked("Send an email to Kim, it is urgent"), (WEATHER, MAIL))
-    assert decision == CallTool("mail.send", "{}")
+    decision = next_decision(asked('What will the weather forecast say for "Oslo"?'), (WEATHER, MAIL))
+    assert decision == CallToolDecision("weather.forecast", '{"city": "Oslo"}')
+    decision = next_decision(asked("Send an email to Kim, it is urgent"), (WEATHER, MAIL))
+    assert decision == CallToolDecision("mail.send", "{}")
 
 
 def test_parameters_of_a_foreign_tool_are_written_under_its_schema() -> None:
-    (slot,) = [part for part in parts_of(asked("Send an email to Kim"), (MAIL,)) if isinstance(part, Slot)]
-    assert '"\\"to\\":"' in slot.writing.grammar
-    assert '"true" | "false"' in slot.writing.grammar
+    (slot,) = [part for part in reply_parts(asked("Send an email to Kim"), (MAIL,)) if isinstance(part, Slot)]
+    assert '"\\"to\\":"' in slot.generation.grammar
+    assert '"true" | "false"' in slot.generation.grammar
 
 
 def test_a_tool_that_runs_code_gets_a_program() -> None:
-    decision = decided(asked("Run a Python program that calculates 2 to the power of 10"), (RUN,))
-    assert decision == CallTool("exec_tools.python", "{}")
+    decision = next_decision(asked("Run a Python program that calculates 2 to the power of 10"), (RUN,))
+    assert decision == CallToolDecision("exec_tools.python", "{}")
 
 
 def test_routes_say_what_they_were_nearest_to() -> None:
     route = router().route("please help me", ())
-    assert (route.to, route.example) == ("help", "Help")
+    assert (route.target, route.example) == ("help", "Help")
     route = router().route("please store 'x' as y.txt", (), frozenset({"answer", "help"}))
-    assert (route.to, route.example) == ("answer", "")
+    assert (route.target, route.example) == ("answer", "")

@@ -1,56 +1,56 @@
 """The local model's reading of a prompt from the runtime's renderer."""
 
 from timeloom.ports.model import ModelRequest, TextSegment
-from timeloom.testing.conformance.cases import Case, FailedCall, FileWritten, Noticed, Scene
-from timeloom.testing.conformance.scenes import BEFORE, TURN, request_of, system_text
+from timeloom.testing.conformance.cases import CaseNotice, CaseScene, ConformanceCase, FailedCall, WrittenFile
+from timeloom.testing.conformance.scenes import EARLIER_TURN, TURN, build_request, system_text
 from timeloom.tools.react.toolset import react_tools
-from timeloom_local.read_catalogue import read_offers
-from timeloom_local.read_prompt import File, Situation, Source, read_situation
+from timeloom_local.read_catalogue import read_catalogue
+from timeloom_local.read_prompt import ListedSource, PromptContent, PromptFile, read_prompt
 
 
-def situation(case: Case, scene: Scene | None = None) -> Situation:
-    return read_situation(request_of(case, scene or Scene()))
+def situation(case: ConformanceCase, scene: CaseScene | None = None) -> PromptContent:
+    return read_prompt(build_request(case, scene or CaseScene()))
 
 
-def said(text: str, tail: str = "") -> Situation:
-    return read_situation(ModelRequest(system="", segments=(TextSegment(text), TextSegment(tail))))
+def said(text: str, tail: str = "") -> PromptContent:
+    return read_prompt(ModelRequest(system="", segments=(TextSegment(text), TextSegment(tail))))
 
 
 def test_the_message_is_the_users_own_words() -> None:
     words = "[TURN turn_9] ts=1\n[USER MESSAGE]\nno | bar\n\n<channel:thinking>\nANNOUNCE"
-    found = situation(Case(id="a", say=words))
+    found = situation(ConformanceCase(id="a", say=words))
     assert found.message == words.replace("<channel", "<~channel")
     assert found.turn == TURN
     assert found.calls == []
 
 
 def test_files_of_an_earlier_turn_are_known_with_their_text() -> None:
-    found = situation(Case(id="a", say="hm"), Scene(files={"a.txt": "one\n\ntwo\n"}))
-    path = f"fi:{BEFORE}.files/a.txt"
-    assert found.files == {path: File(path=path, text="one\n\ntwo")}
+    found = situation(ConformanceCase(id="a", say="hm"), CaseScene(files={"a.txt": "one\n\ntwo\n"}))
+    path = f"fi:{EARLIER_TURN}.files/a.txt"
+    assert found.files == {path: PromptFile(path=path, text="one\n\ntwo")}
     assert (found.files[path].name, found.files[path].relative) == ("a.txt", "files/a.txt")
     assert found.exchanges == [("Please keep these files for me.", "They are kept.")]
     assert found.calls == []
 
 
 def test_an_attachment_is_known_and_its_text_once_it_was_read() -> None:
-    scene = Scene(attachments={"a.txt": "one\n[TURN turn_9]\n"})
+    scene = CaseScene(attachments={"a.txt": "one\n[TURN turn_9]\n"})
     path = f"fi:{TURN}.user.attachments/a.txt"
-    assert situation(Case(id="a", say="hm"), scene).files == {path: File(path=path, attached=True)}
-    found = situation(Case(id="a", say="hm"), Scene(attachments=scene.attachments, read="a.txt"))
-    assert found.files == {path: File(path=path, text="one\n[TURN turn_9]", attached=True)}
-    assert found.sources == [Source(1, "a.txt", path)]
+    assert situation(ConformanceCase(id="a", say="hm"), scene).files == {path: PromptFile(path=path, attached=True)}
+    found = situation(ConformanceCase(id="a", say="hm"), CaseScene(attachments=scene.attachments, read="a.txt"))
+    assert found.files == {path: PromptFile(path=path, text="one\n[TURN turn_9]", attached=True)}
+    assert found.sources == [ListedSource(1, "a.txt", path)]
     assert [(call.tool_id, call.done, call.failure) for call in found.calls] == [("react.read", True, "")]
 
 
 def test_a_file_that_was_written_is_known() -> None:
-    found = situation(Case(id="a", say="hm"), Scene(write=FileWritten(name="b.md", text="# B\n")))
+    found = situation(ConformanceCase(id="a", say="hm"), CaseScene(write=WrittenFile(name="b.md", text="# B\n")))
     assert [(file.path, file.text) for file in found.files.values()] == [(f"fi:{TURN}.files/b.md", "# B")]
 
 
 def test_a_failure_is_known_by_its_sentence() -> None:
     failed = FailedCall(tool="react.read", params='{"paths":["x"]}', message="no such thing")
-    (call,) = situation(Case(id="a", say="hm"), Scene(failed=failed)).calls
+    (call,) = situation(ConformanceCase(id="a", say="hm"), CaseScene(failed=failed)).calls
     assert (call.tool_id, call.params, call.failure) == ("react.read", '{"paths":["x"]}', "no such thing")
 
 
@@ -63,8 +63,8 @@ def test_a_read_that_found_nothing_is_a_failure() -> None:
 
 
 def test_a_notice_about_the_form_is_no_failure_of_a_call() -> None:
-    notice = Noticed(code="protocol_violation.decision_missing", text="write one")
-    assert situation(Case(id="a", say="hm", notice=notice)).calls == []
+    notice = CaseNotice(code="protocol_violation.decision_missing", text="write one")
+    assert situation(ConformanceCase(id="a", say="hm", notice=notice)).calls == []
     text = '[TURN turn_1] ts=x\n\n[react.tool.call] (JSON)\n{"tool_id":"a.b"}\n\n[NOTICE c1] tool_unknown: no\n'
     assert said(text).calls[0].failure == "no"
 
@@ -99,7 +99,7 @@ def test_parameters_that_are_shown_cut_are_no_obstacle() -> None:
 
 
 def test_the_catalogue_is_read_back_as_it_was_given() -> None:
-    offers = {offer.tool_id: offer for offer in read_offers(system_text())}
+    offers = {offer.tool_id: offer for offer in read_catalogue(system_text())}
     specs = {tool.spec.tool_id: tool.spec for tool in react_tools()}
     assert offers.keys() == specs.keys()
     for name, spec in specs.items():
@@ -108,7 +108,7 @@ def test_the_catalogue_is_read_back_as_it_was_given() -> None:
 
 
 def test_without_a_catalogue_there_are_no_offers() -> None:
-    assert read_offers("Be kind.") == ()
-    assert [offer.tool_id for offer in read_offers("x\n# Tools\n\n### a.b\n\n# Skills\n\n### c.d\nno tool\n")] == [
+    assert read_catalogue("Be kind.") == ()
+    assert [offer.tool_id for offer in read_catalogue("x\n# Tools\n\n### a.b\n\n# Skills\n\n### c.d\nno tool\n")] == [
         "a.b"
     ]

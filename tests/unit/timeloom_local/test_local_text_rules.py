@@ -4,26 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom_local.calls import listed, search_params
+from timeloom_local.calls import build_search_params, find_list_items
 from timeloom_local.edits import (
-    AddLine,
     Edit,
-    RemoveLines,
-    Replace,
-    SetValue,
-    described,
-    edited,
-    read_edit,
+    LineInsertion,
+    LineRemoval,
+    TextReplacement,
+    ValueChange,
+    apply_edit,
+    describe_edit,
+    parse_edit,
 )
 from timeloom_local.text_rules import (
-    clauses,
-    file_names,
-    file_stem,
+    find_file_names,
+    find_literal_content,
+    find_quotations,
+    find_subject,
     is_question,
-    normal,
-    quotations,
-    said_content,
-    subject,
+    make_file_stem,
+    normalize_form,
+    split_clauses,
 )
 
 
@@ -39,15 +39,21 @@ from timeloom_local.text_rules import (
     ],
 )
 def test_file_names_are_found(message: str, names: list[str]) -> None:
-    assert file_names(message) == names
+    assert find_file_names(message) == names
 
 
 def test_quotations_are_those_of_all_kinds_but_for_file_names() -> None:
-    assert quotations('"one" “two” «three» `four` \'five\' "six.txt" it\'s') == ["one", "two", "three", "four", "five"]
+    assert find_quotations('"one" “two” «three» `four` \'five\' "six.txt" it\'s') == [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+    ]
 
 
 def test_the_form_of_a_message_has_no_names_and_no_quotations() -> None:
-    assert normal('Save  "buy milk" to\nshop/list.txt or "b.txt"') == "Save TEXT to FILE or FILE"
+    assert normalize_form('Save  "buy milk" to\nshop/list.txt or "b.txt"') == "Save TEXT to FILE or FILE"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +67,7 @@ def test_the_form_of_a_message_has_no_names_and_no_quotations() -> None:
     ],
 )
 def test_a_message_is_cut_where_it_says_what_comes_next(message: str, parts: list[str]) -> None:
-    assert clauses(message) == parts
+    assert split_clauses(message) == parts
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,7 @@ def test_a_message_is_cut_where_it_says_what_comes_next(message: str, parts: lis
     ],
 )
 def test_what_is_to_be_written_word_for_word(message: str, content: str | None) -> None:
-    assert said_content(message) == content
+    assert find_literal_content(message) == content
 
 
 @pytest.mark.parametrize(
@@ -88,12 +94,12 @@ def test_what_is_to_be_written_word_for_word(message: str, content: str | None) 
     ],
 )
 def test_what_a_text_is_about(message: str, about: str) -> None:
-    assert subject(message) == about
+    assert find_subject(message) == about
 
 
 def test_a_file_without_a_name_gets_one_from_its_subject() -> None:
-    assert file_stem("Write a file about the history of tea") == "history-tea"
-    assert file_stem("!!!") == "text"
+    assert make_file_stem("Write a file about the history of tea") == "history-tea"
+    assert make_file_stem("!!!") == "text"
 
 
 def test_questions_are_told_from_wishes() -> None:
@@ -112,7 +118,7 @@ def test_questions_are_told_from_wishes() -> None:
     ],
 )
 def test_listed_items(message: str, items: list[str]) -> None:
-    assert listed(message) == items
+    assert find_list_items(message) == items
 
 
 @pytest.mark.parametrize(
@@ -129,7 +135,7 @@ def test_listed_items(message: str, items: list[str]) -> None:
     ],
 )
 def test_what_is_searched_for(message: str, params: dict[str, object]) -> None:
-    assert search_params(message) == params
+    assert build_search_params(message) == params
 
 
 TEXT = "# List\nmilk: 2\ntea\nTea again\n"
@@ -140,44 +146,54 @@ TEXT = "# List\nmilk: 2\ntea\nTea again\n"
     [
         (
             'replace "milk" with "oat milk" in a.md',
-            Replace("milk", "oat milk"),
+            TextReplacement("milk", "oat milk"),
             "# List\noat milk: 2\ntea\nTea again\n",
         ),
-        ("change milk to water in a.md", Replace("milk", "water"), "# List\nwater: 2\ntea\nTea again\n"),
-        ('in a.md say "rum" instead of "tea"', Replace("tea", "rum"), "# List\nmilk: 2\nrum\nTea again\n"),
-        ("change the milk in a.md from 2 to 3", Replace("2", "3"), "# List\nmilk: 3\ntea\nTea again\n"),
-        ("set milk to 5 in a.md", SetValue("milk", "5"), "# List\nmilk: 5\ntea\nTea again\n"),
-        ('set the title to "Shop" in a.md', SetValue("title", "Shop"), "# Shop\nmilk: 2\ntea\nTea again\n"),
-        ('append "rice" to a.md', AddLine("rice"), TEXT + "rice\n"),
-        ('add the line "# Top" at the top of a.md', AddLine("# Top", top=True), "# Top\n" + TEXT),
-        ("delete the last line of a.md", RemoveLines(place=-1), "# List\nmilk: 2\ntea\n"),
-        ("remove line 2 from a.md", RemoveLines(place=2), "# List\ntea\nTea again\n"),
-        ("remove the lines about tea from a.md", RemoveLines(words="tea"), "# List\nmilk: 2\n"),
-        ('remove ": 2" from a.md', Replace(": 2", ""), "# List\nmilk\ntea\nTea again\n"),
-        ("replace MILK with rum in a.md", Replace("MILK", "rum"), "# List\nrum: 2\ntea\nTea again\n"),
-        ("replace rum with gin in a.md", Replace("rum", "gin"), None),
+        ("change milk to water in a.md", TextReplacement("milk", "water"), "# List\nwater: 2\ntea\nTea again\n"),
+        ('in a.md say "rum" instead of "tea"', TextReplacement("tea", "rum"), "# List\nmilk: 2\nrum\nTea again\n"),
+        ("change the milk in a.md from 2 to 3", TextReplacement("2", "3"), "# List\nmilk: 3\ntea\nTea again\n"),
+        ("set milk to 5 in a.md", ValueChange("milk", "5"), "# List\nmilk: 5\ntea\nTea again\n"),
+        ('set the title to "Shop" in a.md', ValueChange("title", "Shop"), "# Shop\nmilk: 2\ntea\nTea again\n"),
+        ('append "rice" to a.md', LineInsertion("rice"), TEXT + "rice\n"),
+        ('add the line "# Top" at the top of a.md', LineInsertion("# Top", top=True), "# Top\n" + TEXT),
+        ("delete the last line of a.md", LineRemoval(place=-1), "# List\nmilk: 2\ntea\n"),
+        ("remove line 2 from a.md", LineRemoval(place=2), "# List\ntea\nTea again\n"),
+        ("remove the lines about tea from a.md", LineRemoval(words="tea"), "# List\nmilk: 2\n"),
+        ('remove ": 2" from a.md', TextReplacement(": 2", ""), "# List\nmilk\ntea\nTea again\n"),
+        ("replace MILK with rum in a.md", TextReplacement("MILK", "rum"), "# List\nrum: 2\ntea\nTea again\n"),
+        ("replace rum with gin in a.md", TextReplacement("rum", "gin"), None),
     ],
 )
 def test_edits_are_read_and_carried_out(message: str, edit: Edit, after: str | None) -> None:
-    assert read_edit(message) == edit
-    assert edited(TEXT, edit) == after
-    assert described(edit)
+    assert parse_edit(message) == edit
+    assert apply_edit(TEXT, edit) == after
+    assert describe_edit(edit)
 
 
 def test_a_value_in_json_keeps_its_quotes() -> None:
-    assert edited('{"host": "a", "port": 1}', SetValue("host", "b")) == '{"host": "b", "port": 1}'
+    assert apply_edit('{"host": "a", "port": 1}', ValueChange("host", "b")) == '{"host": "b", "port": 1}'
 
 
 @pytest.mark.parametrize("message", ["make a.md nicer", "", "hello"])
 def test_what_is_no_edit_is_none(message: str) -> None:
-    assert read_edit(message) is None
+    assert parse_edit(message) is None
 
 
 @given(st.text(max_size=200))
 def test_any_message_can_be_read(message: str) -> None:
-    for read in (file_names, quotations, normal, clauses, said_content, subject, file_stem, listed, search_params):
+    for read in (
+        find_file_names,
+        find_quotations,
+        normalize_form,
+        split_clauses,
+        find_literal_content,
+        find_subject,
+        make_file_stem,
+        find_list_items,
+        build_search_params,
+    ):
         read(message)
-    edit = read_edit(message)
+    edit = parse_edit(message)
     if edit is not None:
-        edited(message, edit)
-        described(edit)
+        apply_edit(message, edit)
+        describe_edit(edit)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.harness import local_model
 from tests.harness.turn import HEADER, blocks_of
-from timeloom.app import Setting, make_turns, open_session
+from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalRequested,
@@ -18,7 +18,7 @@ from timeloom.core.blocks import (
     ToolCall,
 )
 from timeloom.core.paths import AttachmentPath
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.tools.define import tool
 from timeloom.tools.react.toolset import react_tools
@@ -30,7 +30,7 @@ FERRY = "The ferry leaves at half past nine.\nA ticket costs twelve euros.\nDogs
 class Talk:
     """A conversation with the local model."""
 
-    def __init__(self, turns: Turns, sent: list[str]) -> None:
+    def __init__(self, turns: TurnRunner, sent: list[str]) -> None:
         self.turns = turns
         self.sent = sent
 
@@ -64,10 +64,10 @@ def talk(tmp_path: Path, check: Callable[[Talk], Awaitable[None]]) -> None:
 
         postcards = tool("post.send", effect="irreversible", examples=("Send a postcard to TEXT",))(send)
         session = await open_session(MemoryStore(), None, HEADER)
-        turns = make_turns(
+        turns = build_turn_runner(
             session,
             local_model.model(),
-            Setting(data_dir=tmp_path),
+            AgentSettings(data_dir=tmp_path),
             lambda _: None,
             ToolRegistry((*react_tools(), postcards)),
         )
@@ -139,7 +139,7 @@ def test_what_cannot_be_undone_waits_for_a_person(tmp_path: Path) -> None:
             asked = [block for block in await blocks_of(turns) if isinstance(block, ApprovalRequested)]
             before = list(talk.sent)
             await turns.inbox.decide(asked[-1].tool_call_id, approved, "u")
-            assert await turns.go_on() == "completed"
+            assert await turns.resume() == "completed"
             assert talk.sent == [*before, *(["Aunt May"] if approved else [])]
             assert said in answer(await blocks_of(turns))
 

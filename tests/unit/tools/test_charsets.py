@@ -2,7 +2,7 @@
 
 import pytest
 
-from timeloom.tools.charsets import codec_of, exact_text
+from timeloom.tools.charsets import decode_text, find_codec
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from timeloom.tools.charsets import codec_of, exact_text
     ],
 )
 def test_charsets_have_many_names_and_most_codecs_are_none(charset: str, codec: str) -> None:
-    assert codec_of(charset) == codec
-    assert not codec or exact_text("abc".encode(codec), charset) == "abc"
+    assert find_codec(charset) == codec
+    assert not codec or decode_text("abc".encode(codec), charset) == "abc"
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"a\0b", b"\xff\xfea", "é".encode("latin-1")])
 def test_what_is_not_exactly_a_text_is_none(data: bytes) -> None:
-    assert exact_text(data) is None
-    assert exact_text(b"abc", "rot13") is None
+    assert decode_text(data) is None
+    assert decode_text(b"abc", "rot13") is None

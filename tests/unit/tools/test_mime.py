@@ -2,7 +2,7 @@
 
 import pytest
 
-from timeloom.tools.mime import is_textual, is_viewable, mime_of, text_in
+from timeloom.tools.mime import decode_file_text, guess_mime, is_textual, is_viewable
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from timeloom.tools.mime import is_textual, is_viewable, mime_of, text_in
     ],
 )
 def test_the_end_of_a_name_says_the_type(name: str, mime: str) -> None:
-    assert mime_of(name) == mime
+    assert guess_mime(name) == mime
 
 
 def test_text_images_and_other_types_are_told_apart() -> None:
@@ -24,7 +24,7 @@ def test_text_images_and_other_types_are_told_apart() -> None:
     assert is_textual("image/svg+xml")
     assert not is_viewable("image/svg+xml")
     assert is_viewable("image/PNG")
-    assert not is_viewable(mime_of("a.xlsx"))
+    assert not is_viewable(guess_mime("a.xlsx"))
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_text_images_and_other_types_are_told_apart() -> None:
     ],
 )
 def test_bytes_are_text_where_their_type_and_they_themselves_say_so(data: bytes, mime: str, text: str | None) -> None:
-    assert text_in(data, mime) == text
+    assert decode_file_text(data, mime) == text

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.timeline import OLD_TURN, TURN, BlockTimeline, context_of
+from tests.harness.timeline import OLD_TURN, TURN, BlockTimeline, make_context
 from timeloom.core.blocks import (
     AnyBlock,
     Attachment,
@@ -26,7 +26,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, PlanId
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
-from timeloom.tools.binding import MAX_BOUND_BYTES, MAX_DEPTH, MAX_REFS, Bound, bind
+from timeloom.tools.binding import MAX_BOUND_BYTES, MAX_DEPTH, MAX_REFS, BoundParameters, bind_parameters
 
 C1, C2 = CallId("c1"), CallId("c2")
 FILE = f"fi:{OLD_TURN}.files/a.md"
@@ -38,9 +38,9 @@ def content(text: str | None, path: str = FILE, call: CallId = C1, size: int | N
     return ResultContent(tool_call_id=call, artifact_path=path, mime="text/markdown", text=text, digest=digest)
 
 
-def bound(timeline: BlockTimeline, params: object, *write_params: str) -> Bound:
+def bound(timeline: BlockTimeline, params: object, *write_params: str) -> BoundParameters:
     text = params if isinstance(params, str) else json.dumps(params)
-    return asyncio.run(bind(text, write_params, context_of(timeline)))
+    return asyncio.run(bind_parameters(text, write_params, make_context(timeline)))
 
 
 def value(timeline: BlockTimeline, path: str) -> object:
@@ -72,7 +72,7 @@ def test_references_are_found_wherever_they_stand() -> None:
 
 def test_parameters_without_one_reach_the_tool_letter_for_letter() -> None:
     params = '{ "n": 1.50, "big": 123456789012345678901234567890, "list": [1, {"a": "b"}] }'
-    assert bound(BlockTimeline(), params) == Bound(params)
+    assert bound(BlockTimeline(), params) == BoundParameters(params)
 
 
 def test_what_did_not_change_is_not_written_anew() -> None:
@@ -270,4 +270,4 @@ def test_a_path_that_tools_do_not_write_is_refused_by_name(path: str, code: str)
 
 
 def test_a_written_path_that_is_no_text_is_left_to_the_tool() -> None:
-    assert bound(BlockTimeline(), '{"path": 3}', "path") == Bound('{"path": 3}')
+    assert bound(BlockTimeline(), '{"path": 3}', "path") == BoundParameters('{"path": 3}')

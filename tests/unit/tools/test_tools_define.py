@@ -10,7 +10,7 @@ from typing import Annotated, Literal, cast
 import msgspec
 import pytest
 
-from tests.harness.timeline import RESULT, BlockTimeline, context_of
+from tests.harness.timeline import RESULT, BlockTimeline, make_context
 from timeloom.core.codes import CodedError
 from timeloom.ports.tool import Caller, Emit, Outcome, TimelineReader, Tool, ToolContext
 from timeloom.tools import FunctionTool, WritePath, tool
@@ -72,7 +72,7 @@ async def gather(
 
 
 def call(made: Tool, params: object = None, out_dir: Path = Path("/srv/out")) -> Outcome:
-    return asyncio.run(made.call(json.dumps(params or {}), context_of(BlockTimeline(), out_dir=out_dir)))
+    return asyncio.run(made.call(json.dumps(params or {}), make_context(BlockTimeline(), out_dir=out_dir)))
 
 
 def result(outcome: Outcome) -> object:
@@ -158,7 +158,7 @@ def test_the_parts_of_the_context_are_given_to_whoever_asks_and_are_not_paramete
         emit("progress", word)
         return f"{caller.user} {timeline.views.tail} {out_dir.name}"
 
-    context = context_of(BlockTimeline(), lambda channel, text: said.append((channel, text)))
+    context = make_context(BlockTimeline(), lambda channel, text: said.append((channel, text)))
     outcome = asyncio.run(parts.call('{"word":"half"}', context))
     assert (result(outcome), said) == ("u 1 out", [("progress", "half")])
     assert list(json.loads(parts.spec.params_schema)["properties"]) == ["word"]
@@ -218,7 +218,7 @@ def test_a_deadline_that_has_passed_already_is_refused() -> None:
 
 def test_parameters_come_as_their_types() -> None:
     params = '{"items": [{"path": "a"}], "mode": "newest", "from": "monday", "options": {"deep": [1, {"x": 2}]}}'
-    [artifact] = asyncio.run(gather.call(params, context_of(BlockTimeline()))).artifacts
+    [artifact] = asyncio.run(gather.call(params, make_context(BlockTimeline()))).artifacts
     shown = '{"n":1,"mode":"newest","most":null,"from":"monday","turn":"turn_2","deep":[1,{"x":2}],"seen":true}'
     assert artifact.text == shown
 
@@ -253,7 +253,7 @@ def test_another_name_of_a_parameter_is_understood() -> None:
     ],
 )
 def test_a_refusal_names_the_parameter_what_was_got_and_what_is_expected(params: str, said: str) -> None:
-    assert said in refusal(asyncio.run(gather.call(params, context_of(BlockTimeline()))))
+    assert said in refusal(asyncio.run(gather.call(params, make_context(BlockTimeline()))))
 
 
 def test_a_wrong_value_in_a_map_is_refused() -> None:
@@ -302,7 +302,7 @@ def test_many_choices_are_cut() -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{", "", '{"a":"\\ud800"}', '{"a":' * 5000 + "1" + "}" * 5000])
 def test_what_is_no_json_object_is_refused(text: str) -> None:
-    outcome = asyncio.run(gather.call(text, context_of(BlockTimeline())))
+    outcome = asyncio.run(gather.call(text, make_context(BlockTimeline())))
     assert "one JSON object" in refusal(outcome)
 
 

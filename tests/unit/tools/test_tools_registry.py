@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.harness.timeline import BlockTimeline, context_of
+from tests.harness.timeline import BlockTimeline, make_context
 from timeloom.core.codes import CodedError
 from timeloom.tools import FunctionTool, ToolRegistry, UnknownTool, tool
 
@@ -22,7 +22,7 @@ REGISTRY = ToolRegistry([SEARCH, READ, HIDE])
 
 
 def message(tools: ToolRegistry, name: str) -> str:
-    outcome = asyncio.run(tools.resolve(name).call("{}", context_of(BlockTimeline())))
+    outcome = asyncio.run(tools.resolve(name).call("{}", make_context(BlockTimeline())))
     assert outcome.error is not None
     assert outcome.error.code == "unknown_tool"
     return outcome.error.message
@@ -41,14 +41,14 @@ def test_the_catalogue_is_in_the_order_of_ids_however_they_came() -> None:
 
 
 def test_more_tools_make_another_registry() -> None:
-    more = REGISTRY.and_also([named("x.y")])
+    more = REGISTRY.with_tools([named("x.y")])
     assert (len(REGISTRY), len(more)) == (3, 4)
 
 
 @pytest.mark.parametrize("twice", [named("react.read"), named("x.y", "react.hide"), named("react.memory_hide")])
 def test_an_id_that_is_taken_is_refused(twice: FunctionTool) -> None:
     with pytest.raises(CodedError, match="is an id or alias of") as refused:
-        REGISTRY.and_also([twice])
+        REGISTRY.with_tools([twice])
     assert refused.value.code == "tool_malformed"
 
 
@@ -70,7 +70,7 @@ def test_an_id_has_a_family_and_a_name(tool_id: str) -> None:
     ],
 )
 def test_an_allow_list_leaves_what_it_names(allowed: list[str], left: list[str]) -> None:
-    assert [spec.tool_id for spec in REGISTRY.only(allowed).specs()] == left
+    assert [spec.tool_id for spec in REGISTRY.restrict_to(allowed).specs()] == left
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_a_call_of_an_unknown_tool_can_be_repeated() -> None:
 
 
 def test_a_tool_that_is_not_allowed_is_not_mentioned() -> None:
-    assert "react.hide" not in message(REGISTRY.only(["react.read"]), "react.hide").partition(";")[2]
+    assert "react.hide" not in message(REGISTRY.restrict_to(["react.read"]), "react.hide").partition(";")[2]

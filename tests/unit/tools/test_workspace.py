@@ -63,7 +63,7 @@ def test_where_files_cannot_be_without_names_they_are_written_all_the_same(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What a file system says that has none.
-    monkeypatch.setattr(module, "_NAMELESS", os.O_EXCL | os.O_CREAT | os.O_DIRECTORY)
+    monkeypatch.setattr(module, "_O_TMPFILE", os.O_EXCL | os.O_CREAT | os.O_DIRECTORY)
     workspace = Workspace(out)
     workspace.write(NOTES, b"one")
     assert workspace.read(NOTES) == b"one"
@@ -74,9 +74,9 @@ def test_a_read_only_file_cannot_be_written_by_others_and_is_replaced_by_us(out:
     workspace = Workspace(out)
     workspace.write(NOTES, b"one", read_only=True)
     assert (out / str(NOTES)).stat().st_mode & 0o777 == 0o444
-    assert workspace.bring(NOTES, b"two", read_only=False)
+    assert workspace.ensure_content(NOTES, b"two", read_only=False)
     assert (out / str(NOTES)).stat().st_mode & 0o777 == 0o644
-    assert not workspace.bring(NOTES, b"two", read_only=False)
+    assert not workspace.ensure_content(NOTES, b"two", read_only=False)
 
 
 def test_a_link_in_place_of_the_file_is_replaced_and_not_followed(out: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_link_in_place_of_the_file_is_replaced_and_not_followed(out: Path) -> 
     with pytest.raises(CodedError) as refused:
         workspace.read(NOTES)
     assert code_of(refused, out) == "path_symlink"
-    assert workspace.bring(NOTES, b"mine", read_only=True)
+    assert workspace.ensure_content(NOTES, b"mine", read_only=True)
     assert (secret.read_text(), workspace.read(NOTES)) == ("secret", b"mine")
 
 
@@ -147,7 +147,7 @@ def test_a_file_is_removed_once(out: Path) -> None:
 
 def test_a_walk_finds_plain_files_with_lawful_names_in_order(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = Workspace(out)
-    assert workspace.walk(()).files == ()
+    assert workspace.list_files(()).files == ()
     for name in ("b.txt", "a/z.txt", "a/b/c.txt"):
         workspace.write(PhysicalPath(f"turn_1/files/{name}"), b"x")
     (out / "turn_1/files/con").write_text("a device's name")
@@ -155,10 +155,10 @@ def test_a_walk_finds_plain_files_with_lawful_names_in_order(out: Path, monkeypa
     (out / "turn_1/files/link").symlink_to(out.parent.parent / "outside/secret.txt")
     (out / "turn_1/files/folder").symlink_to(out.parent.parent / "outside")
     (out / "timeline.json").write_text("{}")
-    found = [str(place) for place in workspace.walk(()).files]
+    found = [str(place) for place in workspace.list_files(()).files]
     assert found == ["turn_1/files/b.txt", "turn_1/files/a/z.txt", "turn_1/files/a/b/c.txt"]
-    assert [str(place) for place in workspace.walk(("turn_1", "files", "a")).files] == found[1:]
-    monkeypatch.setattr(module, "MAX_WALKED_DEPTH", 3)
-    assert [str(place) for place in workspace.walk(()).files] == found[:2]
-    monkeypatch.setattr(module, "MAX_WALKED_FILES", 1)
-    assert not workspace.walk(()).complete
+    assert [str(place) for place in workspace.list_files(("turn_1", "files", "a")).files] == found[1:]
+    monkeypatch.setattr(module, "MAX_LISTED_DEPTH", 3)
+    assert [str(place) for place in workspace.list_files(()).files] == found[:2]
+    monkeypatch.setattr(module, "MAX_LISTED_FILES", 1)
+    assert not workspace.list_files(()).complete

@@ -24,7 +24,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import Views, fold
 from timeloom.testing.strategies import timelines
 from timeloom.wire import timeline_json
@@ -46,7 +46,7 @@ def exported(entries: Sequence[Entry]) -> Json:
 def blocks_of(*blocks: AnyBlock) -> list[Json]:
     header = Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u"))
     drafts = [header, *(Draft(TURN, TS, block) for block in blocks)]
-    return cast(list[Json], exported([place(draft, seq) for seq, draft in enumerate(drafts, 1)])["blocks"])[1:]
+    return cast(list[Json], exported([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)])["blocks"])[1:]
 
 
 @given(timelines())
@@ -114,7 +114,7 @@ def test_only_the_newest_of_a_numbered_family_has_the_bare_path() -> None:
 
 def test_the_pool_is_compact_in_the_timeline_and_full_on_its_own() -> None:
     row = SourceRow(sid=1, source_type="web", title="Menu", url="https://a.example/", content="long body")
-    views = fold([place(Draft(NO_TURN, TS, SourcesAdded(rows=(row,))), 1)])
+    views = fold([to_entry(Draft(NO_TURN, TS, SourcesAdded(rows=(row,))), 1)])
     compact = json.loads(b"[" + timeline_json.timeline_foot(views).removeprefix(b'],"sources_pool":')[1:-1])
     full = json.loads(
         timeline_json.sources_head(CONVERSATION) + timeline_json.sources_row(row) + timeline_json.sources_foot()

@@ -1,11 +1,26 @@
 /** HTTP requests to the server, typed by its OpenAPI document. Problem responses become a `ProblemError`. */
 import type { components } from "./schema";
 
-export type Schemas = components["schemas"];
+type Schemas = components["schemas"];
+
+// The only names of the generated schema that the page uses: a rename on the server is repaired here.
+export type CacheForecast = Schemas["CacheForecast"];
+export type CachePoint = Schemas["CachePoint"];
 export type ConversationInfo = Schemas["ConversationInfo"];
-export type FileCard = Schemas["FileCard"];
-export type Prompt = Schemas["Prompt"];
+export type ConversationMatch = Schemas["ConversationMatch"];
+export type ConversationPage = Schemas["ConversationPage"];
+export type ConversationStatus = Schemas["ConvStatus"];
+export type Effort = Schemas["Effort"];
+export type ForkComparison = Schemas["ForkComparison"];
+export type ForkResult = Schemas["ForkResult"];
 export type Me = Schemas["Me"];
+export type Prompt = Schemas["PromptDetails"];
+export type PromptChange = Schemas["PromptChange"];
+export type ReplayedCall = Schemas["ReplayedCall"];
+export type RerunJob = Schemas["RerunJob"];
+export type RoundPair = Schemas["RoundPair"];
+export type SearchPage = Schemas["SearchPage"];
+export type SendReceipt = Schemas["SendReceipt"];
 
 export class ProblemError extends Error {
   constructor(

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the server lives. */
+        /** Check that the server is up. */
         get: operations["get_health"];
         put?: never;
         post?: never;
@@ -28,7 +28,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the server takes requests: its store answers, and it is not closing. */
+        /** Check that the server accepts requests: its store responds and it is not shutting down. */
         get: operations["get_ready"];
         put?: never;
         post?: never;
@@ -45,7 +45,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who you are, which project is yours, which models there are, and how much can be attached. */
+        /** Return the current user, their project, the selectable models and the upload limits. */
         get: operations["get_me"];
         put?: never;
         post?: never;
@@ -62,7 +62,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the server does and has done, for Prometheus. */
+        /** Return the server's metrics in the Prometheus text format. */
         get: operations["get_metrics"];
         put?: never;
         post?: never;
@@ -79,7 +79,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who decided, erased, deleted, or was let in to what is not their own, oldest first. */
+        /** List decisions, erasures, deletions and access to conversations of other users, oldest first. */
         get: operations["get_audit"];
         put?: never;
         post?: never;
@@ -98,7 +98,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say something: it opens a turn, or is a follow-up of the one that runs. */
+        /** Send a message. It starts a turn, or becomes a follow-up of the running turn. */
         post: operations["post_message"];
         delete?: never;
         options?: never;
@@ -113,7 +113,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Hear what happens, from the block after `Last-Event-ID` on. */
+        /** Stream the events of a conversation, beginning after the block `Last-Event-ID`. */
         get: operations["get_stream"];
         put?: never;
         post?: never;
@@ -132,7 +132,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send an event to the turn that runs; what it does not take any more opens the next. */
+        /** Send an event to the running turn. If the turn cannot accept it any more, it starts the next turn. */
         post: operations["post_event"];
         delete?: never;
         options?: never;
@@ -147,7 +147,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The caller's conversations, newest first. */
+        /** List the caller's conversations, newest first. */
         get: operations["list_conversations"];
         put?: never;
         post?: never;
@@ -164,7 +164,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The caller's conversations with all of the words, and where in them some of the words were said. */
+        /** Search the caller's conversations for all of the words and return matching messages. */
         get: operations["search_conversations"];
         put?: never;
         post?: never;
@@ -183,7 +183,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A conversation as its turns: what was said, the files that came of it, and what was thought of it. */
+        /** Return the turns of a conversation with their messages, files and feedback. */
         post: operations["post_fetch"];
         delete?: never;
         options?: never;
@@ -200,7 +200,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The conversations that got feedback in some time, and how satisfied people were. */
+        /** List the conversations that received feedback in a period, with satisfaction counts. */
         post: operations["post_conversations_in_period"];
         delete?: never;
         options?: never;
@@ -215,11 +215,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whose it is, its title, and where it ends. */
+        /** Return the owner, the title and the last entry of a conversation. */
         get: operations["get_conversation"];
         put?: never;
         post?: never;
-        /** Remove the conversation with its files and without a trace. */
+        /** Permanently delete the conversation and its files. */
         delete: operations["delete_conversation"];
         options?: never;
         head?: never;
@@ -233,7 +233,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The stored blocks, page by page, as a stream tells them. */
+        /** Return the stored blocks page by page, in the same form as the event stream. */
         get: operations["get_timeline"];
         put?: never;
         post?: never;
@@ -250,7 +250,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The sources of the conversation in full, as `conv:sources_pool`, page by page. */
+        /** Return the complete sources of the conversation as `conv:sources_pool`, page by page. */
         get: operations["get_sources"];
         put?: never;
         post?: never;
@@ -267,7 +267,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the conversation does now: nothing, a turn, or a turn that waits for a person. */
+        /** Return the current state: idle, a running turn, or a turn that waits for approval. */
         get: operations["get_status"];
         put?: never;
         post?: never;
@@ -284,7 +284,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the model was sent in some round, made again from the log; without a round, in the newest. */
+        /** Return the prompt of a round, rebuilt from the log. Default: the newest round. */
         get: operations["get_prompt"];
         put?: never;
         post?: never;
@@ -301,7 +301,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The files of the conversation that can be had, page by page. */
+        /** List the downloadable files of the conversation. */
         get: operations["list_files"];
         put?: never;
         post?: never;
@@ -318,7 +318,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The newest version of a file, or the range of it that is asked for. */
+        /** Download the newest version of a file, or a range of it. */
         get: operations["get_file"];
         put?: never;
         post?: never;
@@ -335,7 +335,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where a file is served, under which resource name, and what it is. */
+        /** Return the URL, the resource name and the type of a file. */
         get: operations["get_artifact_url"];
         put?: never;
         post?: never;
@@ -354,7 +354,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What a resource name stands for, and where it is served. */
+        /** Resolve a resource name to its file and URL. */
         post: operations["post_by_rn"];
         delete?: never;
         options?: never;
@@ -371,7 +371,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give the conversation a title of your own. */
+        /** Set the title of the conversation. */
         post: operations["post_title"];
         delete?: never;
         options?: never;
@@ -388,7 +388,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say what you think of a turn; what a person said before is replaced. */
+        /** Record feedback on a turn. Feedback of a person replaces their previous one. */
         post: operations["post_feedback"];
         delete?: never;
         options?: never;
@@ -405,7 +405,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The turns of a conversation that have feedback, with what was said in them. */
+        /** List the turns of a conversation that have feedback, with their messages. */
         post: operations["post_turns_with_feedbacks"];
         delete?: never;
         options?: never;
@@ -422,7 +422,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A copy that goes on by itself. */
+        /** Fork the conversation: create an independent copy up to a turn or an entry. */
         post: operations["post_fork"];
         delete?: never;
         options?: never;
@@ -439,9 +439,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Run what follows an entry again, on a fork, with the server's model or another that it lets people choose. */
+        /** Run the turns after an entry again, on a fork, with the server's model or another selectable one. */
         post: operations["post_rerun"];
-        /** Break off the run of a fork, which ends its turn. */
+        /** Cancel the re-run of a fork, which ends its turn. */
         delete: operations["delete_rerun"];
         options?: never;
         head?: never;
@@ -455,7 +455,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a fork made of its conversation, beside what the conversation has after that place. */
+        /** Compare the turns of a fork with those of its source after the fork point. */
         get: operations["get_comparison"];
         put?: never;
         post?: never;
@@ -474,7 +474,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Remove for good what stands at some paths, or all of it, with all that was made from it. */
+        /** Permanently erase the content at some paths, or all of it, including everything derived from it. */
         post: operations["post_erase"];
         delete?: never;
         options?: never;
@@ -491,7 +491,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Decide on a call that waits for a person; the turn goes on. */
+        /** Approve or reject a call that waits for approval; the turn then continues. */
         post: operations["post_approval"];
         delete?: never;
         options?: never;
@@ -508,7 +508,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say the last message to the thread's conversation, or decide what it waits for, and hear the turn. */
+        /** Send the last message to the thread's conversation, or decide its interrupts, and stream the turn. */
         post: operations["post_run"];
         delete?: never;
         options?: never;
@@ -525,7 +525,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say the last message to the conversation that the earlier ones are of, and answer with its turn's answer. */
+        /** Send the last message to the conversation of the earlier ones and return the answer of its turn. */
         post: operations["post_completion"];
         delete?: never;
         options?: never;
@@ -540,7 +540,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The names that a completion can be asked of. */
+        /** List the models. */
         get: operations["list_models"];
         put?: never;
         post?: never;
@@ -557,7 +557,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The model of that name. */
+        /** Return a model by name. */
         get: operations["get_model"];
         put?: never;
         post?: never;
@@ -573,7 +573,7 @@ export interface components {
     schemas: {
         /**
          * Health
-         * @description The server is there.
+         * @description The server is up.
          */
         Health: {
             /**
@@ -586,7 +586,7 @@ export interface components {
         };
         /**
          * Me
-         * @description Who asks, and the project that the page opens for them.
+         * @description The current user, their project and the limits of the page.
          */
         Me: {
             tenant: string;
@@ -600,7 +600,7 @@ export interface components {
         };
         /**
          * AuditQuery
-         * @description Which part of the trail.
+         * @description Selects a page of the audit log.
          */
         AuditQuery: {
             /** @default  */
@@ -610,7 +610,7 @@ export interface components {
         };
         /**
          * AuditPage
-         * @description Oldest first; `cursor` asks for what follows, also for what is not there yet.
+         * @description Entries, oldest first. `cursor` requests the next page and also works for entries that are added later.
          */
         AuditPage: {
             entries: components["schemas"]["AuditEntry"][];
@@ -618,7 +618,7 @@ export interface components {
         };
         /**
          * AuditEntry
-         * @description Something was asked for; the entry with the same id and a `status` says what was answered.
+         * @description A request; a second entry with the same id carries the `status` of the response.
          */
         AuditEntry: {
             id: string;
@@ -639,7 +639,7 @@ export interface components {
         };
         /**
          * MessageBody
-         * @description A message; without a conversation it begins one.
+         * @description A message; without `conversation_id` it starts a new conversation.
          */
         MessageBody: {
             message: string;
@@ -647,10 +647,10 @@ export interface components {
             conversation_id: string | null;
         };
         /**
-         * Accepted
-         * @description What was sent is on the timeline.
+         * SendReceipt
+         * @description The receipt of a message or event that is on the timeline.
          */
-        Accepted: {
+        SendReceipt: {
             conversation_id: string;
             turn_id: string;
             seq: number;
@@ -659,7 +659,7 @@ export interface components {
         };
         /**
          * StreamQuery
-         * @description Where a stream begins, for clients that cannot send `Last-Event-ID`.
+         * @description The block after which a stream begins, for clients that cannot send `Last-Event-ID`.
          */
         StreamQuery: {
             /** @default 0 */
@@ -667,7 +667,7 @@ export interface components {
         };
         /**
          * EventBody
-         * @description An event: `followup`, `steer`, `cancel`, or any other kind, which the model is told of.
+         * @description An event: `followup`, `steer`, `cancel`, or any other kind, which is shown to the model.
          */
         EventBody: {
             kind: string;
@@ -680,7 +680,7 @@ export interface components {
         };
         /**
          * ListQuery
-         * @description Which conversations are listed.
+         * @description Selects the listed conversations.
          */
         ListQuery: {
             /** @default  */
@@ -694,7 +694,7 @@ export interface components {
         };
         /**
          * ConversationPage
-         * @description Newest first; `cursor` asks for what follows and is empty at the end.
+         * @description Conversations, newest first; `cursor` requests the next page and is empty at the end.
          */
         ConversationPage: {
             conversations: components["schemas"]["ConversationInfo"][];
@@ -703,7 +703,7 @@ export interface components {
         };
         /**
          * ConversationInfo
-         * @description What a list shows of a conversation.
+         * @description A conversation as lists show it.
          */
         ConversationInfo: {
             id: string;
@@ -722,7 +722,7 @@ export interface components {
         };
         /**
          * SearchQuery
-         * @description Which words are looked for, and how many places of each conversation are shown.
+         * @description The words to search for, and the maximum number of hits per conversation.
          */
         SearchQuery: {
             words: string;
@@ -737,26 +737,26 @@ export interface components {
         };
         /**
          * SearchPage
-         * @description Newest first; `cursor` asks for what follows and is empty at the end.
+         * @description Matches, newest first. `cursor` requests the next page and is empty on the last one.
          */
         SearchPage: {
-            found: components["schemas"]["Found"][];
+            found: components["schemas"]["ConversationMatch"][];
             /** @default  */
             cursor: string;
         };
         /**
-         * Found
-         * @description A conversation with all of the words, and the newest places with any of them.
+         * ConversationMatch
+         * @description A conversation that contains all of the words, and its newest messages with any of them.
          */
-        Found: {
+        ConversationMatch: {
             conversation: components["schemas"]["ConversationInfo"];
-            hits: components["schemas"]["Hit"][];
+            hits: components["schemas"]["MessageHit"][];
         };
         /**
-         * Hit
-         * @description A message in which at least one of the words was said.
+         * MessageHit
+         * @description A message that contains at least one of the words.
          */
-        Hit: {
+        MessageHit: {
             seq: number;
             turn_id: string;
             type: string;
@@ -766,7 +766,7 @@ export interface components {
         };
         /**
          * FetchBody
-         * @description Which conversation, and which of its turns, by their ids or numbers; without any, all of them.
+         * @description Selects a conversation and its turns by id or number; without `turn_ids`, all turns.
          */
         FetchBody: {
             conversation_id: string;
@@ -778,33 +778,33 @@ export interface components {
             limit: number;
         };
         /**
-         * FetchedTurns
-         * @description Turns in their order; `cursor` asks for what follows and is empty at the end.
+         * TurnsPage
+         * @description Turns in order. `cursor` requests the next page and is empty on the last one.
          */
-        FetchedTurns: {
+        TurnsPage: {
             conversation: components["schemas"]["ConversationInfo"];
-            turns: components["schemas"]["TurnCard"][];
+            turns: components["schemas"]["TurnOverview"][];
             /** @default  */
             cursor: string;
         };
         /**
-         * TurnCard
-         * @description A turn: its number, when it began, how it ended, and what a person sees of it.
+         * TurnOverview
+         * @description A turn with its number, start, end reason, messages, files and feedback.
          */
-        TurnCard: {
+        TurnOverview: {
             turn_id: string;
             n: number;
             started_ts: string;
             ended: ("budget_exhausted" | "cancelled" | "completed" | "exited" | "max_iterations" | "protocol_failure" | "provider_error" | "refused" | "runtime_error" | "stopped") | null;
-            messages: components["schemas"]["timeloom.runtime.turn_cards.Message"][];
-            files: components["schemas"]["FileCard"][];
-            feedbacks: components["schemas"]["GivenFeedback"][];
+            messages: components["schemas"]["TurnMessage"][];
+            files: components["schemas"]["FileInfo"][];
+            feedbacks: components["schemas"]["TurnFeedback"][];
         };
         /**
-         * Message
-         * @description What somebody said, in full.
+         * TurnMessage
+         * @description A message of the turn with its full text.
          */
-        "timeloom.runtime.turn_cards.Message": {
+        TurnMessage: {
             seq: number;
             type: string;
             path: string;
@@ -814,10 +814,10 @@ export interface components {
             text: string;
         };
         /**
-         * FileCard
-         * @description A file that can be had: where it is on the timeline, its resource name, and the address it is served at.
+         * FileInfo
+         * @description A downloadable file: its path on the timeline, resource name, URL, type and size.
          */
-        FileCard: {
+        FileInfo: {
             path: string;
             rn: string;
             url: string;
@@ -826,10 +826,10 @@ export interface components {
             size_bytes: number;
         };
         /**
-         * GivenFeedback
-         * @description Feedback on a turn that stands.
+         * TurnFeedback
+         * @description Feedback on a turn that is still in effect.
          */
-        GivenFeedback: {
+        TurnFeedback: {
             seq: number;
             ts: string;
             /** @enum {unknown} */
@@ -842,7 +842,7 @@ export interface components {
         };
         /**
          * PeriodBody
-         * @description When the feedback was given, from `start` on and before `end`; an admin may ask for one user or for all (`*`).
+         * @description A period from `start`, inclusive, to `end`, exclusive. Admins may select another `user`, or all with `*`.
          */
         PeriodBody: {
             start: string;
@@ -856,7 +856,7 @@ export interface components {
         };
         /**
          * ConversationsInPeriod
-         * @description Those with the newest feedback first; `total` is of all pages, `cursor` asks for what follows.
+         * @description Conversations, newest feedback first. `total` covers all pages; `cursor` requests the next page.
          */
         ConversationsInPeriod: {
             tenant: string;
@@ -870,7 +870,7 @@ export interface components {
         };
         /**
          * Satisfaction
-         * @description How many reactions of people stand, how much machines said, and the share of people who said `ok`.
+         * @description Current reactions of people, the number of machine feedbacks, and the share of `ok` among people's reactions.
          */
         Satisfaction: {
             ok: number;
@@ -881,7 +881,7 @@ export interface components {
         };
         /**
          * PeriodConversation
-         * @description A conversation with what stands of the feedback it got in that time.
+         * @description A conversation with the current feedback that it received in the period.
          */
         PeriodConversation: {
             conversation: components["schemas"]["ConversationInfo"];
@@ -890,7 +890,9 @@ export interface components {
         };
         /**
          * TimelineQuery
-         * @description Which part of a timeline; `export` is all of it as `conv.timeline.v1`, with what was hidden or edited marked.
+         * @description Selects a page of the timeline.
+         *
+         *         `form=export` returns all of it as `conv.timeline.v1`, with hidden and edited blocks marked.
          */
         TimelineQuery: {
             /** @default 0 */
@@ -905,7 +907,7 @@ export interface components {
         };
         /**
          * TimelinePage
-         * @description Blocks in their order: the first has the seq `after + 1`, the next page begins after `next`.
+         * @description Blocks in order: the first has the seq `after + 1`. Pass `next` as `after` to get the next page.
          */
         TimelinePage: {
             conversation_id: string;
@@ -917,7 +919,7 @@ export interface components {
         };
         /**
          * SourcesQuery
-         * @description Which part of the pool.
+         * @description Selects a page of the sources.
          */
         SourcesQuery: {
             /** @default  */
@@ -927,7 +929,7 @@ export interface components {
         };
         /**
          * SourcesPage
-         * @description Rows in the order of their ids; `cursor` asks for what follows and is empty at the end.
+         * @description Sources in the order of their ids. `cursor` requests the next page and is empty on the last one.
          */
         SourcesPage: {
             /**
@@ -942,7 +944,7 @@ export interface components {
         };
         /**
          * ConvStatus
-         * @description What the conversation does now.
+         * @description The current state of the conversation.
          */
         ConvStatus: {
             conversation_id: string;
@@ -960,7 +962,7 @@ export interface components {
         };
         /**
          * PromptQuery
-         * @description Which request: of a round, of a turn by its id or number, of several attempts; the newest of what is not said.
+         * @description Selects a model request by round, turn (id or number) and attempt. Each defaults to the newest.
          */
         PromptQuery: {
             /** @default null */
@@ -971,10 +973,10 @@ export interface components {
             attempt: number;
         };
         /**
-         * Prompt
-         * @description A request as it was sent, and in `call` whether it is that byte for byte.
+         * PromptDetails
+         * @description A model request rebuilt from the log; `call` reports whether it equals the original byte for byte.
          */
-        Prompt: {
+        PromptDetails: {
             call: components["schemas"]["ReplayedCall"];
             system: string;
             segments: components["schemas"]["PromptSegment"][];
@@ -982,7 +984,7 @@ export interface components {
         };
         /**
          * ReplayedCall
-         * @description A model call of the log, what is known of its end, and whether its request can be made again byte for byte.
+         * @description A model call of the log, its end, and whether its request can be rebuilt byte for byte.
          */
         ReplayedCall: {
             /** @enum {unknown} */
@@ -1029,7 +1031,7 @@ export interface components {
         };
         /**
          * CacheRow
-         * @description What was expected of the cache in a call, and why it came otherwise or why less was read than could be.
+         * @description The cache forecast of a call, and why the reported use differs or less was read than possible.
          */
         CacheRow: {
             expected: components["schemas"]["CacheForecast"];
@@ -1037,7 +1039,7 @@ export interface components {
             /** @default false */
             reported: boolean;
             /** @default null */
-            change: components["schemas"]["Change"] | null;
+            change: components["schemas"]["PromptChange"] | null;
             /** @default true */
             reproduced: boolean;
         };
@@ -1125,10 +1127,10 @@ export interface components {
             write_1h: number;
         };
         /**
-         * Change
-         * @description What made a prompt differ from the one before: the reason, and the first entry that is shown otherwise.
+         * PromptChange
+         * @description The reason why a prompt differs from the previous one, and the first entry that is rendered differently.
          */
-        Change: {
+        PromptChange: {
             /** @enum {unknown} */
             reason: "catalogue" | "compaction" | "edit" | "estimate" | "evicted" | "expired" | "hide" | "look_back" | "model" | "more_kept" | "no_outcome" | "not_reported" | "prune" | "rendering" | "system" | "too_small";
             /** @default 0 */
@@ -1138,7 +1140,7 @@ export interface components {
         };
         /**
          * PromptSegment
-         * @description A piece of what was sent: text, or of a picture or a PDF its type and size.
+         * @description A segment of the prompt: its text, or the type and size of an image or a PDF.
          */
         PromptSegment: {
             text: string;
@@ -1148,7 +1150,7 @@ export interface components {
         };
         /**
          * FilesQuery
-         * @description Which part of the list.
+         * @description Selects a page of the files.
          */
         FilesQuery: {
             /** @default  */
@@ -1158,16 +1160,16 @@ export interface components {
         };
         /**
          * FilesPage
-         * @description Files in the order they were made; `cursor` asks for what follows and is empty at the end.
+         * @description Files in the order of creation. `cursor` requests the next page and is empty on the last one.
          */
         FilesPage: {
-            files: components["schemas"]["FileCard"][];
+            files: components["schemas"]["FileInfo"][];
             /** @default  */
             cursor: string;
         };
         /**
          * FileQuery
-         * @description Which file, by its logical path, and whether a browser may show it; most types are only ever kept.
+         * @description Selects a file by its logical path. `inline` only applies to types that are safe to show in a browser.
          */
         FileQuery: {
             path: string;
@@ -1179,37 +1181,37 @@ export interface components {
         };
         /**
          * FileUrlQuery
-         * @description Which file, by its logical path.
+         * @description Selects a file by its logical path.
          */
         FileUrlQuery: {
             path: string;
         };
         /**
          * ResourceBody
-         * @description A file by its resource name.
+         * @description The resource name of a file.
          */
         ResourceBody: {
             rn: string;
         };
         /**
          * TitleBody
-         * @description A title that a person gives.
+         * @description The new title of a conversation.
          */
         TitleBody: {
             title: string;
         };
         /**
-         * Named
-         * @description The title is on the timeline.
+         * ConversationTitle
+         * @description The new title, and the seq of its entry on the timeline.
          */
-        Named: {
+        ConversationTitle: {
             conversation_id: string;
             title: string;
             seq: number;
         };
         /**
          * FeedbackBody
-         * @description What somebody thinks of a turn; a reaction of null takes back what a person said before.
+         * @description Feedback on a turn; a reaction of null withdraws the previous feedback of a person.
          */
         FeedbackBody: {
             reaction: ("neutral" | "not_ok" | "ok") | null;
@@ -1226,10 +1228,10 @@ export interface components {
             confidence: number | null;
         };
         /**
-         * FeedbackTaken
-         * @description The feedback is on the timeline.
+         * FeedbackReceipt
+         * @description The recorded feedback, and the seq of its entry on the timeline.
          */
-        FeedbackTaken: {
+        FeedbackReceipt: {
             conversation_id: string;
             turn_id: string;
             seq: number;
@@ -1237,7 +1239,7 @@ export interface components {
         };
         /**
          * TurnsBody
-         * @description Which of the turns that have feedback: those of these ids, with one of these reactions, of that origin.
+         * @description Selects turns with feedback by turn id, reaction and origin.
          */
         TurnsBody: {
             /** @default null */
@@ -1253,19 +1255,19 @@ export interface components {
         };
         /**
          * TurnsWithFeedbacks
-         * @description The turns in their order; `counts` is of the whole conversation, `cursor` asks for what follows.
+         * @description Turns in order. `counts` covers the whole conversation; `cursor` requests the next page.
          */
         TurnsWithFeedbacks: {
             conversation_id: string;
             user_id: string;
             counts: components["schemas"]["Satisfaction"];
-            turns: components["schemas"]["TurnCard"][];
+            turns: components["schemas"]["TurnOverview"][];
             /** @default  */
             cursor: string;
         };
         /**
          * ForkBody
-         * @description Up to where: the end of a turn, by its id or number, or an entry; without either, all of it.
+         * @description The point to fork at: the end of a turn, by its id or number, or an entry. Default: the whole conversation.
          */
         ForkBody: {
             /** @default null */
@@ -1274,10 +1276,10 @@ export interface components {
             seq: number | null;
         };
         /**
-         * Forked
-         * @description A new conversation, where it began, and how many turns it has from there; `cut` is whether it cut one in two.
+         * ForkResult
+         * @description The new conversation, its fork point and its number of turns; `cut` says whether a turn was cut in two.
          */
-        Forked: {
+        ForkResult: {
             conversation: string;
             forked_from: components["schemas"]["ForkPoint"];
             turns: number;
@@ -1294,7 +1296,7 @@ export interface components {
         };
         /**
          * RerunBody
-         * @description Run what follows which entry, with which model, which is the server's own where none is named.
+         * @description The entry after which to run again, and the model; default: the server's model.
          */
         RerunBody: {
             seq: number;
@@ -1304,16 +1306,16 @@ export interface components {
             turns: number | null;
         };
         /**
-         * RerunStarted
-         * @description A fork on which that model is asked by now.
+         * RerunJob
+         * @description A running re-run: its fork and its model.
          */
-        RerunStarted: {
+        RerunJob: {
             conversation_id: string;
             model: string;
         };
         /**
          * ComparisonQuery
-         * @description How many turns are compared, and from where on: the first ones after the fork where that is not said.
+         * @description Selects a page of compared turns; without `cursor`, the first turns after the fork.
          */
         ComparisonQuery: {
             /** @default 20 */
@@ -1322,10 +1324,10 @@ export interface components {
             cursor: string;
         };
         /**
-         * ComparedFork
-         * @description What the fork does now, and both courses as far as they are; `cursor` asks for the turns that follow.
+         * ForkComparison
+         * @description The fork's status and both trajectories so far; `cursor` requests the next turns.
          */
-        ComparedFork: {
+        ForkComparison: {
             conversation_id: string;
             status: components["schemas"]["ConvStatus"];
             comparison: components["schemas"]["Comparison"];
@@ -1334,9 +1336,9 @@ export interface components {
         };
         /**
          * Comparison
-         * @description Two courses from one place: that of the conversation, which is `recorded`, and that of its fork, the `rerun`.
+         * @description The trajectories of a conversation (`recorded`) and its fork (`rerun`) after the fork point.
          *
-         *         Sums, models and `is_same` are of its turns, which may be some of more.
+         *         Sums, models and `is_same` cover only `turns`, which may be one page of more turns.
          */
         Comparison: {
             forked_from: components["schemas"]["ForkPoint"];
@@ -1349,7 +1351,7 @@ export interface components {
         };
         /**
          * Effort
-         * @description What some rounds took: requests with their usage, and how long the model was waited for.
+         * @description The effort of some rounds: requests, calls, token usage and model time.
          */
         Effort: {
             /** @default 0 */
@@ -1377,25 +1379,25 @@ export interface components {
         };
         /**
          * RoundPair
-         * @description The rounds of one number.
+         * @description The recorded round and the re-run round with the same number.
          */
         RoundPair: {
             round: number;
             /** @enum {unknown} */
             verdict: "differs" | "only_recorded" | "only_rerun" | "same";
             /** @default null */
-            recorded: components["schemas"]["RoundMade"] | null;
+            recorded: components["schemas"]["RoundTrace"] | null;
             /** @default null */
-            rerun: components["schemas"]["RoundMade"] | null;
+            rerun: components["schemas"]["RoundTrace"] | null;
         };
         /**
-         * RoundMade
-         * @description A round: the calls that were decided on, or the answer, and what it took.
+         * RoundTrace
+         * @description A round: its calls or its answer, and its effort.
          */
-        RoundMade: {
+        RoundTrace: {
             round: number;
             /** @default [] */
-            calls: components["schemas"]["CallMade"][];
+            calls: components["schemas"]["CallTrace"][];
             /** @default  */
             answer: string;
             /**
@@ -1409,10 +1411,10 @@ export interface components {
             effort: components["schemas"]["Effort"];
         };
         /**
-         * CallMade
-         * @description A call as the model wanted it; `params` is JSON with its keys in order.
+         * CallTrace
+         * @description A tool call that the model requested; `params` is JSON with sorted keys.
          */
-        CallMade: {
+        CallTrace: {
             tool_call_id: string;
             tool_id: string;
             params: string;
@@ -1428,7 +1430,7 @@ export interface components {
         };
         /**
          * EraseBody
-         * @description What is removed: what stands at these paths, or all; with `quotes`, also blocks that say the same.
+         * @description Selects the content to erase: these paths, or `all`. With `quotes`, also blocks with the same text.
          */
         EraseBody: {
             /** @default [] */
@@ -1440,26 +1442,26 @@ export interface components {
         };
         /**
          * ErasureReport
-         * @description What an erase removes, or has removed.
+         * @description The entries and files that an erasure removes or has removed.
          */
         ErasureReport: {
             conversation: string;
             /** @default [] */
-            entries: components["schemas"]["Place"][];
+            entries: components["schemas"]["ErasedEntry"][];
             /** @default 0 */
             before: number;
             /** @default [] */
-            quotes: components["schemas"]["Place"][];
+            quotes: components["schemas"]["ErasedEntry"][];
             /** @default [] */
             files: string[];
             /** @default [] */
             copies: string[];
         };
         /**
-         * Place
-         * @description An entry, by its place, and why it is told of; never what it says.
+         * ErasedEntry
+         * @description An entry in an erasure report: its position and the reason, never its content.
          */
-        Place: {
+        ErasedEntry: {
             seq: number;
             type: string;
             /** @default  */
@@ -1469,7 +1471,7 @@ export interface components {
         };
         /**
          * DecisionBody
-         * @description A person's decision, with a word of why.
+         * @description A person's decision on a call, with an optional reason in `text`.
          */
         DecisionBody: {
             approved: boolean;
@@ -1478,56 +1480,56 @@ export interface components {
         };
         /**
          * RunBody
-         * @description A run: the last message is said to the thread's conversation, or what it waits for is decided.
+         * @description A run: sends the last message to the thread's conversation, or decides its interrupts.
          */
         RunBody: {
             threadId: string;
             runId: string;
             /** @default [] */
-            messages: components["schemas"]["timeloom.server.ag_ui_events.Message"][];
+            messages: components["schemas"]["AgUiMessage"][];
             /** @default null */
-            resume: components["schemas"]["Resume"][] | null;
+            resume: components["schemas"]["InterruptAnswer"][] | null;
             /** @default null */
             tools: unknown[] | null;
         };
         /**
-         * Message
-         * @description A message as the client has it.
+         * AgUiMessage
+         * @description A message of the client's history.
          */
-        "timeloom.server.ag_ui_events.Message": {
+        AgUiMessage: {
             id: string;
             /** @enum {unknown} */
             role: "activity" | "assistant" | "developer" | "reasoning" | "system" | "tool" | "user";
             /** @default null */
-            content: string | components["schemas"]["timeloom.server.ag_ui_events.Part"][] | {
+            content: string | components["schemas"]["AgUiContentPart"][] | {
                 [key: string]: unknown;
             } | null;
         };
         /**
-         * Part
-         * @description A part of a message; only text is taken.
+         * AgUiContentPart
+         * @description A part of a message; only text is supported.
          */
-        "timeloom.server.ag_ui_events.Part": {
+        AgUiContentPart: {
             type: string;
             /** @default  */
             text: string;
         };
         /**
-         * Resume
+         * InterruptAnswer
          * @description The answer to an interrupt.
          */
-        Resume: {
+        InterruptAnswer: {
             interruptId: string;
             /** @enum {unknown} */
             status: "cancelled" | "resolved";
             /** @default null */
-            payload: components["schemas"]["Decision"] | null;
+            payload: components["schemas"]["InterruptDecision"] | null;
         };
         /**
-         * Decision
-         * @description What came of asking a person; without a payload, resolved is yes.
+         * InterruptDecision
+         * @description A person's decision; without a payload, `resolved` means approved.
          */
-        Decision: {
+        InterruptDecision: {
             /** @default true */
             approved: boolean;
             /** @default  */
@@ -1535,7 +1537,7 @@ export interface components {
         };
         /**
          * ChatBody
-         * @description A request; how a model should write (`temperature` and the like) is taken and has no effect.
+         * @description A completion request; sampling options such as `temperature` are accepted and ignored.
          */
         ChatBody: {
             model: string;
@@ -1557,26 +1559,26 @@ export interface components {
         };
         /**
          * ChatMessage
-         * @description A message as the client has it.
+         * @description A message of the client's history.
          */
         ChatMessage: {
             /** @enum {unknown} */
             role: "assistant" | "developer" | "function" | "system" | "tool" | "user";
             /** @default null */
-            content: string | components["schemas"]["timeloom.server.openai_api.Part"][] | null;
+            content: string | components["schemas"]["ChatContentPart"][] | null;
         };
         /**
-         * Part
-         * @description A part of a message; only text is taken.
+         * ChatContentPart
+         * @description A part of a message; only text is supported.
          */
-        "timeloom.server.openai_api.Part": {
+        ChatContentPart: {
             type: string;
             /** @default  */
             text: string;
         };
         /**
          * StreamOptions
-         * @description What a stream tells beside the answer.
+         * @description Options of a streamed completion.
          */
         StreamOptions: {
             /** @default null */
@@ -1584,12 +1586,12 @@ export interface components {
         };
         /**
          * ChatCompletion
-         * @description A whole answer; the conversation it is part of stands beside it.
+         * @description A complete answer with the id of its conversation.
          */
         ChatCompletion: {
             id: string;
             created: number;
-            choices: components["schemas"]["Choice"][];
+            choices: components["schemas"]["CompletionChoice"][];
             usage: components["schemas"]["TokenUsage"];
             conversation_id: string;
             /** @default timeloom */
@@ -1601,10 +1603,10 @@ export interface components {
             object: "chat.completion";
         };
         /**
-         * Choice
-         * @description The one answer, and how it ended.
+         * CompletionChoice
+         * @description The only choice of a completion.
          */
-        Choice: {
+        CompletionChoice: {
             message: components["schemas"]["AnswerMessage"];
             finish_reason: string;
             /** @default 0 */
@@ -1614,7 +1616,7 @@ export interface components {
         };
         /**
          * AnswerMessage
-         * @description The answer.
+         * @description The assistant's message.
          */
         AnswerMessage: {
             content: string;
@@ -1628,7 +1630,7 @@ export interface components {
         };
         /**
          * TokenUsage
-         * @description What all model calls of the turn used together.
+         * @description The token usage of all model calls of the turn.
          */
         TokenUsage: {
             prompt_tokens: number;
@@ -1638,14 +1640,14 @@ export interface components {
         };
         /**
          * CachedTokens
-         * @description Those that the provider had in its cache.
+         * @description Prompt tokens that the provider read from its cache.
          */
         CachedTokens: {
             cached_tokens: number;
         };
         /**
          * ModelList
-         * @description All there are.
+         * @description All models.
          */
         ModelList: {
             /**
@@ -1667,7 +1669,7 @@ export interface components {
         };
         /**
          * ModelCard
-         * @description The agent, which is called a model there.
+         * @description The agent, presented as a model.
          */
         ModelCard: {
             /** @default timeloom */
@@ -1683,10 +1685,10 @@ export interface components {
             owned_by: string;
         };
         /**
-         * Problem
-         * @description What went wrong.
+         * ProblemDetails
+         * @description An error as in RFC 9457; `detail` explains it and `code` identifies its kind.
          */
-        Problem: {
+        ProblemDetails: {
             type: string;
             title: string;
             status: number;
@@ -1712,7 +1714,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whether the server lives. */
+            /** @description Check that the server is up. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1721,13 +1723,13 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1741,7 +1743,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whether the server takes requests: its store answers, and it is not closing. */
+            /** @description Check that the server accepts requests: its store responds and it is not shutting down. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1750,13 +1752,13 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1770,7 +1772,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who you are, which project is yours, which models there are, and how much can be attached. */
+            /** @description Return the current user, their project, the selectable models and the upload limits. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1779,13 +1781,13 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1799,7 +1801,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the server does and has done, for Prometheus. */
+            /** @description Return the server's metrics in the Prometheus text format. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1808,13 +1810,13 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1834,7 +1836,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who decided, erased, deleted, or was let in to what is not their own, oldest first. */
+            /** @description List decisions, erasures, deletions and access to conversations of other users, oldest first. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1843,13 +1845,13 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPage"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1876,23 +1878,23 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Say something: it opens a turn, or is a follow-up of the one that runs. */
+            /** @description Send a message. It starts a turn, or becomes a follow-up of the running turn. */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"];
+                    "application/json": components["schemas"]["SendReceipt"];
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1903,7 +1905,7 @@ export interface operations {
                 after?: number;
             };
             header?: {
-                /** @description The id of the last block that the client has; what follows it is told. */
+                /** @description The id of the last block that the client received; the stream continues after it. */
                 "Last-Event-ID"?: string;
             };
             path: {
@@ -1915,7 +1917,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Hear what happens, from the block after `Last-Event-ID` on. */
+            /** @description Stream the events of a conversation, beginning after the block `Last-Event-ID`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1924,13 +1926,13 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1962,22 +1964,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Send an event to the turn that runs; what it does not take any more opens the next. */
+            /** @description Send an event to the running turn. If the turn cannot accept it any more, it starts the next turn. */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"];
+                    "application/json": components["schemas"]["SendReceipt"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1999,7 +2001,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The caller's conversations, newest first. */
+            /** @description List the caller's conversations, newest first. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2008,13 +2010,13 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationPage"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2037,7 +2039,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The caller's conversations with all of the words, and where in them some of the words were said. */
+            /** @description Search the caller's conversations for all of the words and return matching messages. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2046,13 +2048,13 @@ export interface operations {
                     "application/json": components["schemas"]["SearchPage"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2073,22 +2075,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A conversation as its turns: what was said, the files that came of it, and what was thought of it. */
+            /** @description Return the turns of a conversation with their messages, files and feedback. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FetchedTurns"];
+                    "application/json": components["schemas"]["TurnsPage"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2109,7 +2111,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The conversations that got feedback in some time, and how satisfied people were. */
+            /** @description List the conversations that received feedback in a period, with satisfaction counts. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2118,13 +2120,13 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationsInPeriod"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2142,7 +2144,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whose it is, its title, and where it ends. */
+            /** @description Return the owner, the title and the last entry of a conversation. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2151,13 +2153,13 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationInfo"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2175,20 +2177,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Remove the conversation with its files and without a trace. */
+            /** @description Permanently delete the conversation and its files. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2210,7 +2212,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The stored blocks, page by page, as a stream tells them. */
+            /** @description Return the stored blocks page by page, in the same form as the event stream. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2219,13 +2221,13 @@ export interface operations {
                     "application/json": components["schemas"]["TimelinePage"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2246,7 +2248,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The sources of the conversation in full, as `conv:sources_pool`, page by page. */
+            /** @description Return the complete sources of the conversation as `conv:sources_pool`, page by page. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2255,13 +2257,13 @@ export interface operations {
                     "application/json": components["schemas"]["SourcesPage"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2279,7 +2281,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the conversation does now: nothing, a turn, or a turn that waits for a person. */
+            /** @description Return the current state: idle, a running turn, or a turn that waits for approval. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2288,13 +2290,13 @@ export interface operations {
                     "application/json": components["schemas"]["ConvStatus"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2316,22 +2318,22 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the model was sent in some round, made again from the log; without a round, in the newest. */
+            /** @description Return the prompt of a round, rebuilt from the log. Default: the newest round. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Prompt"];
+                    "application/json": components["schemas"]["PromptDetails"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2352,7 +2354,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The files of the conversation that can be had, page by page. */
+            /** @description List the downloadable files of the conversation. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2361,13 +2363,13 @@ export interface operations {
                     "application/json": components["schemas"]["FilesPage"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2379,11 +2381,11 @@ export interface operations {
                 disposition?: "attachment" | "inline";
             };
             header?: {
-                /** @description The bytes that are asked for, such as bytes=0-99. */
+                /** @description The requested bytes, such as bytes=0-99. */
                 Range?: string;
-                /** @description The tag of the file that the range is of; of another the whole file is sent. */
+                /** @description The ETag that the range belongs to; if the file has another one, all of it is sent. */
                 "If-Range"?: string;
-                /** @description Tags of what the client has. */
+                /** @description The ETags that the client has cached. */
                 "If-None-Match"?: string;
             };
             path: {
@@ -2395,7 +2397,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The newest version of a file, or the range of it that is asked for. */
+            /** @description Download the newest version of a file, or a range of it. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2404,7 +2406,7 @@ export interface operations {
                     "*/*": string;
                 };
             };
-            /** @description The range that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range"?: string;
@@ -2414,30 +2416,30 @@ export interface operations {
                     "*/*": string;
                 };
             };
-            /** @description The client has it. */
+            /** @description The client's cached version is current. */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The file has no byte of that range. */
+            /** @description The range lies outside the file. */
             416: {
                 headers: {
                     "Content-Range"?: string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2457,22 +2459,22 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Where a file is served, under which resource name, and what it is. */
+            /** @description Return the URL, the resource name and the type of a file. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FileCard"];
+                    "application/json": components["schemas"]["FileInfo"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2490,22 +2492,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What a resource name stands for, and where it is served. */
+            /** @description Resolve a resource name to its file and URL. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FileCard"];
+                    "application/json": components["schemas"]["FileInfo"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2527,22 +2529,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Give the conversation a title of your own. */
+            /** @description Set the title of the conversation. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Named"];
+                    "application/json": components["schemas"]["ConversationTitle"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2565,22 +2567,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Say what you think of a turn; what a person said before is replaced. */
+            /** @description Record feedback on a turn. Feedback of a person replaces their previous one. */
             201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FeedbackTaken"];
+                    "application/json": components["schemas"]["FeedbackReceipt"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2602,7 +2604,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The turns of a conversation that have feedback, with what was said in them. */
+            /** @description List the turns of a conversation that have feedback, with their messages. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2611,13 +2613,13 @@ export interface operations {
                     "application/json": components["schemas"]["TurnsWithFeedbacks"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2639,22 +2641,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A copy that goes on by itself. */
+            /** @description Fork the conversation: create an independent copy up to a turn or an entry. */
             201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Forked"];
+                    "application/json": components["schemas"]["ForkResult"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2676,22 +2678,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Run what follows an entry again, on a fork, with the server's model or another that it lets people choose. */
+            /** @description Run the turns after an entry again, on a fork, with the server's model or another selectable one. */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RerunStarted"];
+                    "application/json": components["schemas"]["RerunJob"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2709,20 +2711,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Break off the run of a fork, which ends its turn. */
+            /** @description Cancel the re-run of a fork, which ends its turn. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2743,22 +2745,22 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What a fork made of its conversation, beside what the conversation has after that place. */
+            /** @description Compare the turns of a fork with those of its source after the fork point. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ComparedFork"];
+                    "application/json": components["schemas"]["ForkComparison"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2780,7 +2782,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Remove for good what stands at some paths, or all of it, with all that was made from it. */
+            /** @description Permanently erase the content at some paths, or all of it, including everything derived from it. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2789,13 +2791,13 @@ export interface operations {
                     "application/json": components["schemas"]["ErasureReport"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2818,22 +2820,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Decide on a call that waits for a person; the turn goes on. */
+            /** @description Approve or reject a call that waits for approval; the turn then continues. */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"];
+                    "application/json": components["schemas"]["SendReceipt"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2851,7 +2853,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Say the last message to the thread's conversation, or decide what it waits for, and hear the turn. */
+            /** @description Send the last message to the thread's conversation, or decide its interrupts, and stream the turn. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2860,13 +2862,13 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2884,7 +2886,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Say the last message to the conversation that the earlier ones are of, and answer with its turn's answer. */
+            /** @description Send the last message to the conversation of the earlier ones and return the answer of its turn. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2894,13 +2896,13 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2914,7 +2916,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The names that a completion can be asked of. */
+            /** @description List the models. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2923,13 +2925,13 @@ export interface operations {
                     "application/json": components["schemas"]["ModelList"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2945,7 +2947,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The model of that name. */
+            /** @description Return a model by name. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2954,13 +2956,13 @@ export interface operations {
                     "application/json": components["schemas"]["ModelCard"];
                 };
             };
-            /** @description A problem. */
+            /** @description An error. */
             default: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
         };

@@ -1,5 +1,5 @@
 /** The event stream of a conversation: resumes after the last known block and reconnects until it is closed. */
-import { apiPath, problemOf, ProblemError } from "./client";
+import { apiPath, ProblemError, problemOf } from "./client";
 
 export interface StreamEvent {
   event: string;

@@ -2,7 +2,7 @@
 import { lazy, Suspense, useEffect, useState, type CSSProperties } from "react";
 import { Divider } from "./Divider";
 import { Icon } from "./Icon";
-import { showPanel, useAppStore, type Panel } from "./appStore";
+import { type Panel, showPanel, useAppStore } from "./appStore";
 
 const PANELS: Record<Exclude<Panel, "">, { title: string; Body: React.LazyExoticComponent<() => React.ReactNode> }> = {
   sources: { title: "Sources", Body: lazy(() => import("../sources/SourcesPanel")) },

@@ -1,6 +1,6 @@
 /** The state of the page: the signed-in user, the list of conversations, the open conversation and the side panel. */
 import { create } from "zustand";
-import { apiPath, type ConversationInfo, get as fetchJson, type Me, ProblemError, type Schemas, setProject, withQuery } from "../api/client";
+import { apiPath, type ConversationInfo, type ConversationPage, get as fetchJson, type Me, ProblemError, setProject, withQuery } from "../api/client";
 import type { OpenConversation } from "./liveConversation";
 
 export type Panel = "" | "sources" | "canvas" | "inspector";
@@ -48,7 +48,7 @@ export async function signIn(): Promise<void> {
 
 /** Load the first page of conversations, or append the next one. */
 export async function listConversations(more = false): Promise<void> {
-  const page = await fetchJson<Schemas["ConversationPage"]>(
+  const page = await fetchJson<ConversationPage>(
     withQuery(apiPath("conversations"), { limit: 50, cursor: more ? get().cursor : "" }),
   );
   // The server omits empty fields, and a new conversation has no title yet.

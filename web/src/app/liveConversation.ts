@@ -1,12 +1,10 @@
 /** The open conversation: applies the events of its stream to its state, and sends messages to it. */
-import { apiPath, post, type Schemas, upload } from "../api/client";
+import { apiPath, type ConversationStatus, post, type SendReceipt, upload } from "../api/client";
 import { type Connection, type StreamEvent, subscribe } from "../api/stream";
 import { type Block, meta, table } from "../timeline/blocks";
 import { addOutput, applyBlock, clearOutput, emptyTimeline, fileKey, markSeen, type StreamTimings, type Timeline } from "../timeline/fold";
 import type { Live } from "../timeline/model";
-import { DRAFT, errorMessage, listConversations, showPanel, useAppStore } from "./appStore";
-
-type Status = Schemas["ConvStatus"];
+import { DRAFT, errorMessage, listConversations, showPanel, toSentence, useAppStore } from "./appStore";
 
 export interface OpenConversation {
   id: string;
@@ -14,7 +12,7 @@ export interface OpenConversation {
   /** Increases with every change of the timeline, which is updated in place. */
   version: number;
   live: Live;
-  status: Status | null;
+  status: ConversationStatus | null;
   connection: Connection;
   /** Why the conversation cannot be shown, or why its turn cannot continue. */
   problem: string;
@@ -132,19 +130,19 @@ function applyEvent(open: OpenConversation, { event, data }: StreamEvent): OpenC
     case "chat.delta":
       return applyDelta(open, data as Delta);
     case "conv.status":
-      return applyStatus(open, data as Status);
+      return applyStatus(open, data as ConversationStatus);
     case "chat.compaction":
       return { ...open, compacting: (data as { status: string }).status === "started" };
     case "chat.error": {
       const { code, message } = data as { code: string; message: string };
-      return ["reader_too_slow", "server_closing"].includes(code) ? open : { ...open, problem: message };
+      return ["reader_too_slow", "server_closing"].includes(code) ? open : { ...open, problem: toSentence(message) };
     }
     default:
       return open;
   }
 }
 
-function applyStatus(open: OpenConversation, status: Status): OpenConversation {
+function applyStatus(open: OpenConversation, status: ConversationStatus): OpenConversation {
   const idle = status.state === "idle";
   const { expectedStatuses } = open.live;
   const live = expectedStatuses ? { ...open.live, expectedStatuses: expectedStatuses - 1, lastStatusAt: Date.now() } : open.live;
@@ -244,16 +242,14 @@ export async function sendMessage(text: string, mode: SendMode, files: File[] = 
   const body: Record<string, string> = mode === "steer" && open ? { kind: "steer", text } : { message: text };
   if (open && mode !== "steer") body["conversation_id"] = open.id;
   try {
-    const accepted = files.length ? await upload<Accepted>(path, formOf(body, files), options.progress ?? (() => undefined), options.abort) : await post<Accepted>(path, body);
+    const receipt = files.length ? await upload<SendReceipt>(path, formOf(body, files), options.progress ?? (() => undefined), options.abort) : await post<SendReceipt>(path, body);
     if (!open) void listConversations();
-    return accepted.conversation_id;
+    return receipt.conversation_id;
   } catch (error) {
     if (open) updateOpen(open.id, (before) => ({ ...before, sending: before.sending.filter((other) => other !== one) }));
     throw error;
   }
 }
-
-type Accepted = Schemas["Accepted"];
 
 interface UploadOptions {
   progress?: (share: number) => void;

@@ -19,16 +19,16 @@ export default function PdfView({ url, name }: { url: string; name: string }) {
     if (!container) return undefined;
     container.replaceChildren();
     const loading = pdfjs.getDocument({ url, enableXfa: false, useWasm: false, useSystemFonts: true });
-    let wanted = true;
+    let isActive = true;
     void loading.promise
       .then(async (file) => {
         const last = Math.min(file.numPages, MAX_PAGES);
-        for (let n = 1; n <= last && wanted; n++) container.append(await renderPage(file, n, Math.min(container.clientWidth || MAX_WIDTH_PX, MAX_WIDTH_PX), name));
-        if (wanted) setMessage(file.numPages > last ? `Showing the first ${last} of ${file.numPages} pages. Download the file to see the rest.` : "");
+        for (let n = 1; n <= last && isActive; n++) container.append(await renderPage(file, n, Math.min(container.clientWidth || MAX_WIDTH_PX, MAX_WIDTH_PX), name));
+        if (isActive) setMessage(file.numPages > last ? `Showing the first ${last} of ${file.numPages} pages. Download the file to see the rest.` : "");
       })
-      .catch(() => wanted && setMessage("This PDF cannot be displayed. Download it to open it."));
+      .catch(() => isActive && setMessage("This PDF cannot be displayed. Download it to open it."));
     return () => {
-      wanted = false;
+      isActive = false;
       void loading.destroy();
     };
   }, [url, name]);

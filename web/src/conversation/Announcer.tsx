@@ -17,7 +17,7 @@ export function Announcer() {
     else if (state === "idle") setMessage(endMessage(useAppStore.getState().open?.timeline.turns.at(-1)));
   }, [state]);
   useEffect(() => {
-    if (problem) setMessage("Error: the conversation cannot continue.");
+    if (problem) setMessage("An error occurred. The details are at the end of the conversation.");
   }, [problem]);
   return <div className="sr" role="status" aria-live="polite" aria-label="Announcements">{message}</div>;
 }

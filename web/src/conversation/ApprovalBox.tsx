@@ -1,7 +1,7 @@
 /** Asks the user to allow or refuse a call. */
 import { type ReactNode, useState } from "react";
 import { apiPath, post } from "../api/client";
-import { showToast, useAppStore, errorMessage } from "../app/appStore";
+import { errorMessage, showToast, useAppStore } from "../app/appStore";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { objectOf } from "../timeline/blocks";
 import type { Call } from "../timeline/model";

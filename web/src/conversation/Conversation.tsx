@@ -1,6 +1,6 @@
 /** The open conversation: title, messages and composer. */
 import { Icon } from "../app/Icon";
-import { showPanel, useAppStore, type Panel } from "../app/appStore";
+import { type Panel, showPanel, useAppStore } from "../app/appStore";
 import { Announcer } from "./Announcer";
 import { Composer } from "./Composer";
 import { MessageList } from "./MessageList";

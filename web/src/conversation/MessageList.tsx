@@ -70,7 +70,7 @@ export function MessageList() {
         <LiveItems />
         {open.problem && (
           <div className="trouble" role="alert">
-            <strong>The conversation cannot continue.</strong> {open.problem}
+            <strong>Error.</strong> {open.problem}
           </div>
         )}
       </div>

@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { apiPath, post } from "../api/client";
 import { Icon } from "../app/Icon";
-import { showToast, useAppStore, errorMessage } from "../app/appStore";
+import { errorMessage, showToast, useAppStore } from "../app/appStore";
 import type { Turn } from "../timeline/model";
 import { fork } from "./fork";
 

@@ -1,17 +1,17 @@
 /** Forks the open conversation. */
-import { apiPath, post, type Schemas } from "../api/client";
+import { apiPath, type ForkResult, post } from "../api/client";
 import { navigate } from "../app/route";
-import { listConversations, showToast, useAppStore, errorMessage } from "../app/appStore";
+import { errorMessage, listConversations, showToast, useAppStore } from "../app/appStore";
 import { draftKey } from "./draft";
 
 /** Fork up to a turn or an entry and open the fork, with `draft` as the text of its composer. */
 export async function fork(upTo: { turn: string } | { seq: number }, draft = ""): Promise<void> {
   const conversation = useAppStore.getState().open?.id ?? "";
   try {
-    const { conversation: fork } = await post<Schemas["Forked"]>(apiPath("conversations", conversation, "fork"), upTo);
+    const { conversation: forkId } = await post<ForkResult>(apiPath("conversations", conversation, "fork"), upTo);
     await listConversations();
-    if (draft) window.sessionStorage.setItem(draftKey(fork), draft);
-    navigate(fork);
+    if (draft) window.sessionStorage.setItem(draftKey(forkId), draft);
+    navigate(forkId);
     showToast("This is a fork. The original conversation is unchanged.");
   } catch (error) {
     showToast(errorMessage(error));

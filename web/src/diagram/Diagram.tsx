@@ -1,4 +1,4 @@
-/** A diagram as a picture, in which nothing runs and which loads nothing; its text by a button, or where it cannot be drawn. */
+/** A diagram as an image, or its text if the user asks for it or the text cannot be drawn. An image runs no scripts and loads nothing. */
 import { memo, useEffect, useState } from "react";
 import { useDark } from "../app/theme";
 import { CodeBlock, CopyButton } from "../markdown/CodeBlock";
@@ -19,34 +19,34 @@ export const Diagram = memo(function Diagram({ code }: { code: string }) {
         </span>
       </div>
       <div className="diagram" tabIndex={0} role="group" aria-label="Diagram">
-        <img src={picture} alt={wordsOf(code)} onError={() => setPicture("")} />
+        <img src={picture} alt={altText(code)} onError={() => setPicture("")} />
       </div>
     </div>
   );
 });
 
-/** The address of the picture; null as long as it is drawn, empty where it cannot be. */
+/** Return the URL of the image: null while it is being drawn, empty if it cannot be drawn. */
 function usePicture(code: string, dark: boolean): [string | null, (address: string) => void] {
   const [picture, setPicture] = useState<string | null>(null);
   useEffect(() => {
-    let wanted = true;
+    let isActive = true;
     let address = "";
     void draw(code, dark).then((svg) => {
-      if (!wanted) return;
+      if (!isActive) return;
       address = svg && URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
       setPicture(address);
     });
     return () => {
-      wanted = false;
+      isActive = false;
       URL.revokeObjectURL(address);
     };
   }, [code, dark]);
   return [picture, setPicture];
 }
 
-/** What the diagram says of itself, or else its kind. */
-function wordsOf(code: string): string {
-  const said = [/^\s*accTitle\s*:\s*(.+)$/m, /^\s*(?:pie(?:\s+showData)?\s+)?title\s*:?\s+(.+)$/m, /^\s*accDescr\s*:\s*(.+)$/m].map((one) => one.exec(code)?.[1]);
+/** Return the diagram's kind with its title and description. */
+function altText(code: string): string {
+  const titles = [/^\s*accTitle\s*:\s*(.+)$/m, /^\s*(?:pie(?:\s+showData)?\s+)?title\s*:?\s+(.+)$/m, /^\s*accDescr\s*:\s*(.+)$/m].map((one) => one.exec(code)?.[1]);
   const kind = /^\s*([a-z]+(?:Diagram|Chart|chart)?)\b/im.exec(code.replace(/^---\n[\s\S]*?\n---\n|%%.*$/gm, ""))?.[1] ?? "";
-  return [`Diagram (${kind})`, ...new Set(said.filter(Boolean))].join(": ").slice(0, 500);
+  return [`Diagram (${kind})`, ...new Set(titles.filter(Boolean))].join(": ").slice(0, 500);
 }

@@ -1,68 +1,68 @@
-/** Diagrams as pictures, drawn one after the other in a hidden frame; without a picture where that fails or takes too long. */
-import { type Asked, type Drawn, MAX_CHARS, MAX_SVG_CHARS } from "./messages";
+/** Draws diagrams as SVG, one at a time, in a hidden sandboxed frame. */
+import { type DrawRequest, type DrawResult, MAX_CHARS, MAX_SVG_CHARS } from "./messages";
 
-const PATIENCE_MS = 8000;
-const MOST_KEPT = 50;
+const TIMEOUT_MS = 8000;
+const MAX_CACHED = 50;
 
-const kept = new Map<string, Promise<string>>();
+const cache = new Map<string, Promise<string>>();
 let frame: Promise<HTMLIFrameElement> | null = null;
-let before: Promise<unknown> = Promise.resolve();
-let last = 0;
+let previous: Promise<unknown> = Promise.resolve();
+let lastId = 0;
 
-/** The picture as SVG; empty where there is none. */
+/** Return the diagram as SVG, or an empty string if it is invalid, too long or takes too long to draw. */
 export function draw(text: string, dark: boolean): Promise<string> {
   if (text.length > MAX_CHARS) return Promise.resolve("");
   const key = `${dark}${text}`;
-  const found = kept.get(key);
+  const found = cache.get(key);
   if (found) return found;
-  const drawing = before.then(() => ask({ id: ++last, text, dark }));
-  before = drawing;
-  kept.set(key, drawing);
-  // What was not drawn may only have lacked time.
-  void drawing.then((svg) => svg || kept.delete(key));
-  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value!);
+  const drawing = previous.then(() => requestDrawing({ id: ++lastId, text, dark }));
+  previous = drawing;
+  cache.set(key, drawing);
+  // A failure may be a timeout, so it is not cached.
+  void drawing.then((svg) => svg || cache.delete(key));
+  if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value!);
   return drawing;
 }
 
-async function ask(asked: Asked): Promise<string> {
-  const place = await (frame ??= open());
+async function requestDrawing(request: DrawRequest): Promise<string> {
+  const iframe = await (frame ??= openFrame());
   return new Promise((resolve) => {
     const end = (svg: string) => {
       window.clearTimeout(timer);
-      window.removeEventListener("message", hear);
+      window.removeEventListener("message", onMessage);
       resolve(svg);
     };
-    const hear = (event: MessageEvent<unknown>) => {
-      if (event.source === place.contentWindow && isDrawn(event.data) && event.data.id === asked.id) end(event.data.svg);
+    const onMessage = (event: MessageEvent<unknown>) => {
+      if (event.source === iframe.contentWindow && isDrawResult(event.data) && event.data.id === request.id) end(event.data.svg);
     };
     const timer = window.setTimeout(() => {
-      // Whatever it is still at ends with its frame.
-      place.remove();
+      // Removing the frame ends the drawing that is still running in it.
+      iframe.remove();
       frame = null;
       end("");
-    }, PATIENCE_MS);
-    window.addEventListener("message", hear);
-    // The frame is nobody's origin, so there is no other address to name.
-    place.contentWindow?.postMessage(asked, "*");
+    }, TIMEOUT_MS);
+    window.addEventListener("message", onMessage);
+    // A sandboxed frame has no origin, so "*" is the only possible target.
+    iframe.contentWindow?.postMessage(request, "*");
   });
 }
 
-function open(): Promise<HTMLIFrameElement> {
-  const place = document.createElement("iframe");
-  place.className = "drawing-frame";
-  place.title = "Diagrams";
-  place.tabIndex = -1;
-  place.ariaHidden = "true";
-  place.referrerPolicy = "no-referrer";
-  place.sandbox.add("allow-scripts");
-  place.src = "./diagram.html";
+function openFrame(): Promise<HTMLIFrameElement> {
+  const iframe = document.createElement("iframe");
+  iframe.className = "drawing-frame";
+  iframe.title = "Diagrams";
+  iframe.tabIndex = -1;
+  iframe.ariaHidden = "true";
+  iframe.referrerPolicy = "no-referrer";
+  iframe.sandbox.add("allow-scripts");
+  iframe.src = "./diagram.html";
   return new Promise((resolve) => {
-    place.onload = () => resolve(place);
-    document.body.append(place);
+    iframe.onload = () => resolve(iframe);
+    document.body.append(iframe);
   });
 }
 
-function isDrawn(said: unknown): said is Drawn {
-  if (typeof said !== "object" || said === null || !("id" in said) || !("svg" in said)) return false;
-  return typeof said.svg === "string" && said.svg.length <= MAX_SVG_CHARS && (said.svg === "" || said.svg.startsWith("<svg"));
+function isDrawResult(data: unknown): data is DrawResult {
+  if (typeof data !== "object" || data === null || !("id" in data) || !("svg" in data)) return false;
+  return typeof data.svg === "string" && data.svg.length <= MAX_SVG_CHARS && (data.svg === "" || data.svg.startsWith("<svg"));
 }

@@ -1,12 +1,13 @@
-/** What the page and the frame that draws say to each other, and how much of it. */
-export interface Asked {
+/** The messages between the page and the diagram frame, and their size limits. */
+export interface DrawRequest {
   id: number;
   text: string;
   dark: boolean;
 }
 
-export interface Drawn {
+export interface DrawResult {
   id: number;
+  /** Empty if the text cannot be drawn. */
   svg: string;
 }
 

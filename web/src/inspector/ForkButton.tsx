@@ -1,9 +1,9 @@
 /** A button that forks the conversation after an entry and opens the fork. */
 import { useState } from "react";
-import { apiPath, post, type Schemas } from "../api/client";
+import { apiPath, type ForkResult, post } from "../api/client";
 import { Icon } from "../app/Icon";
 import { navigate } from "../app/route";
-import { listConversations, showToast, useAppStore, errorMessage } from "../app/appStore";
+import { errorMessage, listConversations, showToast, useAppStore } from "../app/appStore";
 
 export function ForkButton({ seq, label = "Fork here" }: { seq: number; label?: string }) {
   const id = useAppStore((state) => state.open?.id ?? "");
@@ -11,7 +11,7 @@ export function ForkButton({ seq, label = "Fork here" }: { seq: number; label?: 
   const fork = async () => {
     setBusy(true);
     try {
-      const forked = await post<Schemas["Forked"]>(apiPath("conversations", id, "fork"), { seq });
+      const forked = await post<ForkResult>(apiPath("conversations", id, "fork"), { seq });
       await listConversations();
       navigate(forked.conversation);
       showToast(`This is a fork up to block ${seq}. The original conversation is unchanged.`);

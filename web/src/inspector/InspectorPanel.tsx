@@ -29,8 +29,8 @@ function Inspector() {
     setRoundSeq(round.seq);
     setTab("prompt");
   }, []);
-  const showBlock = (wanted: number) => {
-    setSeq(wanted);
+  const showBlock = (blockSeq: number) => {
+    setSeq(blockSeq);
     setTab("blocks");
   };
   const roundOfBlock = rounds.find((round) => round.seq === seq);

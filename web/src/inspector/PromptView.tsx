@@ -1,15 +1,15 @@
 /** The exact prompt of a round, with its cache points, its cache usage and the change that broke the cached prefix. */
 import { Fragment, useEffect, useState } from "react";
-import { apiPath, get, type Prompt, type Schemas, withQuery } from "../api/client";
+import { apiPath, type CachePoint, get, type Prompt, type PromptChange, type ReplayedCall, withQuery } from "../api/client";
 import { between, bytes, count, money } from "../app/format";
-import { useAppStore, errorMessage } from "../app/appStore";
+import { errorMessage, useAppStore } from "../app/appStore";
 import { CopyButton } from "../markdown/CodeBlock";
 import { ForkButton } from "./ForkButton";
 import { type Round, tokensOf } from "./rounds";
 import { RerunPanel } from "./RerunPanel";
 import { estimate } from "./tokens";
 
-type Reason = Schemas["Change"]["reason"];
+type Reason = PromptChange["reason"];
 
 interface Props {
   round: Round;
@@ -43,18 +43,18 @@ function usePrompt(round: Round): { prompt: Prompt | null; problem: string } {
   const [loaded, setLoaded] = useState({ key: "", problem: "" });
   useEffect(() => {
     if (cached.has(key)) return undefined;
-    let wanted = true;
+    let isActive = true;
     const path = withQuery(apiPath("conversations", id, "prompt"), { turn: round.turnId, round: round.round, attempt: round.attempt });
     get<Prompt>(path).then(
       (prompt) => {
         cached.set(key, prompt);
         if (cached.size > MAX_CACHED) cached.delete(cached.keys().next().value!);
-        if (wanted) setLoaded({ key, problem: "" });
+        if (isActive) setLoaded({ key, problem: "" });
       },
-      (error: unknown) => wanted && setLoaded({ key, problem: errorMessage(error) }),
+      (error: unknown) => isActive && setLoaded({ key, problem: errorMessage(error) }),
     );
     return () => {
-      wanted = false;
+      isActive = false;
     };
   }, [key]);
   return { prompt: cached.get(key) ?? null, problem: loaded.key === key ? loaded.problem : "" };
@@ -87,7 +87,7 @@ function Figures({ round }: { round: Round }) {
   );
 }
 
-const VERDICTS: Record<Schemas["ReplayedCall"]["verdict"], string> = {
+const VERDICTS: Record<ReplayedCall["verdict"], string> = {
   same: "Identical to the prompt that was sent: its hash matches the recorded one.",
   differs: "Not identical to the prompt that was sent: the log now produces different bytes.",
   unchecked: "It is no longer possible to check whether this is the prompt that was sent.",
@@ -115,7 +115,7 @@ const REASONS: Record<Reason, string> = {
 /** Reasons that only affect the token counts. The prefix was reused. */
 const PREFIX_REUSED = new Set<Reason>(["not_reported", "no_outcome", "estimate", "more_kept"]);
 
-function Checks({ call, isFirst, showBlock }: { call: Schemas["ReplayedCall"]; isFirst: boolean; showBlock: (seq: number) => void }) {
+function Checks({ call, isFirst, showBlock }: { call: ReplayedCall; isFirst: boolean; showBlock: (seq: number) => void }) {
   const change = call.cache?.change;
   const isBroken = change && !PREFIX_REUSED.has(change.reason);
   return (
@@ -178,7 +178,7 @@ function Segment({ name, text, bytes: size, isRead, isCollapsed }: { name: strin
   );
 }
 
-function Point({ point }: { point: Schemas["CachePoint"] | undefined }) {
+function Point({ point }: { point: CachePoint | undefined }) {
   const lifetime = point?.lifetime === "1h" ? "1 hour" : "5 minutes";
   return <li className="cache-point"><span>cache point{point && ` · ${count(point.tokens)} tokens so far · ${point.small ? "too small to be cached" : `cached for ${lifetime}`}`}</span></li>;
 }

@@ -1,17 +1,15 @@
 /** Re-runs a turn from a round with a chosen model and compares the result with the recorded one. */
 import { useEffect, useState } from "react";
-import { apiPath, get, post, ProblemError, request, type Schemas, withQuery } from "../api/client";
+import { apiPath, type Effort, type ForkComparison, get, post, ProblemError, request, type RerunJob, type RoundPair, withQuery } from "../api/client";
 import { pause } from "../api/stream";
 import { count, duration, money } from "../app/format";
 import { Icon } from "../app/Icon";
 import { conversationHash } from "../app/route";
-import { listConversations, toSentence, showToast, useAppStore, errorMessage } from "../app/appStore";
+import { errorMessage, listConversations, showToast, toSentence, useAppStore } from "../app/appStore";
 import { DiffView } from "../canvas/DiffView";
 import { Markdown } from "../markdown/Markdown";
 import type { Round } from "./rounds";
 
-type Compared = Schemas["ComparedFork"];
-type Pair = Schemas["RoundPair"];
 type Side = "recorded" | "rerun";
 
 const SIDES: Side[] = ["recorded", "rerun"];
@@ -40,7 +38,7 @@ export function RerunPanel({ round }: { round: Round }) {
     setIsStarting(true);
     setProblem("");
     try {
-      const started = await post<Schemas["RerunStarted"]>(apiPath("conversations", id, "rerun"), { seq: round.seq - 1, model, turns: 1 });
+      const started = await post<RerunJob>(apiPath("conversations", id, "rerun"), { seq: round.seq - 1, model, turns: 1 });
       forks.set(key, started.conversation_id);
       setFork(started.conversation_id);
     } catch (error) {
@@ -76,7 +74,7 @@ export function RerunPanel({ round }: { round: Round }) {
 }
 
 interface PollState {
-  found: Compared | null;
+  found: ForkComparison | null;
   /** Why the current state is unknown; empty if it is known. */
   lost: string;
 }
@@ -97,7 +95,7 @@ async function poll(fork: string, update: (change: (before: PollState) => PollSt
   let wait = POLL_MS;
   while (!closed.aborted) {
     try {
-      const found = await get<Compared>(withQuery(apiPath("conversations", fork, "comparison"), { turns: 1 }));
+      const found = await get<ForkComparison>(withQuery(apiPath("conversations", fork, "comparison"), { turns: 1 }));
       if (closed.aborted) return;
       update(() => ({ found, lost: "" }));
       if (!isUnderWay(found)) {
@@ -132,11 +130,11 @@ function connectionMessage(error: ProblemError): string {
 }
 
 /** Whether the re-run can still change: after a crash, the restarted server closes its turn. */
-function isUnderWay({ status }: Compared): boolean {
+function isUnderWay({ status }: ForkComparison): boolean {
   return status.state === "running" || status.state === "interrupted";
 }
 
-function Comparison({ found }: { found: Compared }) {
+function Comparison({ found }: { found: ForkComparison }) {
   const { comparison } = found;
   const turn = comparison.turns[0];
   const rounds = turn?.rounds ?? [];
@@ -188,7 +186,7 @@ function Comparison({ found }: { found: Compared }) {
   );
 }
 
-const FIGURES: [string, (effort: Schemas["Effort"]) => string][] = [
+const FIGURES: [string, (effort: Effort) => string][] = [
   ["Requests", (effort) => count(effort.requests ?? 0)],
   ["Tool calls", (effort) => count(effort.calls ?? 0)],
   ["Tokens sent", ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.cache_write_tokens ?? 0) + (usage?.cache_read_tokens ?? 0))],
@@ -198,7 +196,7 @@ const FIGURES: [string, (effort: Schemas["Effort"]) => string][] = [
   ["Time", (effort) => duration(effort.model_ms ?? 0)],
 ];
 
-function statusText({ comparison, status }: Compared): string {
+function statusText({ comparison, status }: ForkComparison): string {
   const turn = comparison.turns[0];
   if (status.state === "running") return `Running: round ${Math.max(1, status.round)}…`;
   if (status.state === "interrupted") return "The server stopped during the re-run. The turn is being closed…";
@@ -207,11 +205,11 @@ function statusText({ comparison, status }: Compared): string {
   return comparison.is_same ? "The model made the same decisions in every round." : "The results differ.";
 }
 
-function answerIn(rounds: Pair[], side: Side): string {
+function answerIn(rounds: RoundPair[], side: Side): string {
   return rounds.map((pair) => pair[side]?.answer ?? "").filter(Boolean).at(-1) ?? "";
 }
 
-function decisionIn(decision: Pair["recorded"]): string {
+function decisionIn(decision: RoundPair["recorded"]): string {
   if (!decision) return "–";
   const calls = (decision.calls ?? []).map((call) => `${call.tool_id} ${shortened(call.params)}${call.failed ? " (failed)" : ""}`);
   return [...calls, ...(decision.answer ? ["the answer"] : [])].join("\n") || "–";

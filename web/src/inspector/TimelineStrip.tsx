@@ -19,7 +19,7 @@ interface Props {
 }
 
 export const TimelineStrip = memo(function TimelineStrip({ rounds, chosen, choose }: Props) {
-  const drawn = useMemo(() => draw(rounds), [rounds]);
+  const chart = useMemo(() => draw(rounds), [rounds]);
   const width = Math.max(rounds.length, MIN_COLUMNS) * COLUMN;
   const onClick = (event: MouseEvent<SVGSVGElement>) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -28,25 +28,25 @@ export const TimelineStrip = memo(function TimelineStrip({ rounds, chosen, choos
   };
   return (
     <figure className="strip">
-      <svg viewBox={`0 0 ${width} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={drawn.description} onClick={onClick}>
-        <path className="strip-turns" d={drawn.turns} />
+      <svg viewBox={`0 0 ${width} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={chart.description} onClick={onClick}>
+        <path className="strip-turns" d={chart.turns} />
         {chosen && <rect className="strip-chosen" x={chosen.at * COLUMN} y={0} width={COLUMN} height={HEIGHT} />}
-        <path className="strip-reduced" d={drawn.reduced} />
-        <path className="strip-read" d={drawn.read} />
-        <path className="strip-written" d={drawn.written} />
-        <path className="strip-plain" d={drawn.plain} />
-        <path className="strip-tools" d={drawn.tools} />
-        <path className="strip-failed" d={drawn.failed} />
-        {drawn.spent > 0 && <path className="strip-spend" d={drawn.spend} vectorEffect="non-scaling-stroke" />}
+        <path className="strip-reduced" d={chart.reduced} />
+        <path className="strip-read" d={chart.read} />
+        <path className="strip-written" d={chart.written} />
+        <path className="strip-plain" d={chart.plain} />
+        <path className="strip-tools" d={chart.tools} />
+        <path className="strip-failed" d={chart.failed} />
+        {chart.spent > 0 && <path className="strip-spend" d={chart.spend} vectorEffect="non-scaling-stroke" />}
       </svg>
       <figcaption>
         <span className="key key-read">read from cache</span>
         <span className="key key-written">written to cache</span>
         <span className="key key-plain">not cached</span>
         <span className="key key-tools">tool calls</span>
-        {drawn.reduced && <span className="key key-reduced">context reduced</span>}
-        {drawn.spent > 0 && <span className="key key-spend">total cost, {money(drawn.spent)}</span>}
-        {!drawn.isReported && rounds.length > 0 && <span>estimated: the provider did not report its cache usage</span>}
+        {chart.reduced && <span className="key key-reduced">context reduced</span>}
+        {chart.spent > 0 && <span className="key key-spend">total cost, {money(chart.spent)}</span>}
+        {!chart.isReported && rounds.length > 0 && <span>estimated: the provider did not report its cache usage</span>}
       </figcaption>
     </figure>
   );

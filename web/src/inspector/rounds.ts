@@ -1,6 +1,6 @@
 /** Rounds: each model call with its usage, the tool calls after it, and the context reductions before it. */
-import type { Schemas } from "../api/client";
-import { type Block, asNumber, isObject, meta, objectOf, asString, table } from "../timeline/blocks";
+import type { CacheForecast } from "../api/client";
+import { asNumber, asString, type Block, isObject, meta, objectOf, table } from "../timeline/blocks";
 import type { Timeline } from "../timeline/fold";
 
 export interface Round {
@@ -33,7 +33,7 @@ interface Used {
   cost: number;
 }
 
-type Expected = Pick<Schemas["CacheForecast"], "read_tokens" | "written_5m_tokens" | "written_1h_tokens" | "uncached_tokens">;
+type Expected = Pick<CacheForecast, "read_tokens" | "written_5m_tokens" | "written_1h_tokens" | "uncached_tokens">;
 
 interface RoundsState {
   /** How many blocks have been applied. */

@@ -1,5 +1,5 @@
 /** Size of a block in tokens and bytes. The token estimate must match the server's (`timeloom.core.tokens`). */
-import { type Block, asNumber, isObject, meta } from "../timeline/blocks";
+import { asNumber, type Block, isObject, meta } from "../timeline/blocks";
 
 const LETTER = 229;
 const CHANGE = 893;

@@ -1,13 +1,13 @@
-/** A program or any text as it is, with its language, colours and a button that copies it. */
+/** Code or plain text with its language, syntax highlighting and a copy button. */
 import { memo, type ReactNode, useEffect, useState } from "react";
-import { highlight, languageOf, type Piece } from "./highlight";
+import { highlight, languageOf, type HighlightedText } from "./highlight";
 
 interface Props {
   code: string;
   language: string;
-  /** Whether it is still being written; then colours wait. */
+  /** Whether the text is still being written. It is highlighted once it is complete. */
   growing?: boolean;
-  /** What can be done with it beside copying. */
+  /** A further button beside the copy button. */
   button?: ReactNode;
 }
 
@@ -26,22 +26,22 @@ export const CodeBlock = memo(function CodeBlock({ code, language, growing = fal
   );
 });
 
-function Line({ line, last }: { line: Piece[]; last: boolean }) {
+function Line({ line, last }: { line: HighlightedText[]; last: boolean }) {
   return (
     <>
-      {line.map((piece, at) => (piece.kind ? <span key={at} className={`tk-${piece.kind}`}>{piece.text}</span> : piece.text))}
+      {line.map((part, at) => (part.kind ? <span key={at} className={`tk-${part.kind}`}>{part.text}</span> : part.text))}
       {last ? "" : "\n"}
     </>
   );
 }
 
-function useHighlighted(code: string, language: string): Piece[][] | null {
-  const [done, setDone] = useState<{ code: string; lines: Piece[][] } | null>(null);
+function useHighlighted(code: string, language: string): HighlightedText[][] | null {
+  const [done, setDone] = useState<{ code: string; lines: HighlightedText[][] } | null>(null);
   useEffect(() => {
-    let wanted = true;
-    if (language) void highlight(code, language).then((lines) => wanted && lines && setDone({ code, lines }), () => undefined);
+    let isActive = true;
+    if (language) void highlight(code, language).then((lines) => isActive && lines && setDone({ code, lines }), () => undefined);
     return () => {
-      wanted = false;
+      isActive = false;
     };
   }, [code, language]);
   return done?.code === code ? done.lines : null;

@@ -1,4 +1,4 @@
-/** Markdown, block by block: while a text grows only its last block is parsed and drawn again. */
+/** Renders Markdown block by block. While a text grows, only its last block is rendered again. */
 import { memo, useMemo } from "react";
 import type { Token, Tokens } from "marked";
 import remend from "remend";
@@ -10,7 +10,7 @@ import { blocksOf, htmlOf } from "./parse";
 
 interface Props {
   text: string;
-  /** Whether it is still being written: what is not closed yet is closed for the eye. */
+  /** Whether the text is still being written. Unclosed syntax is then closed for display. */
   growing?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Highlighting: shiki's tokens by the class of what they are, so that no style stands in an attribute; languages come when they are needed. */
+/** Syntax highlighting with shiki. Tokens get CSS classes, because the content policy forbids style attributes. Languages load on demand. */
 import type { HighlighterCore, LanguageInput } from "shiki/core";
 import { table } from "../timeline/blocks";
 
@@ -27,12 +27,12 @@ const ALIASES = table<string>({
   py: "python", python3: "python", yml: "yaml", md: "markdown", htm: "html", svg: "xml", rs: "rust", golang: "go", h: "c", jsonc: "json", patch: "diff",
 });
 
-export interface Piece {
+export interface HighlightedText {
   text: string;
   kind: string;
 }
 
-/** Longer programs are shown without colours: nobody waits for them. */
+/** Longer code is not highlighted, because it would take too long. */
 const MAX_CHARS = 60000;
 
 let highlighter: Promise<HighlighterCore> | null = null;
@@ -42,7 +42,7 @@ export function languageOf(name: string): string {
   return lower in LANGUAGES ? lower : (ALIASES[lower] ?? "");
 }
 
-export async function highlight(code: string, language: string): Promise<Piece[][] | null> {
+export async function highlight(code: string, language: string): Promise<HighlightedText[][] | null> {
   const load = LANGUAGES[language];
   if (!load || code.length > MAX_CHARS) return null;
   highlighter ??= start();

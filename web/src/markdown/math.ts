@@ -1,11 +1,11 @@
-/** Formulas: KaTeX writes MathML, which needs neither fonts nor styles; until it is loaded the TeX itself is shown. */
+/** Renders formulas with KaTeX as MathML, which needs neither fonts nor styles. Until KaTeX is loaded, the TeX source is shown. */
 import { useSyncExternalStore } from "react";
 import { escape } from "./parse";
 
 type Katex = (typeof import("katex"))["default"];
 
 let katex: Katex | null = null;
-let asked = false;
+let isLoading = false;
 const listeners = new Set<() => void>();
 
 export function mathHtml(tex: string, display: boolean): string {
@@ -17,7 +17,7 @@ export function mathHtml(tex: string, display: boolean): string {
   return html.includes("katex-error") ? `<code class="tex">${escape(tex)}</code>` : html;
 }
 
-/** Whether formulas can be drawn; who uses it is drawn again once they can. */
+/** Whether KaTeX is loaded. Components that use this hook re-render when it is. */
 export function useMath(): boolean {
   return useSyncExternalStore(
     (changed) => {
@@ -29,8 +29,8 @@ export function useMath(): boolean {
 }
 
 function load(): void {
-  if (asked) return;
-  asked = true;
+  if (isLoading) return;
+  isLoading = true;
   void import("katex").then((loaded) => {
     katex = loaded.default;
     listeners.forEach((changed) => changed());

@@ -1,11 +1,11 @@
-/** Markdown that a model wrote, as safe HTML: tags are text, images are links, citations are chips, formulas are MathML. */
+/** Converts untrusted Markdown to safe HTML: tags become text, images links, citations chips and formulas MathML. */
 import DOMPurify from "dompurify";
 import { Marked, type RendererThis, type Token, type Tokens, type TokensList } from "marked";
 import { mathHtml } from "./math";
 
 const marked = new Marked({ gfm: true, breaks: false });
 
-interface Cited extends Tokens.Generic {
+interface Citation extends Tokens.Generic {
   sids: number[];
 }
 
@@ -25,7 +25,7 @@ marked.use({
         const sids = found ? sidsOf(found[1]!) : [];
         return found && sids.length ? { type: "citation", raw: found[0], sids } : undefined;
       },
-      renderer: (token) => citation(token as Cited),
+      renderer: (token) => citation(token as Citation),
     },
     {
       name: "formula",
@@ -55,7 +55,7 @@ marked.use({
     image: ({ href, text }) => link(href, escape(text || "image"), ""),
     link(this: RendererThis, { href, title, tokens, text }: Tokens.Link) {
       const number = /^\\?\[(\d{1,6})\\?\]$/.exec(text);
-      if (number && known.has(Number(number[1]))) return chip(Number(number[1]));
+      if (number && knownSources.has(Number(number[1]))) return chip(Number(number[1]));
       return link(href, this.parser.parseInline(tokens), title ?? "");
     },
     table(this: RendererThis, token: Tokens.Table) {
@@ -73,21 +73,21 @@ export function blocksOf(text: string): TokensList {
   return marked.lexer(text);
 }
 
-/** The sources that there are while a token is turned into HTML; a citation of any other stays text. */
-let known: ReadonlyMap<number, unknown> = new Map();
+/** The sources of the conversation while `htmlOf` runs. A citation of an unknown source stays text. */
+let knownSources: ReadonlyMap<number, unknown> = new Map();
 
 export function htmlOf(token: Token, sources: ReadonlyMap<number, unknown>): string {
-  known = sources;
-  return DOMPurify.sanitize(marked.parser([token]), PURE);
+  knownSources = sources;
+  return DOMPurify.sanitize(marked.parser([token]), SANITIZE_OPTIONS);
 }
 
-const PURE = {
+const SANITIZE_OPTIONS = {
   USE_PROFILES: { html: true, mathMl: true },
   FORBID_ATTR: ["style", "id", "name"],
   FORBID_TAGS: ["style", "form", "input", "button", "textarea", "select", "img", "video", "audio", "picture", "source", "iframe", "object", "embed", "svg", "dialog"],
   ADD_ATTR: ["target", "data-sid", "tabindex", "encoding", "display", "displaystyle"],
   ADD_TAGS: ["semantics", "annotation"],
-  // Also asked of attributes that are no addresses, so what has no scheme passes.
+  // DOMPurify also applies this to attributes that are not URLs, so values without a scheme must pass.
   ALLOWED_URI_REGEXP: /^(?:(?:https?|mailto):|[^a-z]|[a-z+.-]+(?:[^a-z+.:-]|$))/i,
 };
 
@@ -96,17 +96,17 @@ function link(href: string, inner: string, title: string): string {
   return `<a href="${escape(href)}" target="_blank" rel="noopener noreferrer"${title ? ` title="${escape(title)}"` : ""}>${inner}</a>`;
 }
 
-/** Numbers that no source has stay as they were written, one after the other. */
-function citation({ raw, sids }: Cited): string {
-  if (!sids.some((sid) => known.has(sid))) return escape(raw);
-  return sids.map((sid) => (known.has(sid) ? chip(sid) : ` [[S:${sid}]]`)).join("");
+/** Render known sources as chips. Unknown numbers stay in the written form. */
+function citation({ raw, sids }: Citation): string {
+  if (!sids.some((sid) => knownSources.has(sid))) return escape(raw);
+  return sids.map((sid) => (knownSources.has(sid) ? chip(sid) : ` [[S:${sid}]]`)).join("");
 }
 
 function chip(sid: number): string {
   return `<span class="cite" role="button" tabindex="0" aria-haspopup="dialog" data-sid="${sid}" aria-label="Source ${sid}">${sid}</span>`;
 }
 
-/** The ids that a token names, as the server counts them: up to a hundred, no reversed ranges. */
+/** Return the source ids of a citation by the server's rules: at most a hundred, no reversed ranges. */
 function sidsOf(text: string): number[] {
   const sids: number[] = [];
   for (const part of text.split(",")) {
@@ -124,12 +124,12 @@ export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
 }
 
-function index(text: string, what: string): number | undefined {
-  const at = text.indexOf(what);
+function index(text: string, search: string): number | undefined {
+  const at = text.indexOf(search);
   return at < 0 ? undefined : at;
 }
 
 function firstOf(text: string, all: string[]): number | undefined {
-  const found = all.map((what) => text.indexOf(what)).filter((at) => at >= 0);
+  const found = all.map((search) => text.indexOf(search)).filter((at) => at >= 0);
   return found.length ? Math.min(...found) : undefined;
 }

@@ -1,18 +1,18 @@
-/** Conversations, newest first, by day; or those in which words were said. */
+/** The list of conversations by day, newest first, or the results of a search. */
 import { Fragment, useEffect, useState } from "react";
-import { apiPath, get, type Schemas, withQuery } from "../api/client";
+import { apiPath, type ConversationMatch, get, type SearchPage, withQuery } from "../api/client";
 import { day } from "../app/format";
 import { Icon } from "../app/Icon";
 import { navigate } from "../app/route";
-import { listConversations, showToast, useAppStore, errorMessage } from "../app/appStore";
+import { errorMessage, listConversations, showToast, useAppStore } from "../app/appStore";
 import { ConversationMenu } from "./ConversationMenu";
 import { ThemeButton } from "./ThemeButton";
 
 export function Sidebar() {
   const shown = useAppStore((state) => state.sidebar);
   const me = useAppStore((state) => state.me);
-  const [words, setWords] = useState("");
-  const found = useSearch(words.trim());
+  const [query, setQuery] = useState("");
+  const results = useSearch(query.trim());
   const close = () => useAppStore.setState({ sidebar: false });
   return (
     <>
@@ -27,9 +27,9 @@ export function Sidebar() {
         <div className="find">
           <Icon name="search" />
           <label className="sr" htmlFor="find">Search conversations</label>
-          <input id="find" type="search" placeholder="Search" value={words} onChange={(event) => setWords(event.target.value)} />
+          <input id="find" type="search" placeholder="Search" value={query} onChange={(event) => setQuery(event.target.value)} />
         </div>
-        {found ? <FoundList found={found} close={close} /> : <DayList close={close} />}
+        {results ? <SearchResults results={results} close={close} /> : <DayList close={close} />}
         <footer>
           <span className="who" title={me ? `${me.tenant}/${me.project}` : ""}>{me?.user}</span>
           <ThemeButton />
@@ -50,17 +50,17 @@ function DayList({ close }: { close: () => void }) {
         return (
           <Fragment key={one.id}>
             {(!before || day(before.last_ts) !== heading) && <li className="list-day">{heading}</li>}
-            <Entry id={one.id} title={one.title} parent={one.parent} close={close} />
+            <ConversationRow id={one.id} title={one.title} parent={one.parent} close={close} />
           </Fragment>
         );
       })}
-      {conversations.length === 0 && <li className="list-empty">Nothing here yet.</li>}
+      {conversations.length === 0 && <li className="list-empty">No conversations yet.</li>}
       {more && <li><button type="button" className="quiet" onClick={() => void listConversations(true)}>Show more</button></li>}
     </ul>
   );
 }
 
-function Entry({ id, title, parent, close }: { id: string; title: string; parent: string | null; close: () => void }) {
+function ConversationRow({ id, title, parent, close }: { id: string; title: string; parent: string | null; close: () => void }) {
   const current = useAppStore((state) => state.open?.id === id);
   const origin = useAppStore((state) => state.conversations.find((one) => one.id === parent)?.title);
   const fork = parent ? `fork of ${origin || "another conversation"}` : "";
@@ -76,22 +76,22 @@ function Entry({ id, title, parent, close }: { id: string; title: string; parent
   );
 }
 
-function FoundList({ found, close }: { found: Schemas["Found"][]; close: () => void }) {
+function SearchResults({ results, close }: { results: ConversationMatch[]; close: () => void }) {
   return (
-    <ul className="list" aria-label="Found">
-      {found.length === 0 && <li className="list-empty">Nothing was found.</li>}
-      {found.map(({ conversation, hits }) => (
+    <ul className="list" aria-label="Search results">
+      {results.length === 0 && <li className="list-empty">No results.</li>}
+      {results.map(({ conversation, hits }) => (
         <li key={conversation.id} className="found">
           <a href={`#/c/${encodeURIComponent(conversation.id)}`} onClick={close}>{conversation.title || "Untitled"}</a>
-          {hits.filter((hit) => hit.type !== "conv.title").map((hit) => <span key={hit.seq} className="hit">{plain(hit.snippet)}</span>)}
+          {hits.filter((hit) => hit.type !== "conv.title").map((hit) => <span key={hit.seq} className="hit">{plainText(hit.snippet)}</span>)}
         </li>
       ))}
     </ul>
   );
 }
 
-/** Some of a message as it is read: whole words, without the marks that it is written with. */
-function plain(text: string): string {
+/** Return a snippet without Markdown syntax and without the cut words at its ends. */
+function plainText(text: string): string {
   return text
     .replace(/^…\S*\s(?=.)/, "…")
     .replace(/(?<=.)\s\S*…$/, "…")
@@ -101,26 +101,27 @@ function plain(text: string): string {
     .replace(/(\*\*|__|`+|~~)(?=\S)|(?<=\S)(\*\*|__|`+|~~)/g, "");
 }
 
-const PAUSE_MS = 200;
+/** How long the user must stop typing before a search starts. */
+const DEBOUNCE_MS = 200;
 
-function useSearch(words: string): Schemas["Found"][] | null {
-  const [found, setFound] = useState<Schemas["Found"][] | null>(null);
+function useSearch(query: string): ConversationMatch[] | null {
+  const [results, setResults] = useState<ConversationMatch[] | null>(null);
   useEffect(() => {
-    if (!words) {
-      setFound(null);
+    if (!query) {
+      setResults(null);
       return undefined;
     }
-    let wanted = true;
+    let isActive = true;
     const timer = window.setTimeout(() => {
-      get<Schemas["SearchPage"]>(withQuery(apiPath("conversations", "search"), { words, limit: 30, hits: 2 })).then(
-        (page) => wanted && setFound(page.found),
-        (error: unknown) => wanted && showToast(errorMessage(error)),
+      get<SearchPage>(withQuery(apiPath("conversations", "search"), { words: query, limit: 30, hits: 2 })).then(
+        (page) => isActive && setResults(page.found),
+        (error: unknown) => isActive && showToast(errorMessage(error)),
       );
-    }, PAUSE_MS);
+    }, DEBOUNCE_MS);
     return () => {
-      wanted = false;
+      isActive = false;
       window.clearTimeout(timer);
     };
-  }, [words]);
-  return found;
+  }, [query]);
+  return results;
 }

@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it. */
+/** A button that switches between the system, light and dark theme. */
 import { useState } from "react";
 import { Icon } from "../app/Icon";
 import { setTheme, theme, type Theme } from "../app/theme";
@@ -12,7 +12,7 @@ export function ThemeButton() {
     setChosen(NEXT[chosen]);
   };
   return (
-    <button type="button" className="quiet small" onClick={choose} title="Light, dark, or as the system has it">
+    <button type="button" className="quiet small" onClick={choose} title="Switch between system, light and dark theme">
       <Icon name="sun" /> Theme: {chosen}
     </button>
   );

@@ -1,4 +1,4 @@
-/** Questions before something is done that cannot be taken back, and the one for a name. */
+/** Dialogs: confirm an action that cannot be undone, and rename a conversation. */
 import { AlertDialog } from "@base-ui/react/alert-dialog";
 import { Dialog } from "@base-ui/react/dialog";
 import { useState, type ReactNode } from "react";
@@ -20,7 +20,7 @@ export function Confirm({ title, button, close, confirm, children }: ConfirmProp
           <AlertDialog.Title render={<h2 />}>{title}</AlertDialog.Title>
           <AlertDialog.Description>{children}</AlertDialog.Description>
           <div className="row end">
-            <AlertDialog.Close>Keep it</AlertDialog.Close>
+            <AlertDialog.Close>Cancel</AlertDialog.Close>
             <button type="button" className="danger" onClick={confirm}>{button}</button>
           </div>
         </AlertDialog.Popup>

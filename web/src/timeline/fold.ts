@@ -1,5 +1,5 @@
 /** Folds stored blocks into the timeline that the page shows. Unchanged turns and items keep their identity. */
-import { type Block, asNumber, isObject, meta, objectOf, asString, table } from "./blocks";
+import { asNumber, asString, type Block, isObject, meta, objectOf, table } from "./blocks";
 import type { Artifact, Call, Item, Message, Source, TimelineEvent, Turn } from "./model";
 import { parsePartialReply } from "./partialReply";
 

@@ -9,10 +9,10 @@ from typing import Final, Protocol, Self
 import click
 from msgspec.structs import replace
 
-from timeloom.app import Setting, SideModels, make_turns, open_session, open_tools
-from timeloom.cli.command import existing_store
-from timeloom.cli.sanitize import harmless
-from timeloom.config.catalogue import ways_to_say
+from timeloom.app import AgentSettings, SideModels, build_turn_runner, open_session, open_tools
+from timeloom.cli.command import open_existing_store
+from timeloom.cli.sanitize import sanitize
+from timeloom.config.catalogue import describe_how_to_set
 from timeloom.config.models import model_settings
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
@@ -27,9 +27,9 @@ from timeloom.ports.model import Model
 from timeloom.ports.reader import ConversationInfo, ConversationQuery
 from timeloom.ports.store import Store
 from timeloom.providers.registry import ModelNameError, default_model_name, open_model
-from timeloom.runtime.context.fit_window import Compaction
-from timeloom.runtime.fork.fork import Forked, fork
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.context.fit_window import CompactionEvent
+from timeloom.runtime.fork.fork import ForkResult, fork
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.registry import ToolRegistry
 
@@ -37,23 +37,23 @@ HOLDER: Final = "timeloom chat"
 """The holder of the lease, shown to another program that tries to open the same conversation."""
 
 
-class Listener(Protocol):
+class ChatListener(Protocol):
     """Receives the events of a conversation."""
 
-    def delta(self, delta: LiveDelta) -> None:
+    def on_delta(self, delta: LiveDelta) -> None:
         """Receive a piece of streamed text."""
         ...
 
-    def block(self, entry: Entry) -> None:
+    def on_block(self, entry: Entry) -> None:
         """Receive a stored entry."""
         ...
 
-    def compaction(self, compaction: Compaction) -> None:
+    def on_compaction(self, compaction: CompactionEvent) -> None:
         """Receive the start or the result of a compaction."""
         ...
 
 
-class OpenModels:
+class ModelPool:
     """A cache of models by name: each is opened once, and all are closed when the context exits."""
 
     def __init__(self, settings: Settings) -> None:
@@ -70,24 +70,24 @@ class OpenModels:
     def get(self, name: str) -> Model:
         """Return the model of that name, opened at the first call; raises `ModelNameError` for an unknown name."""
         if name not in self._models:
-            taken = {model.name for model in self._models.values()}
-            self._models[name] = open_model(name, model_settings(self._settings, name), taken=taken)
+            used_names = {model.name for model in self._models.values()}
+            self._models[name] = open_model(name, model_settings(self._settings, name), used_names=used_names)
         return self._models[name]
 
-    def beside(self, name: str) -> SideModels:
+    def get_side_models(self, name: str) -> SideModels:
         """Return the models for titles and summaries of a conversation that uses the model `name`."""
         wanted = (self._settings.title_model, self._settings.summary_model)
         title, summary = (None if one == "none" else self.get(one or name) for one in wanted)
         return SideModels(title=title, summary=summary)
 
 
-class Rooms:
+class LocalConversations:
     """The user's conversations in the data folder. At most one is open: opening another closes it."""
 
     def __init__(
         self,
         store: Store,
-        models: OpenModels,
+        models: ModelPool,
         settings: Settings,
         header: ConversationStarted,
         tools: ToolRegistry,
@@ -101,7 +101,7 @@ class Rooms:
         self._tools = tools
         self._header = header
         self._holder = holder
-        self._open: Turns | None = None
+        self._open: TurnRunner | None = None
         self._warned = False
 
     async def __aenter__(self) -> Self:
@@ -110,20 +110,22 @@ class Rooms:
     async def __aexit__(self, *_: object) -> None:
         await self._close()
 
-    async def open(self, conversation: ConversationId | None, model_name: str, listener: Listener) -> Turns:
+    async def open(self, conversation: ConversationId | None, model_name: str, listener: ChatListener) -> TurnRunner:
         """Open that conversation, or a new one, with the model of that name, and return its turn loop.
 
         If it cannot be opened, the previous conversation stays open, unless it is the same one.
         """
-        model, side = self._models.get(model_name), self._models.beside(model_name)
+        model, side = self._models.get(model_name), self._models.get_side_models(model_name)
         if self._open is not None and self._open.session.conversation == conversation:
             await self._close()
         session = await open_session(self.store, conversation, self._header, holder=self._holder)
         await self._close()
-        session.listen(listener.block)
-        self._open = make_turns(session, model, Setting.of(self.settings), listener.delta, self._tools, side)
-        self._open.room.listen(listener.compaction)
-        self._warn([spec.tool_id for spec in self._open.workshop.registry.specs()])
+        session.listen(listener.on_block)
+        self._open = build_turn_runner(
+            session, model, AgentSettings.from_settings(self.settings), listener.on_delta, self._tools, side
+        )
+        self._open.context_fitter.listen(listener.on_compaction)
+        self._warn_about_unknown_tools([spec.tool_id for spec in self._open.action_context.registry.specs()])
         return self._open
 
     async def find(self, words: str, most: int) -> list[ConversationInfo]:
@@ -141,12 +143,12 @@ class Rooms:
                 break
         return found[:most]
 
-    async def fork(self, conversation: ConversationId, turn: str | None = None) -> Forked:
+    async def fork(self, conversation: ConversationId, turn: str | None = None) -> ForkResult:
         """Copy the conversation up to the end of `turn` (by default the last ended turn) into a new one."""
-        workspaces = Setting.of(self.settings).workspaces
+        workspaces = AgentSettings.from_settings(self.settings).workspaces
         return await fork(self.store, conversation, workspaces, SystemClock(), RandomIds(), turn=turn)
 
-    def _warn(self, tools: Sequence[str]) -> None:
+    def _warn_about_unknown_tools(self, tools: Sequence[str]) -> None:
         """Warn once about policy entries that match no tool, because they protect nothing."""
         if self._warned:
             return
@@ -156,11 +158,11 @@ class Rooms:
             for name in unknown_tools(names, tools):
                 near = difflib.get_close_matches(name, tools, n=1, cutoff=0)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                click.echo(harmless(f"warning: policy.{key} names {name!r}, which is not a tool{hint}"), err=True)
+                click.echo(sanitize(f"warning: policy.{key} names {name!r}, which is not a tool{hint}"), err=True)
 
     async def _close(self) -> None:
         if self._open is not None:
-            await self._open.titles.give_up()
+            await self._open.titles.stop()
             await self._open.session.close()
             self._open = None
 
@@ -171,7 +173,7 @@ def unknown_tools(names: Iterable[str], tools: Sequence[str]) -> list[str]:
     return [name for name in names if name not in {*tools, *families, "*"}]
 
 
-def with_model(settings: Settings) -> Settings:
+def with_default_model(settings: Settings) -> Settings:
     """Return the settings with a model: the configured one, otherwise the installed local model.
 
     Raises `click.UsageError` if neither exists.
@@ -181,26 +183,31 @@ def with_model(settings: Settings) -> Settings:
     try:
         return replace(settings, model=default_model_name({}))
     except ModelNameError as error:
-        raise click.UsageError(f"{error}; or set a default: {ways_to_say('model')}") from error
+        raise click.UsageError(f"{error}; or set a default: {describe_how_to_set('model')}") from error
 
 
 @asynccontextmanager
-async def open_rooms(settings: Settings, *, create: bool = True, holder: str = HOLDER) -> AsyncGenerator[Rooms]:
+async def open_local_conversations(
+    settings: Settings, *, create: bool = True, holder: str = HOLDER
+) -> AsyncGenerator[LocalConversations]:
     """Open the conversations of the data folder; `create` makes the folder if it does not exist."""
-    header = ConversationStarted(tenant="local", project="default", user=_user())
-    async with OpenModels(settings) as models, open_tools(settings) as tools:
+    header = ConversationStarted(tenant="local", project="default", user=_current_user())
+    async with ModelPool(settings) as models, open_tools(settings) as tools:
         # Before the folder is created, so that an unknown model name leaves no files behind.
         models.get(settings.model)
-        folder = await SqliteStore.open(settings.data_dir) if create else existing_store(settings.data_dir)
+        opening_store = await SqliteStore.open(settings.data_dir) if create else open_existing_store(settings.data_dir)
         try:
-            async with folder as store, Rooms(store, models, settings, header, tools, holder=holder) as rooms:
-                yield rooms
+            async with (
+                opening_store as store,
+                LocalConversations(store, models, settings, header, tools, holder=holder) as conversations,
+            ):
+                yield conversations
         except ConflictError as error:
             hint = "another program has written to this conversation; open it again to continue"
             raise CodedError(error.code, f"{hint} ({error})") from error
 
 
-def _user() -> str:
+def _current_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -7,108 +7,120 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from timeloom.cli.chat.conversations import Rooms
-from timeloom.cli.chat.plain_output import Output
-from timeloom.cli.chat.terminal.approvals import HOW, PROMPT, Decision, Question, open_question, read_decision
-from timeloom.cli.sanitize import harmless
-from timeloom.cli.signals import reaching_what_blocks
+from timeloom.cli.chat.conversations import LocalConversations
+from timeloom.cli.chat.plain_output import ChatOutput
+from timeloom.cli.chat.terminal.approvals import (
+    DECISION_HELP,
+    DECISION_PROMPT,
+    ApprovalDecision,
+    ApprovalQuestion,
+    find_pending_approval,
+    parse_decision,
+)
+from timeloom.cli.sanitize import sanitize
+from timeloom.cli.signals import interrupt_blocking_calls
 from timeloom.core.ids import ConversationId
-from timeloom.providers.registry import notice
-from timeloom.runtime.turn.loop import Pause, Turns
+from timeloom.providers.registry import model_notice
+from timeloom.runtime.turn.loop import TurnOutcome, TurnRunner
 
 
-class Lines:
+class PlainChat:
     """Reads messages from standard input and prints the answers.
 
     Where a call needs approval and `asks` is set, the person at the terminal is asked. Otherwise the `timeloom approve`
     command is printed, and no further input is read.
     """
 
-    def __init__(self, rooms: Rooms, output: Output, options: Sequence[str] = (), *, asks: bool = False) -> None:
-        self._rooms = rooms
+    def __init__(
+        self, conversations: LocalConversations, output: ChatOutput, options: Sequence[str] = (), *, asks: bool = False
+    ) -> None:
+        self._conversations = conversations
         self._output = output
         self._options = options
         self._asks = asks
 
-    async def answer(self, conversation: ConversationId | None) -> int:
+    async def run(self, conversation: ConversationId | None) -> int:
         """Run the conversation until the input ends; returns 1 if a message was not answered, otherwise 0."""
-        model = self._rooms.settings.model
-        turns = await self._rooms.open(conversation, model, self._output)
-        if said := notice(model):
-            click.echo(said, err=True)
-        self._output.begin(turns.session.conversation)
-        if turns.session.views.progress.running and not await self.go_on(turns):
+        model = self._conversations.settings.model
+        turns = await self._conversations.open(conversation, model, self._output)
+        if model_warning := model_notice(model):
+            click.echo(model_warning, err=True)
+        self._output.on_start(turns.session.conversation)
+        if turns.session.views.progress.running and not await self.resume_turn(turns):
             return 1
-        await turns.settle()
+        await turns.ensure_title()
         unanswered = 0
-        for message in _messages(prompts=self._asks):
-            if not await self.run(turns, await turns.run(message)):
+        for message in _read_messages(prompts=self._asks):
+            if not await self.finish_turn(turns, await turns.run(message)):
                 unanswered += 1
                 if turns.session.views.progress.running:
                     break
         return 1 if unanswered else 0
 
-    async def go_on(self, turns: Turns) -> bool:
+    async def resume_turn(self, turns: TurnRunner) -> bool:
         """Resume the open turn; returns whether it was answered."""
-        if await open_question(turns.session) is None:
+        if await find_pending_approval(turns.session) is None:
             click.echo("resuming the interrupted turn", err=True)
-        return await self.run(turns, await turns.go_on())
+        return await self.finish_turn(turns, await turns.resume())
 
-    async def run(self, turns: Turns, pause: Pause) -> bool:
+    async def finish_turn(self, turns: TurnRunner, pause: TurnOutcome) -> bool:
         """Continue the turn until it ends or no decision comes, and return whether it was answered."""
-        while pause == "waiting" and await self._decided(turns):
-            pause = await turns.go_on()
-        self._output.end(pause)
+        while pause == "waiting" and await self._ask_decision(turns):
+            pause = await turns.resume()
+        self._output.on_pause(pause)
         # Reading the next message blocks the event loop, so the title is made first.
-        await turns.settle()
+        await turns.ensure_title()
         views = turns.session.views
         return pause != "waiting" and bool(views.turns.turns[views.progress.turn_id].completions)
 
-    async def _decided(self, turns: Turns) -> bool:
-        question = await open_question(turns.session)
+    async def _ask_decision(self, turns: TurnRunner) -> bool:
+        question = await find_pending_approval(turns.session)
         if question is None:
             return False
         if not self._asks:
-            self._output.ask(question)
-            tell(question, turns.session.conversation, self._options)
+            self._output.on_question(question)
+            print_approval_commands(question, turns.session.conversation, self._options)
             return False
-        decision = _ask(question)
+        decision = _ask_on_terminal(question)
         if decision is None:
-            tell(question, turns.session.conversation, self._options)
+            print_approval_commands(question, turns.session.conversation, self._options)
             return False
-        await turns.inbox.decide(question.call_id, decision.approved, self._rooms.user, decision.text)
+        await turns.inbox.decide(question.call_id, decision.approved, self._conversations.user, decision.text)
         return True
 
 
-def tell(question: Question, conversation: ConversationId, options: Sequence[str]) -> None:
+def print_approval_commands(question: ApprovalQuestion, conversation: ConversationId, options: Sequence[str]) -> None:
     """Print on standard error the call that needs approval, and the commands that approve or refuse it."""
-    for line in _described(question):
+    for line in _question_lines(question):
         click.echo(line, err=True)
     decide = [sys.argv[0], "approve", conversation, question.call_id, *options]
     click.echo("The turn waits for your decision, now or later:", err=True)
-    click.echo(f"  to allow it:  {harmless(shlex.join(decide))}", err=True)
-    click.echo(f"  to refuse it: {harmless(shlex.join([*decide, '--refuse', '--reason']))} TEXT", err=True)
+    click.echo(f"  to allow it:  {sanitize(shlex.join(decide))}", err=True)
+    click.echo(f"  to refuse it: {sanitize(shlex.join([*decide, '--refuse', '--reason']))} TEXT", err=True)
 
 
-def _described(question: Question) -> list[str]:
-    return [harmless(line) for line in (question.headline, question.reason, *(f"  {one}" for one in question.lines()))]
+def _question_lines(question: ApprovalQuestion) -> list[str]:
+    return [
+        sanitize(line)
+        for line in (question.headline, question.reason, *(f"  {one}" for one in question.detail_lines()))
+    ]
 
 
-def _ask(question: Question) -> Decision | None:
+def _ask_on_terminal(question: ApprovalQuestion) -> ApprovalDecision | None:
     """Ask the person at the terminal; returns None at the end of input."""
-    for line in _described(question):
+    for line in _question_lines(question):
         click.echo(line, err=True)
-    click.echo(HOW, err=True)
+    click.echo(DECISION_HELP, err=True)
     while True:
-        click.echo(PROMPT, nl=False, err=True)
+        click.echo(DECISION_PROMPT, nl=False, err=True)
         line = _read_line()
         if not line:
             return None
-        if decision := read_decision(line.decode("utf-8", "replace")):
+        if decision := parse_decision(line.decode("utf-8", "replace")):
             return decision
 
 
-def _messages(*, prompts: bool) -> Iterator[str]:
+def _read_messages(*, prompts: bool) -> Iterator[str]:
     number = 0
     while True:
         if prompts:
@@ -129,7 +141,7 @@ def _read_line() -> bytes:
     # asyncio turns Ctrl-C into a cancellation, which cannot interrupt a blocking read.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with reaching_what_blocks():
+        with interrupt_blocking_calls():
             return sys.stdin.buffer.readline()
     finally:
         signal.signal(signal.SIGINT, before)

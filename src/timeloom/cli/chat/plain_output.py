@@ -7,9 +7,9 @@ from typing import Protocol
 import click
 import msgspec
 
-from timeloom.cli.chat.display.labels import line_params
-from timeloom.cli.chat.terminal.approvals import Question
-from timeloom.cli.sanitize import harmless, one_line
+from timeloom.cli.chat.display.labels import format_params_on_one_line
+from timeloom.cli.chat.terminal.approvals import ApprovalQuestion
+from timeloom.cli.sanitize import one_line, sanitize
 from timeloom.core.blocks import (
     Completion,
     ModelAnswered,
@@ -26,35 +26,35 @@ from timeloom.core.payload import BlobRef, Text
 from timeloom.core.plans.marks import marker
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
-from timeloom.runtime.context.fit_window import Compaction
-from timeloom.runtime.turn.loop import Pause
+from timeloom.runtime.context.fit_window import CompactionEvent
+from timeloom.runtime.turn.loop import TurnOutcome
 from timeloom.wire.block_json import encode_block
 
 
-class Output(Protocol):
+class ChatOutput(Protocol):
     """Prints the events of a conversation."""
 
-    def begin(self, conversation: ConversationId) -> None:
+    def on_start(self, conversation: ConversationId) -> None:
         """Print which conversation starts or resumes."""
         ...
 
-    def delta(self, delta: LiveDelta) -> None:
+    def on_delta(self, delta: LiveDelta) -> None:
         """Print a piece of streamed text."""
         ...
 
-    def block(self, entry: Entry) -> None:
+    def on_block(self, entry: Entry) -> None:
         """Print a stored entry."""
         ...
 
-    def compaction(self, compaction: Compaction) -> None:
+    def on_compaction(self, compaction: CompactionEvent) -> None:
         """Print that the conversation is being compacted, or was."""
         ...
 
-    def ask(self, question: Question) -> None:
+    def on_question(self, question: ApprovalQuestion) -> None:
         """Print the call that a person must approve or refuse before the turn can continue."""
         ...
 
-    def end(self, reason: Pause) -> None:
+    def on_pause(self, reason: TurnOutcome) -> None:
         """Print that the turn ended or waits for approval."""
         ...
 
@@ -62,22 +62,22 @@ class Output(Protocol):
 class JsonOutput:
     """Prints every event as one JSON object per line on standard output."""
 
-    def begin(self, conversation: ConversationId) -> None:
+    def on_start(self, conversation: ConversationId) -> None:
         self._print({"event": "chat.start", "conversation_id": conversation})
 
-    def delta(self, delta: LiveDelta) -> None:
+    def on_delta(self, delta: LiveDelta) -> None:
         self._print({"event": "chat.delta", "channel": delta.channel, "index": delta.index, "text": delta.text})
 
-    def block(self, entry: Entry) -> None:
+    def on_block(self, entry: Entry) -> None:
         self._print({"event": "chat.block", "id": entry.seq, "block": msgspec.Raw(encode_block(entry))})
 
-    def compaction(self, compaction: Compaction) -> None:
+    def on_compaction(self, compaction: CompactionEvent) -> None:
         self._print({"event": "chat.compaction", **msgspec.structs.asdict(compaction)})
 
-    def ask(self, question: Question) -> None:
+    def on_question(self, question: ApprovalQuestion) -> None:
         self._print({"event": "chat.approval", **msgspec.structs.asdict(question)})
 
-    def end(self, reason: Pause) -> None:
+    def on_pause(self, reason: TurnOutcome) -> None:
         self._print({"event": "chat.complete", "reason": reason})
 
     def _print(self, event: dict[str, object]) -> None:
@@ -93,40 +93,40 @@ class PlainOutput:
 
     def __init__(self) -> None:
         self._streams = sys.stdout.isatty()
-        self._dims = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self._uses_dim = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._answering = False
 
-    def begin(self, conversation: ConversationId) -> None:
+    def on_start(self, conversation: ConversationId) -> None:
         click.echo(f"conversation {conversation}", err=True)
 
-    def delta(self, delta: LiveDelta) -> None:
+    def on_delta(self, delta: LiveDelta) -> None:
         if delta.channel == "answer" and self._streams:
             self._answering = True
-            click.echo(harmless(delta.text.replace("\r", ""), keep_tabs=True), nl=False)
+            click.echo(sanitize(delta.text.replace("\r", ""), keep_tabs=True), nl=False)
 
-    def block(self, entry: Entry) -> None:
+    def on_block(self, entry: Entry) -> None:
         match entry.block:
             case Completion(text=text):
                 self._end_answer(entry, text)
-            case ToolCall() | Notice() | ModelAnswered() if self._answering and _takes_back(entry.block):
+            case ToolCall() | Notice() | ModelAnswered() if self._answering and _withdraws_answer(entry.block):
                 # The streamed text turned out not to be the answer.
                 self._answering = False
                 click.echo(" (withdrawn)", err=True)
             case _:
                 pass
-        for line in _lines(entry):
-            plain = harmless(line)
-            click.echo(click.style(plain, dim=True) if self._dims else plain, err=True)
+        for line in _activity_lines(entry):
+            plain = sanitize(line)
+            click.echo(click.style(plain, dim=True) if self._uses_dim else plain, err=True)
 
-    def compaction(self, compaction: Compaction) -> None:
+    def on_compaction(self, compaction: CompactionEvent) -> None:
         if compaction.status == "completed":
             figures = f"{compaction.before_tokens} tokens became {compaction.after_tokens}"
             click.echo(f"  · older parts of the conversation were summarized: {figures}", err=True)
 
-    def ask(self, question: Question) -> None:
+    def on_question(self, question: ApprovalQuestion) -> None:
         pass
 
-    def end(self, reason: Pause) -> None:
+    def on_pause(self, reason: TurnOutcome) -> None:
         if reason not in ("completed", "exited", "waiting"):
             click.echo(f"the turn ended: {reason}", err=True)
 
@@ -135,22 +135,22 @@ class PlainOutput:
             click.echo("")
         else:
             shown = f"(the answer is too long to print: {entry.path})" if isinstance(text, BlobRef) else text
-            click.echo(harmless(shown, keep_tabs=True))
+            click.echo(sanitize(shown, keep_tabs=True))
         self._answering = False
 
 
-def _takes_back(block: ToolCall | Notice | ModelAnswered) -> bool:
+def _withdraws_answer(block: ToolCall | Notice | ModelAnswered) -> bool:
     return not isinstance(block, ModelAnswered) or bool(block.error)
 
 
-def _lines(entry: Entry) -> list[str]:
+def _activity_lines(entry: Entry) -> list[str]:
     match entry.block:
         case Notes(text=str() as text):
             return [f"  {one_line(text)}"]
         case ToolCall(tool_id=tool_id, params=params, by=str()):
-            return [f"    ↳ {tool_id} {line_params(params, 120)}".rstrip()]
+            return [f"    ↳ {tool_id} {format_params_on_one_line(params, 120)}".rstrip()]
         case ToolCall(tool_id=tool_id, params=params):
-            return [f"  → {tool_id} {line_params(params, 120)}".rstrip()]
+            return [f"  → {tool_id} {format_params_on_one_line(params, 120)}".rstrip()]
         case ModelAnswered(purpose="decision", error=error, detail=detail) if error:
             return [f"  … {error}{f': {detail[:200]}' if detail else ''}"]
         case ResultDigest(digest=digest) if digest.error:

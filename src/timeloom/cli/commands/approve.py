@@ -4,20 +4,20 @@ import sys
 
 import click
 
-from timeloom.cli.chat.conversations import open_rooms, with_model
-from timeloom.cli.chat.plain import Lines, tell
+from timeloom.cli.chat.conversations import open_local_conversations, with_default_model
+from timeloom.cli.chat.plain import PlainChat, print_approval_commands
 from timeloom.cli.chat.plain_output import JsonOutput, PlainOutput
-from timeloom.cli.chat.terminal.approvals import Question, open_question
-from timeloom.cli.command import command_body
-from timeloom.cli.options import OPTION_KEYS, typed_options, with_settings
-from timeloom.config.resolve import Loaded
+from timeloom.cli.chat.terminal.approvals import ApprovalQuestion, find_pending_approval
+from timeloom.cli.command import async_command
+from timeloom.cli.options import OPTION_KEYS, command_line_options, with_settings
+from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ModelCalled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.session.session import Session
 
-_ASK_BEFORE = "tools_that_need_approval"
+_APPROVAL_POLICY = "tools_that_need_approval"
 """The name of the policy that `--ask-before` configures."""
 
 
@@ -28,9 +28,9 @@ _ASK_BEFORE = "tools_that_need_approval"
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
 @click.argument("conversation")
 @click.argument("call", required=False)
-@command_body
+@async_command
 async def approve(
-    loaded: Loaded, conversation: str, call: str | None, reason: str, *, refuse: bool, as_json: bool
+    loaded: LoadedSettings, conversation: str, call: str | None, reason: str, *, refuse: bool, as_json: bool
 ) -> int:
     """Approve or refuse the call that a turn waits for, and resume the turn.
 
@@ -43,32 +43,34 @@ async def approve(
       timeloom approve conv_... --model anthropic:ID
       timeloom approve conv_... CALL --model anthropic:ID --refuse --reason "wrong folder"
     """
-    settings = with_model(loaded.settings)
+    settings = with_default_model(loaded.settings)
     output = JsonOutput() if as_json else PlainOutput()
-    async with open_rooms(settings, create=False, holder="timeloom approve") as rooms:
-        turns = await rooms.open(ConversationId(conversation), settings.model, output)
-        question = await open_question(turns.session)
+    async with open_local_conversations(settings, create=False, holder="timeloom approve") as conversations:
+        turns = await conversations.open(ConversationId(conversation), settings.model, output)
+        question = await find_pending_approval(turns.session)
         if question is None:
             raise CodedError("approval_unknown", f"no call of conversation {conversation[:60]} waits for approval")
         if call is None:
-            output.ask(question)
-            tell(question, turns.session.conversation, await _options(turns.session, question, settings))
+            output.on_question(question)
+            print_approval_commands(
+                question, turns.session.conversation, await _follow_up_options(turns.session, question, settings)
+            )
             return 0
         if call != question.call_id:
             waits = f"the waiting call is {question.call_id}, for {question.tool_id[:60]}"
             raise CodedError("approval_unknown", f"the call {call[:60]!r} does not wait for approval; {waits}")
-        output.begin(turns.session.conversation)
-        await turns.inbox.decide(question.call_id, not refuse, rooms.user, reason)
-        lines = Lines(rooms, output, typed_options(), asks=sys.stdin.isatty() and not as_json)
-        return 0 if await lines.run(turns, await turns.go_on()) else 1
+        output.on_start(turns.session.conversation)
+        await turns.inbox.decide(question.call_id, not refuse, conversations.user, reason)
+        chat = PlainChat(conversations, output, command_line_options(), asks=sys.stdin.isatty() and not as_json)
+        return 0 if await chat.finish_turn(turns, await turns.resume()) else 1
 
 
-async def _options(session: Session, question: Question, settings: Settings) -> list[str]:
+async def _follow_up_options(session: Session, question: ApprovalQuestion, settings: Settings) -> list[str]:
     """Return the given options, plus the model and `--ask-before` that the turn used if they were not given."""
-    options = typed_options()
+    options = command_line_options()
     if "--model" not in options and (model := await _last_model(session)):
         options += ["--model", model]
-    if question.policy == _ASK_BEFORE and not settings.policy.ask_before:
+    if question.policy == _APPROVAL_POLICY and not settings.policy.ask_before:
         options += ["--ask-before", question.tool_id]
     return options
 

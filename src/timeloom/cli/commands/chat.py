@@ -4,14 +4,14 @@ import sys
 
 import click
 
-from timeloom.cli.chat.conversations import Rooms, open_rooms, with_model
-from timeloom.cli.chat.plain import Lines
+from timeloom.cli.chat.conversations import LocalConversations, open_local_conversations, with_default_model
+from timeloom.cli.chat.plain import PlainChat
 from timeloom.cli.chat.plain_output import JsonOutput, PlainOutput
-from timeloom.cli.chat.terminal.supported import takes_terminal
-from timeloom.cli.command import command_body
-from timeloom.cli.options import OPTION_KEYS, typed_options, with_settings
+from timeloom.cli.chat.terminal.supported import can_use_screen
+from timeloom.cli.command import async_command
+from timeloom.cli.options import OPTION_KEYS, command_line_options, with_settings
 from timeloom.cli.sanitize import one_line
-from timeloom.config.resolve import Loaded
+from timeloom.config.resolve import LoadedSettings
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 
@@ -27,8 +27,8 @@ from timeloom.core.ids import ConversationId
     help="Resume your newest conversation, or the newest one that contains these words.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
-@command_body
-async def chat(loaded: Loaded, conversation: str | None, resume: str | None, *, as_json: bool) -> int:
+@async_command
+async def chat(loaded: LoadedSettings, conversation: str | None, resume: str | None, *, as_json: bool) -> int:
     """Chat with an agent.
 
     On a terminal you can type while the agent works; /help lists the commands and keys. If standard input or output is
@@ -43,27 +43,29 @@ async def chat(loaded: Loaded, conversation: str | None, resume: str | None, *, 
     """
     if conversation is not None and resume is not None:
         raise click.UsageError("--conversation and --resume exclude each other; pass only one")
-    settings = with_model(loaded.settings)
-    async with open_rooms(settings) as rooms:
-        known = await _conversation(rooms, conversation, resume)
-        if not as_json and takes_terminal():
-            return await _hold(rooms, known)
+    settings = with_default_model(loaded.settings)
+    async with open_local_conversations(settings) as conversations:
+        known = await _find_conversation(conversations, conversation, resume)
+        if not as_json and can_use_screen():
+            return await _run_terminal_chat(conversations, known)
         output = JsonOutput() if as_json else PlainOutput()
         asks = sys.stdin.isatty() and not as_json
-        return await Lines(rooms, output, typed_options(), asks=asks).answer(known)
+        return await PlainChat(conversations, output, command_line_options(), asks=asks).run(known)
 
 
-async def _conversation(rooms: Rooms, wanted: str | None, words: str | None) -> ConversationId | None:
+async def _find_conversation(
+    conversations: LocalConversations, wanted: str | None, words: str | None
+) -> ConversationId | None:
     if words is None:
         return None if wanted is None else ConversationId(wanted)
-    found = await rooms.find(words, 1)
+    found = await conversations.find(words, 1)
     if not found:
         which = f"that contains {one_line(words, 60)!r}" if words else "to resume"
         raise CodedError("conversation_unknown", f"there is no conversation {which}")
     return found[0].id
 
 
-async def _hold(rooms: Rooms, conversation: ConversationId | None) -> int:
-    from timeloom.cli.chat.terminal.chat_loop import talk  # noqa: PLC0415 - the terminal libraries take 250 ms to load
+async def _run_terminal_chat(conversations: LocalConversations, conversation: ConversationId | None) -> int:
+    from timeloom.cli.chat.terminal.chat_loop import run_chat  # noqa: PLC0415 - the terminal libraries take 250 ms to load
 
-    return await talk(rooms, conversation)
+    return await run_chat(conversations, conversation)

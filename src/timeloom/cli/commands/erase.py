@@ -9,14 +9,14 @@ from typing import Final
 import click
 import msgspec
 
-from timeloom.app import Setting
-from timeloom.cli.command import command_body, data_dir_option, existing_store
-from timeloom.cli.sanitize import harmless
+from timeloom.app import AgentSettings
+from timeloom.cli.command import async_command, data_dir_option, open_existing_store
+from timeloom.cli.sanitize import sanitize
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
-from timeloom.runtime.erase.erase import Asked, ErasurePlan, ErasureReport, Place, plan_erasure
+from timeloom.runtime.erase.erase import ErasedEntry, EraseRequest, ErasurePlan, ErasureReport, plan_erasure
 from timeloom.runtime.erase.erase import erase as erase_now
-from timeloom.runtime.erase.side_files import forget_elsewhere
+from timeloom.runtime.erase.side_files import erase_side_files
 
 
 @click.command()
@@ -27,7 +27,7 @@ from timeloom.runtime.erase.side_files import forget_elsewhere
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("conversation")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@command_body
+@async_command
 async def erase(
     data_dir: Path, conversation: str, paths: tuple[str, ...], *, whole: bool, quotes: bool, yes: bool, as_json: bool
 ) -> int:
@@ -44,20 +44,20 @@ async def erase(
     """
     if whole == bool(paths):
         raise click.UsageError("pass either the paths to erase or --all")
-    asked = Asked(conversation=ConversationId(conversation), paths=paths, quotes=quotes)
-    workspaces = Setting(data_dir=data_dir).workspaces
-    async with existing_store(data_dir) as store:
-        plan = await plan_erasure(store, asked, workspaces)
+    request = EraseRequest(conversation=ConversationId(conversation), paths=paths, quotes=quotes)
+    workspaces = AgentSettings(data_dir=data_dir).workspaces
+    async with open_existing_store(data_dir) as store:
+        plan = await plan_erasure(store, request, workspaces)
         if not as_json:
-            _tell(plan.report)
-        if not yes and not _agreed(as_json=as_json):
+            _print_report(plan.report)
+        if not yes and not _confirm(as_json=as_json):
             click.echo("nothing was erased; pass --yes to erase without a question", err=True)
             return 1
 
         def elsewhere(plan: ErasurePlan) -> None:
-            forget_elsewhere(data_dir, asked.conversation, plan.typed)
+            erase_side_files(data_dir, request.conversation, plan.user_texts)
 
-        report = await erase_now(store, asked, workspaces, getpass.getuser(), SystemClock(), elsewhere)
+        report = await erase_now(store, request, workspaces, getpass.getuser(), SystemClock(), elsewhere)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     else:
@@ -65,30 +65,30 @@ async def erase(
     return 0
 
 
-def _agreed(*, as_json: bool) -> bool:
+def _confirm(*, as_json: bool) -> bool:
     return not as_json and sys.stdin.isatty() and click.confirm("Erase this permanently?")
 
 
-def _tell(report: ErasureReport) -> None:
+def _print_report(report: ErasureReport) -> None:
     named = [place for place in report.entries if place.why == "named"]
     for place in named:
-        click.echo(_line(place))
+        click.echo(_entry_line(place))
     for why, count in Counter(place.why for place in report.entries if place.why != "named").items():
-        click.echo(f"also {_KINDS[why]}: {count}")
+        click.echo(f"also {_REASON_LABELS[why]}: {count}")
     for place in report.entries:
         if place.why == "sums it up":
-            click.echo(_line(place))
+            click.echo(_entry_line(place))
     if report.before:
         click.echo(f"already erased: {report.before}")
     for name in report.files:
-        click.echo(harmless(f"file: {name}"))
+        click.echo(sanitize(f"file: {name}"))
     for place in report.quotes:
-        click.echo(f"stays, with the same text: {_line(place)}")
+        click.echo(f"stays, with the same text: {_entry_line(place)}")
     for copy in report.copies:
         click.echo(f"stays, with a copy: conversation {copy}")
 
 
-_KINDS: Final = {
+_REASON_LABELS: Final = {
     "quotes it": "blocks with the same text",
     "shows it again": "results that repeat it",
     "sums it up": "summaries of it, and the requests for them",
@@ -101,5 +101,5 @@ _KINDS: Final = {
 }
 
 
-def _line(place: Place) -> str:
-    return harmless(f"{place.seq:>6}  {place.type:<22} {place.path}".rstrip())
+def _entry_line(place: ErasedEntry) -> str:
+    return sanitize(f"{place.seq:>6}  {place.type:<22} {place.path}".rstrip())

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import click
 
-from timeloom.cli.command import chosen_conversations, command_body, complain, data_dir_option, existing_store
+from timeloom.cli.command import async_command, data_dir_option, open_existing_store, print_error, select_conversations
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.store import Store
@@ -27,7 +27,7 @@ from timeloom.runtime.read.export import export_sources, export_timeline
     show_default=True,
     help="Folder for the files.",
 )
-@command_body
+@async_command
 async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bool, out: Path) -> int:
     """Export conversations as `conv.timeline.v1` JSON, with their sources pools.
 
@@ -40,20 +40,20 @@ async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bo
     if sources and not as_json:
         raise click.UsageError("--sources needs --json; without --json the sources are always written to a file")
     failed = 0
-    async with existing_store(data_dir) as store:
-        async for conversation in chosen_conversations(store, only):
+    async with open_existing_store(data_dir) as store:
+        async for conversation in select_conversations(store, only):
             try:
                 if as_json:
-                    await _print(store, conversation, sources=sources)
+                    await _print_conversation(store, conversation, sources=sources)
                 else:
                     await write_files(store, conversation, out)
             except CodedError as error:
-                complain(error, conversation)
+                print_error(error, conversation)
                 failed += 1
     return 1 if failed else 0
 
 
-async def _print(store: Store, conversation: ConversationId, *, sources: bool) -> None:
+async def _print_conversation(store: Store, conversation: ConversationId, *, sources: bool) -> None:
     pieces = export_sources(store, conversation) if sources else export_timeline(store, conversation)
     # Print whole lines only: a damaged conversation must not leave half an object in the output.
     line = b"".join([piece async for piece in pieces])
@@ -67,7 +67,7 @@ async def write_files(store: Store, conversation: ConversationId, out: Path) -> 
         ("sources_pool.json", export_sources(store, conversation)),
     ):
         path = out / conversation / name
-        with _replacing(path) as file:
+        with _replace_atomically(path) as file:
             async for piece in pieces:
                 file.write(piece)
             file.write(b"\n")
@@ -75,7 +75,7 @@ async def write_files(store: Store, conversation: ConversationId, out: Path) -> 
 
 
 @contextmanager
-def _replacing(path: Path) -> Generator[BinaryIO]:
+def _replace_atomically(path: Path) -> Generator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     try:

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from timeloom.app import Setting
-from timeloom.cli.command import command_body, data_dir_option, existing_store
+from timeloom.app import AgentSettings
+from timeloom.cli.command import async_command, data_dir_option, open_existing_store
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
@@ -20,7 +20,7 @@ from timeloom.runtime.fork import fork as forking
 @click.option("--at", "seq", type=click.IntRange(1), metavar="SEQ", help="The last entry to copy; may cut a turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("conversation")
-@command_body
+@async_command
 async def fork(data_dir: Path, conversation: str, turn: str | None, seq: int | None, *, as_json: bool) -> int:
     """Copy a conversation into a new one.
 
@@ -33,8 +33,8 @@ async def fork(data_dir: Path, conversation: str, turn: str | None, seq: int | N
     """
     if turn is not None and seq is not None:
         raise click.UsageError("--turn and --at exclude each other; pass only one")
-    workspaces = Setting(data_dir=data_dir).workspaces
-    async with existing_store(data_dir) as store:
+    workspaces = AgentSettings(data_dir=data_dir).workspaces
+    async with open_existing_store(data_dir) as store:
         source = (await store.info(ConversationId(conversation))).id
         if seq is None:
             copy = await forking.fork(store, source, workspaces, SystemClock(), RandomIds(), turn=turn)

@@ -5,13 +5,13 @@ from functools import partial
 
 import click
 
-from timeloom.cli.chat.conversations import with_model
-from timeloom.cli.command import command_body
+from timeloom.cli.chat.conversations import with_default_model
+from timeloom.cli.command import async_command
 from timeloom.cli.options import OPTION_KEYS, SERVER_KEYS, with_settings
-from timeloom.config.resolve import Loaded
+from timeloom.config.resolve import LoadedSettings
 
 
-def _quick_loop() -> asyncio.AbstractEventLoop:
+def _new_fast_loop() -> asyncio.AbstractEventLoop:
     """Return a uvloop event loop if it is installed (it is not available on Windows), otherwise the default one."""
     try:
         import uvloop  # noqa: PLC0415 - only the server needs it
@@ -22,8 +22,8 @@ def _quick_loop() -> asyncio.AbstractEventLoop:
 
 @click.command()
 @with_settings(*OPTION_KEYS, *SERVER_KEYS)
-@partial(command_body, new_loop=_quick_loop)
-async def serve(loaded: Loaded) -> int:
+@partial(async_command, new_loop=_new_fast_loop)
+async def serve(loaded: LoadedSettings) -> int:
     """Serve conversations over HTTP.
 
     Prints the address, the page to open in a browser and, in mode local, the token that every request needs. Turns that
@@ -36,4 +36,4 @@ async def serve(loaded: Loaded) -> int:
     # Lazy: the web server takes 150 ms to load, which no other command needs.
     from timeloom.cli.commands.serve_run import run_server  # noqa: PLC0415
 
-    return await run_server(with_model(loaded.settings))
+    return await run_server(with_default_model(loaded.settings))

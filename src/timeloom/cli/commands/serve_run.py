@@ -12,37 +12,37 @@ from urllib.parse import quote
 
 import click
 
-from timeloom.app import Setting, open_tools
-from timeloom.cli.chat.conversations import OpenModels
-from timeloom.config.catalogue import ways_to_say
+from timeloom.app import AgentSettings, open_tools
+from timeloom.cli.chat.conversations import ModelPool
+from timeloom.config.catalogue import describe_how_to_set
 from timeloom.config.sections.governance import NoLimit
-from timeloom.config.sections.server import LimitSettings, OidcSettings, ServerSettings
+from timeloom.config.sections.server import OidcSettings, ServerLimitSettings, ServerSettings
 from timeloom.config.settings import Settings
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.runtime.hub.hub import Hub, HubSettings
-from timeloom.server.auth.access_policy import Rules, is_loopback
-from timeloom.server.auth.api_keys import KeyFile
-from timeloom.server.auth.audit_log import AuditTrail
-from timeloom.server.auth.authenticate import Doorkeeper, Register, local_key, new_token
-from timeloom.server.auth.revocation import Watch
-from timeloom.server.conversation_factory import ServerOpening
+from timeloom.server.auth.access_policy import AccessPolicy, is_loopback
+from timeloom.server.auth.api_keys import ApiKeyFile
+from timeloom.server.auth.audit_log import AuditLog
+from timeloom.server.auth.authenticate import Authenticator, TokenVerifier, local_key, new_token
+from timeloom.server.auth.revocation import RevocationMonitor
+from timeloom.server.conversation_factory import ConversationFactory
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.observability.logs import log_to_stderr
 from timeloom.server.observability.metrics import Metrics
-from timeloom.server.rate_limit import Gate, Limits
-from timeloom.server.rerun_jobs import Reruns
-from timeloom.server.serve import Serving, listen
+from timeloom.server.rate_limit import RateLimiter, RateLimits
+from timeloom.server.rerun_jobs import RerunJobs
+from timeloom.server.serve import HttpServer, listen
 from timeloom.server.services import Services
 from timeloom.stores.sqlite import SqliteStore
 
-LEAST_TOKEN_CHARS: Final = 16
+MIN_TOKEN_CHARS: Final = 16
 """Minimum length of a chosen token; a shorter one could be guessed."""
 
 
-GARBAGE: Final = (10_000, 20, 20)
+GC_THRESHOLDS: Final = (10_000, 20, 20)
 """Thresholds of Python's garbage collector for its three generations.
 
 Smaller values pause all streams more often, for 100 ms with hundreds of streams. Larger values keep closed
@@ -50,8 +50,8 @@ conversations in memory for longer."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Entrance:
-    doorkeeper: Doorkeeper
+class _Access:
+    authenticator: Authenticator
     token: str = ""
     """The token that is printed at the start; empty where clients have their keys already."""
 
@@ -60,7 +60,7 @@ async def run_server(settings: Settings) -> int:
     """Serve until a signal arrives, and return the exit code of the command."""
     server = settings.server
     async with AsyncExitStack() as stack:
-        entrance = await _entrance(server, stack)
+        access = await _open_access(server, stack)
         try:
             listener = stack.enter_context(listen(server.host, server.port))
         except OSError as error:
@@ -68,28 +68,28 @@ async def run_server(settings: Settings) -> int:
                 f"cannot listen on port {server.port} of {server.host}: {error.strerror}; choose another with --port"
             ) from error
         log_to_stderr()
-        place = await stack.enter_async_context(_open_place(settings, entrance.doorkeeper))
-        serving = Serving(place, proxies=server.proxies)
-        serving.leave_at_signals()
-        _set_up_memory()
-        place.hub.recover()
+        services = await stack.enter_async_context(_open_services(settings, access.authenticator))
+        serving = HttpServer(services, proxies=server.proxies)
+        serving.shut_down_on_signals()
+        _tune_garbage_collection()
+        services.hub.resume_open_turns()
         click.echo(f"serving on {_address(listener)}")
-        if entrance.token:
-            click.echo(f"token: {entrance.token}")
-        entry = f"?token={quote(entrance.token)}" if entrance.token else ""
-        click.echo(f"page: {_address(listener)}/{entry}")
+        if access.token:
+            click.echo(f"token: {access.token}")
+        query = f"?token={quote(access.token)}" if access.token else ""
+        click.echo(f"page: {_address(listener)}/{query}")
         await serving.serve(listener)
     return 0
 
 
-def _set_up_memory() -> None:
+def _tune_garbage_collection() -> None:
     """Exclude the objects that exist now from garbage collection, because they live as long as the server."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GARBAGE)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
-async def _entrance(server: ServerSettings, stack: AsyncExitStack) -> _Entrance:
+async def _open_access(server: ServerSettings, stack: AsyncExitStack) -> _Access:
     """Return the authenticator of the server mode, and the token to print."""
     match server.mode:
         case "local":
@@ -97,43 +97,43 @@ async def _entrance(server: ServerSettings, stack: AsyncExitStack) -> _Entrance:
                 raise click.UsageError(
                     f"{server.host} is not a loopback address, which mode local needs; use --mode tokens or oidc"
                 )
-            if server.token and len(server.token) < LEAST_TOKEN_CHARS:
-                raise click.UsageError(f"TIMELOOM_SERVER_TOKEN needs at least {LEAST_TOKEN_CHARS} characters")
+            if server.token and len(server.token) < MIN_TOKEN_CHARS:
+                raise click.UsageError(f"TIMELOOM_SERVER_TOKEN needs at least {MIN_TOKEN_CHARS} characters")
             token = server.token or new_token(RandomIds())
-            return _Entrance(Doorkeeper((local_key(token, _user()),)), token)
+            return _Access(Authenticator((local_key(token, _current_user()),)), token)
         case "tokens":
             if server.tokens_file is None:
-                raise click.UsageError(f"mode tokens needs --tokens-file: {ways_to_say('server.tokens_file')}")
-            return _Entrance(Doorkeeper((), KeyFile(server.tokens_file)))
+                raise click.UsageError(f"mode tokens needs --tokens-file: {describe_how_to_set('server.tokens_file')}")
+            return _Access(Authenticator((), ApiKeyFile(server.tokens_file)))
         case "oidc":
-            files = (KeyFile(server.tokens_file),) if server.tokens_file else ()
-            return _Entrance(Doorkeeper((), *files, await stack.enter_async_context(_issuer(server.oidc))))
+            files = (ApiKeyFile(server.tokens_file),) if server.tokens_file else ()
+            return _Access(Authenticator((), *files, await stack.enter_async_context(_open_issuer(server.oidc))))
         case _:
             assert_never(server.mode)
 
 
 @asynccontextmanager
-async def _issuer(said: OidcSettings) -> AsyncGenerator[Register]:
+async def _open_issuer(oidc: OidcSettings) -> AsyncGenerator[TokenVerifier]:
     try:
-        from timeloom.server.auth.oidc import Claims, Expected, open_issuer  # noqa: PLC0415 - an extra
+        from timeloom.server.auth.oidc import ClaimMapping, TokenRequirements, open_issuer  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise click.UsageError(f"mode oidc needs `pip install 'timeloom[oidc]'`: {error}") from error
 
-    claims = Claims(
-        user=said.user_claim,
-        tenant_claim=said.tenant_claim,
-        project_claim=said.project_claim,
-        role_claim=said.role_claim,
-        tenant=said.tenant,
-        project=said.project,
-        admin_role=said.admin_role,
-        approver_role=said.approver_role,
+    claims = ClaimMapping(
+        user=oidc.user_claim,
+        tenant_claim=oidc.tenant_claim,
+        project_claim=oidc.project_claim,
+        role_claim=oidc.role_claim,
+        tenant=oidc.tenant,
+        project=oidc.project,
+        admin_role=oidc.admin_role,
+        approver_role=oidc.approver_role,
     )
-    expected = Expected(
-        issuer=said.issuer,
-        audience=said.audience,
-        algorithms=said.algorithms,
-        leeway_s=said.leeway_s,
+    expected = TokenRequirements(
+        issuer=oidc.issuer,
+        audience=oidc.audience,
+        algorithms=oidc.algorithms,
+        leeway_s=oidc.leeway_s,
         claims=claims,
     )
     async with open_issuer(expected) as issuer:
@@ -141,18 +141,18 @@ async def _issuer(said: OidcSettings) -> AsyncGenerator[Register]:
 
 
 @asynccontextmanager
-async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenerator[Services]:
+async def _open_services(settings: Settings, authenticator: Authenticator) -> AsyncGenerator[Services]:
     server = settings.server
-    clock, ids, setting, metrics = SystemClock(), RandomIds(), Setting.of(settings), Metrics()
+    clock, ids, setting, metrics = SystemClock(), RandomIds(), AgentSettings.from_settings(settings), Metrics()
     hub_settings = HubSettings(
         rest_s=server.rest_s, grace_s=server.grace_s, reader_bytes=server.reader_bytes, beat_s=server.heartbeat_s
     )
-    async with OpenModels(settings) as models, open_tools(settings) as tools, _telemetry(settings) as listening:
+    async with ModelPool(settings) as models, open_tools(settings) as tools, _open_telemetry(settings) as listening:
         # Before the folder is created, so that an unknown model name leaves no files behind.
-        model, side = models.get(settings.model), models.beside(settings.model)
-        choice = [(models.get(name), models.beside(name).summary) for name in (settings.model, *server.models)]
+        model, side = models.get(settings.model), models.get_side_models(settings.model)
+        choice = [(models.get(name), models.get_side_models(name).summary) for name in (settings.model, *server.models)]
         async with await SqliteStore.open(settings.data_dir) as store:
-            opening = ServerOpening(
+            factory = ConversationFactory(
                 store=store,
                 model=model,
                 setting=setting,
@@ -161,37 +161,39 @@ async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenera
                 tools=tools,
                 side=side,
                 observer=metrics,
-                listening=listening,
+                make_entry_listener=listening,
             )
-            opening.prepare()
-            again = {one.name: opening.again(one, summary) for one, summary in choice}
+            factory.prepare()
+            rerun_factories = {one.name: factory.rerun_opener(one, summary) for one, summary in choice}
             async with (
-                Hub(store, opening, clock, ids, hub_settings) as hub,
-                Reruns(opening, again, server.grace_s, _limits(server.limits)) as reruns,
+                Hub(store, factory, clock, ids, hub_settings) as hub,
+                RerunJobs(factory, rerun_factories, server.grace_s, _rate_limits(server.limits)) as reruns,
             ):
-                metrics.watch(hub)
+                metrics.export_live_counts(hub)
                 yield Services(
                     store=store,
                     hub=hub,
                     reruns=reruns,
-                    doorkeeper=doorkeeper,
-                    watch=Watch(doorkeeper),
-                    audit=AuditTrail(settings.data_dir / "audit"),
+                    authenticator=authenticator,
+                    revocation_monitor=RevocationMonitor(authenticator),
+                    audit_log=AuditLog(settings.data_dir / "audit"),
                     workspaces=setting.workspaces,
                     clock=clock,
                     ids=ids,
                     max_body_bytes=server.limits.max_body_bytes,
-                    uploads=_uploads(server.limits),
-                    rules=_rules(server),
-                    gate=Gate(_limits(server.limits)),
+                    uploads=_upload_limits(server.limits),
+                    access_policy=_rules(server),
+                    rate_limiter=RateLimiter(_rate_limits(server.limits)),
                     metrics=metrics,
                 )
 
 
 @asynccontextmanager
-async def _telemetry(settings: Settings) -> AsyncGenerator[Callable[[ConversationId], Callable[[Entry], None]] | None]:
-    said = settings.telemetry
-    if not said.endpoint:
+async def _open_telemetry(
+    settings: Settings,
+) -> AsyncGenerator[Callable[[ConversationId], Callable[[Entry], None]] | None]:
+    options = settings.telemetry
+    if not options.endpoint:
         yield None
         return
     try:
@@ -199,21 +201,21 @@ async def _telemetry(settings: Settings) -> AsyncGenerator[Callable[[Conversatio
     except ModuleNotFoundError as error:
         raise click.UsageError(f"telemetry needs `pip install 'timeloom[telemetry]'`: {error}") from error
 
-    async with open_telemetry(said.endpoint, content=said.content) as telemetry:
-        yield telemetry.of
+    async with open_telemetry(options.endpoint, content=options.content) as telemetry:
+        yield telemetry.listener_for
 
 
-def _uploads(limits: LimitSettings) -> UploadLimits:
+def _upload_limits(limits: ServerLimitSettings) -> UploadLimits:
     return UploadLimits(
         max_bytes=limits.max_upload_bytes,
         max_files=limits.max_uploads,
         max_field_bytes=limits.max_body_bytes,
-        patience_s=limits.body_s,
+        base_timeout_s=limits.body_s,
     )
 
 
-def _rules(server: ServerSettings) -> Rules:
-    return Rules(
+def _rules(server: ServerSettings) -> AccessPolicy:
+    return AccessPolicy(
         approvals=server.approvals,
         metrics=server.metrics,
         hosts=tuple(name.lower() for name in server.hosts),
@@ -222,20 +224,20 @@ def _rules(server: ServerSettings) -> Rules:
     )
 
 
-def _limits(said: LimitSettings) -> Limits:
-    return Limits(
-        requests_per_s=_limit(said.requests_per_s),
-        burst=said.burst,
-        failures_per_minute=_limit(said.failures_per_minute),
-        streams=_limit(said.streams),
-        reruns=_limit(said.reruns),
-        all_reruns=_limit(said.all_reruns),
-        body_s=said.body_s,
+def _rate_limits(limits: ServerLimitSettings) -> RateLimits:
+    return RateLimits(
+        requests_per_s=_to_limit(limits.requests_per_s),
+        burst=limits.burst,
+        failures_per_minute=_to_limit(limits.failures_per_minute),
+        streams=_to_limit(limits.streams),
+        reruns=_to_limit(limits.reruns),
+        all_reruns=_to_limit(limits.all_reruns),
+        body_s=limits.body_s,
     )
 
 
-def _limit(said: float | NoLimit) -> float:
-    return inf if said == "none" else said
+def _to_limit(value: float | NoLimit) -> float:
+    return inf if value == "none" else value
 
 
 def _address(listener: socket.socket) -> str:
@@ -243,7 +245,7 @@ def _address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _user() -> str:
+def _current_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):

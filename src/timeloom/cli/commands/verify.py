@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from timeloom.cli.command import chosen_conversations, command_body, data_dir_option, existing_store
-from timeloom.cli.sanitize import harmless
+from timeloom.cli.command import async_command, data_dir_option, open_existing_store, select_conversations
+from timeloom.cli.sanitize import sanitize
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.ports.store import Finding, Store, Verified
-from timeloom.runtime.replay.check_retrievable import Recovery, check_recovery
+from timeloom.ports.store import Store, StoreProblem, VerifyReport
+from timeloom.runtime.replay.check_retrievable import RetrievalReport, check_retrieval
 
 
 @click.command()
@@ -18,7 +18,7 @@ from timeloom.runtime.replay.check_retrievable import Recovery, check_recovery
 @click.option("--recovery", is_flag=True, help="Check instead that the model can read removed content again.")
 @click.option("--conversation", "only", metavar="ID", help="With --recovery: check only this conversation.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; with --recovery one per conversation.")
-@command_body
+@async_command
 async def verify(data_dir: Path, only: str | None, *, recovery: bool, as_json: bool) -> int:
     """Check every stored conversation and payload.
 
@@ -28,7 +28,7 @@ async def verify(data_dir: Path, only: str | None, *, recovery: bool, as_json: b
     """
     if only is not None and not recovery:
         raise click.UsageError("--conversation needs --recovery; without it, the whole folder is checked")
-    async with existing_store(data_dir) as store:
+    async with open_existing_store(data_dir) as store:
         if recovery:
             return await _check_recovery(store, only, as_json=as_json)
         found = await store.verify()
@@ -39,18 +39,18 @@ async def verify(data_dir: Path, only: str | None, *, recovery: bool, as_json: b
     return 1 if found.findings else 0
 
 
-def print_verified(found: Verified) -> None:
+def print_verified(found: VerifyReport) -> None:
     """Print each finding with its place, then the counts and the verdict."""
     for finding in found.findings:
-        click.echo(_told(finding))
+        click.echo(_format_finding(finding))
     counts = f"conversations: {found.conversations}, entries: {found.entries}, payloads: {found.blobs}"
     click.echo(f"Checked {counts}; {_verdict(len(found.findings))}.")
 
 
 async def _check_recovery(store: Store, only: str | None, *, as_json: bool) -> int:
     conversations = entries = lost = 0
-    async for conversation in chosen_conversations(store, only):
-        found = await _recovered(store, conversation)
+    async for conversation in select_conversations(store, only):
+        found = await _check_conversation(store, conversation)
         conversations, entries, lost = conversations + 1, entries + found.entries, lost + len(found.lost)
         if as_json:
             click.echo(msgspec.json.encode(found).decode())
@@ -62,29 +62,29 @@ async def _check_recovery(store: Store, only: str | None, *, as_json: bool) -> i
     return 1 if lost else 0
 
 
-async def _recovered(store: Store, conversation: ConversationId) -> Recovery:
+async def _check_conversation(store: Store, conversation: ConversationId) -> RetrievalReport:
     """Check one conversation; one that cannot be read becomes a single finding, so that the check continues."""
     try:
-        return await check_recovery(store, conversation)
+        return await check_retrieval(store, conversation)
     except CodedError as error:
-        finding = Finding(error.code, str(error), conversation)
-        return Recovery(conversation=conversation, entries=0, lost=(finding,))
+        finding = StoreProblem(error.code, str(error), conversation)
+        return RetrievalReport(conversation=conversation, entries=0, lost=(finding,))
 
 
-def _print_recovery(found: Recovery) -> None:
+def _print_recovery(found: RetrievalReport) -> None:
     for finding in found.lost:
-        click.echo(harmless(_told(finding)))
+        click.echo(sanitize(_format_finding(finding)))
     counts = f"in sight: {found.in_sight}, in one read: {found.one_read}, in two: {found.two_reads}"
     erased = f", erased: {found.erased}" if found.erased else ""
     click.echo(f"{found.conversation}: {counts}, never shown: {found.silent}{erased}, lost: {len(found.lost)}")
 
 
-def _told(finding: Finding) -> str:
-    place = "" if finding.conversation and finding.conversation in finding.message else f"{_place(finding)}: "
+def _format_finding(finding: StoreProblem) -> str:
+    place = "" if finding.conversation and finding.conversation in finding.message else f"{_format_place(finding)}: "
     return f"{place}{finding.message} [{finding.code}]"
 
 
-def _place(finding: Finding) -> str:
+def _format_place(finding: StoreProblem) -> str:
     if finding.conversation is None:
         return "store"
     return finding.conversation if finding.seq is None else f"{finding.conversation} entry {finding.seq}"

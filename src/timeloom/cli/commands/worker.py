@@ -7,20 +7,28 @@ from typing import assert_never
 import click
 import msgspec
 
-from timeloom.app import Setting, make_turns, open_tools
-from timeloom.cli.chat.conversations import OpenModels, with_model
-from timeloom.cli.command import command_body, existing_store, has_conversations
-from timeloom.cli.options import OPTION_KEYS, typed_options, with_settings
-from timeloom.cli.sanitize import harmless
-from timeloom.config.resolve import Loaded
+from timeloom.app import AgentSettings, build_turn_runner, open_tools
+from timeloom.cli.chat.conversations import ModelPool, with_default_model
+from timeloom.cli.command import async_command, has_conversations, open_existing_store
+from timeloom.cli.options import OPTION_KEYS, command_line_options, with_settings
+from timeloom.cli.sanitize import sanitize
+from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
-from timeloom.runtime.session.resume import resume
-from timeloom.runtime.turn.loop import Turns
-from timeloom.runtime.turn.resume_open_turns import Ended, Failed, Held, Open, Recovered, Waiting, recover
+from timeloom.runtime.session.resume import resume_session
+from timeloom.runtime.turn.loop import TurnRunner
+from timeloom.runtime.turn.resume_open_turns import (
+    OpenTurnEnded,
+    OpenTurnFailed,
+    OpenTurnHeld,
+    OpenTurnRunner,
+    OpenTurnWaiting,
+    ResumeResult,
+    resume_open_turns,
+)
 from timeloom.tools.registry import ToolRegistry
 
 HOLDER = "timeloom worker"
@@ -29,8 +37,8 @@ HOLDER = "timeloom worker"
 @click.command()
 @with_settings(*OPTION_KEYS)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per conversation and line.")
-@command_body
-async def worker(loaded: Loaded, *, as_json: bool) -> int:
+@async_command
+async def worker(loaded: LoadedSettings, *, as_json: bool) -> int:
     """Resume every open turn, then exit.
 
     Turns stay open when a program is killed or the machine loses power. Each resumes at the end of its timeline, so
@@ -40,53 +48,55 @@ async def worker(loaded: Loaded, *, as_json: bool) -> int:
 
     Prints one line per conversation, and exits with 1 if a turn could not be resumed.
     """
-    settings, typed = with_model(loaded.settings), typed_options()
+    settings, options = with_default_model(loaded.settings), command_line_options()
     if not has_conversations(settings.data_dir):
         folder = click.format_filename(settings.data_dir)
         click.echo(f"no turn is open: there are no conversations in {folder}", err=as_json)
         return 0
 
-    def tell(outcome: Recovered) -> None:
+    def print_outcome(outcome: ResumeResult) -> None:
         click.echo(
-            msgspec.json.encode(outcome).decode() if as_json else f"{outcome.conversation}: {_said(outcome, typed)}"
+            msgspec.json.encode(outcome).decode()
+            if as_json
+            else f"{outcome.conversation}: {_describe_outcome(outcome, options)}"
         )
 
     async with (
-        OpenModels(settings) as models,
+        ModelPool(settings) as models,
         open_tools(settings) as tools,
-        existing_store(settings.data_dir) as store,
+        open_existing_store(settings.data_dir) as store,
     ):
-        outcomes = await recover(store, _opening(store, models, tools, settings), tell=tell)
+        outcomes = await resume_open_turns(store, _make_opener(store, models, tools, settings), on_result=print_outcome)
     if not outcomes and not as_json:
         click.echo("no turn is open")
-    return 1 if any(isinstance(outcome, Failed) for outcome in outcomes) else 0
+    return 1 if any(isinstance(outcome, OpenTurnFailed) for outcome in outcomes) else 0
 
 
-def _opening(store: Store, models: OpenModels, tools: ToolRegistry, settings: Settings) -> Open:
+def _make_opener(store: Store, models: ModelPool, tools: ToolRegistry, settings: Settings) -> OpenTurnRunner:
     # Before anything is opened: an unknown model name is one usage error, not a failure of every conversation.
-    model, side = models.get(settings.model), models.beside(settings.model)
+    model, side = models.get(settings.model), models.get_side_models(settings.model)
 
-    async def opened(conversation: ConversationId) -> Turns:
-        session = await resume(store, conversation, SystemClock(), RandomIds(), holder=HOLDER)
+    async def open_turns(conversation: ConversationId) -> TurnRunner:
+        session = await resume_session(store, conversation, SystemClock(), RandomIds(), holder=HOLDER)
         try:
-            return make_turns(session, model, Setting.of(settings), lambda _: None, tools, side)
+            return build_turn_runner(session, model, AgentSettings.from_settings(settings), lambda _: None, tools, side)
         except BaseException:
             await session.close()
             raise
 
-    return opened
+    return open_turns
 
 
-def _said(outcome: Recovered, typed: Sequence[str]) -> str:
+def _describe_outcome(outcome: ResumeResult, options: Sequence[str]) -> str:
     match outcome:
-        case Ended(reason=reason):
+        case OpenTurnEnded(reason=reason):
             return f"ended, {reason}"
-        case Waiting():
-            command = harmless(shlex.join(["timeloom", "approve", outcome.conversation, *typed]))
+        case OpenTurnWaiting():
+            command = sanitize(shlex.join(["timeloom", "approve", outcome.conversation, *options]))
             return f"waits for approval; `{command}` shows the call"
-        case Held(by=by, since=since):
+        case OpenTurnHeld(by=by, since=since):
             return f"is held by {by} since {since}"
-        case Failed(message=message, code=code):
+        case OpenTurnFailed(message=message, code=code):
             return f"failed: {message}{f' [{code}]' if code else ''}"
         case _:
             assert_never(outcome)

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from timeloom.config.field_help import About
+from timeloom.config.field_help import SettingHelp
 from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.render.entries.cards import CardLimits
@@ -24,41 +24,43 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Pruning and compaction of the prompt."""
 
     keep_turns: Annotated[
-        OptionalCount, About("Number of turns before the current one that are never shortened to cards.")
+        OptionalCount, SettingHelp("Number of turns before the current one that are never shortened to cards.")
     ] = _PRUNE.keep_turns
-    keep_rounds: Annotated[OptionalCount, About("Number of newest rounds that are never shortened to rows.")] = (
+    keep_rounds: Annotated[OptionalCount, SettingHelp("Number of newest rounds that are never shortened to rows.")] = (
         _PRUNE.keep_rounds
     )
     min_saving_tokens: Annotated[
-        Count, About("Minimum number of tokens that pruning old turns and rounds must save.")
+        Count, SettingHelp("Minimum number of tokens that pruning old turns and rounds must save.")
     ] = _PRUNE.min_saving_tokens
     patience: Annotated[
         Factor,
-        About("Prune from a warm cache once keeping old turns has cost this many times the rewrite."),
+        SettingHelp("Prune from a warm cache once keeping old turns has cost this many times the rewrite."),
     ] = _PRUNE.patience
     compact_at: Annotated[
-        Share, About("Share of the window from which older parts of a conversation are summarized.")
+        Share, SettingHelp("Share of the window from which older parts of a conversation are summarized.")
     ] = _COMPACT.compact_at
-    keep_share: Annotated[Share, About("Share of the window that stays unchanged when the rest is summarized.")] = (
-        _COMPACT.keep_share
-    )
-    summary_tokens: Annotated[Count, About("Maximum tokens of a summary; never more than a tenth of the window.")] = (
-        _COMPACT.summary_tokens
-    )
-    prose_tokens: Annotated[Count, About("Maximum tokens of the part of a summary that a model writes.")] = (
+    keep_share: Annotated[
+        Share, SettingHelp("Share of the window that stays unchanged when the rest is summarized.")
+    ] = _COMPACT.keep_share
+    summary_tokens: Annotated[
+        Count, SettingHelp("Maximum tokens of a summary; never more than a tenth of the window.")
+    ] = _COMPACT.summary_tokens
+    prose_tokens: Annotated[Count, SettingHelp("Maximum tokens of the part of a summary that a model writes.")] = (
         _COMPACT.prose_tokens
     )
-    text_chars: Annotated[Count, About("Maximum characters of a message in an old turn.")] = _CARDS.text_chars
-    result_chars: Annotated[Count, About("Maximum characters of a tool result in an old turn.")] = _CARDS.result_chars
-    result_items: Annotated[Count, About("Number of list items that the shape of an old result is derived from.")] = (
-        _CARDS.result_items
+    text_chars: Annotated[Count, SettingHelp("Maximum characters of a message in an old turn.")] = _CARDS.text_chars
+    result_chars: Annotated[Count, SettingHelp("Maximum characters of a tool result in an old turn.")] = (
+        _CARDS.result_chars
     )
-    result_keys: Annotated[Count, About("Number of object keys that the shape of an old result names.")] = (
+    result_items: Annotated[
+        Count, SettingHelp("Number of list items that the shape of an old result is derived from.")
+    ] = _CARDS.result_items
+    result_keys: Annotated[Count, SettingHelp("Number of object keys that the shape of an old result names.")] = (
         _CARDS.result_keys
     )
-    rows: Annotated[Count, About("Maximum rows of an old turn.")] = _CARDS.rows
+    rows: Annotated[Count, SettingHelp("Maximum rows of an old turn.")] = _CARDS.rows
 
-    def prune(self) -> PruneSettings:
+    def to_prune_settings(self) -> PruneSettings:
         """Return the pruning settings."""
         return PruneSettings(
             keep_turns=self.keep_turns,
@@ -67,7 +69,7 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
             patience=self.patience,
         )
 
-    def cards(self) -> CardLimits:
+    def to_card_limits(self) -> CardLimits:
         """Return the limits of the cards of old turns."""
         return CardLimits(
             text_chars=self.text_chars,
@@ -77,7 +79,7 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
             rows=self.rows,
         )
 
-    def compact(self) -> CompactSettings:
+    def to_compact_settings(self) -> CompactSettings:
         """Return the compaction settings."""
         return CompactSettings(
             compact_at=self.compact_at,

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, assert_never
 import msgspec
 from msgspec import Meta
 
-from timeloom.config.field_help import About
+from timeloom.config.field_help import SettingHelp
 from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.core.policy.gates import (
     Policy,
@@ -20,7 +20,7 @@ from timeloom.core.policy.gates import (
     tainted_irreversible_needs_approval,
 )
 
-NANO_USD: Final = 1_000_000_000
+NANO_USD_PER_DOLLAR: Final = 1_000_000_000
 """Nano-dollars per US dollar; money is counted in nano-dollars."""
 
 EVERY_TOOL: Final = "*"
@@ -54,22 +54,24 @@ CallTable = Annotated[
 class AllowanceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The budget of one scope."""
 
-    rounds: Annotated[Amount, About("Budget of a {group}: maximum number of rounds.")] = "none"
-    tokens: Annotated[Amount, About("Budget of a {group}: maximum number of tokens read and written by models.")] = (
+    rounds: Annotated[Amount, SettingHelp("Budget of a {group}: maximum number of rounds.")] = "none"
+    tokens: Annotated[
+        Amount, SettingHelp("Budget of a {group}: maximum number of tokens read and written by models.")
+    ] = "none"
+    usd: Annotated[Dollars, SettingHelp("Budget of a {group}: maximum cost of model calls in US dollars.")] = "none"
+    tool_calls: Annotated[Calls, SettingHelp("Budget of a {group}: maximum number of tool calls.")] = "none"
+    wall_s: Annotated[WorkSeconds, SettingHelp("Budget of a {group}: maximum seconds spent in models and tools.")] = (
         "none"
     )
-    usd: Annotated[Dollars, About("Budget of a {group}: maximum cost of model calls in US dollars.")] = "none"
-    tool_calls: Annotated[Calls, About("Budget of a {group}: maximum number of tool calls.")] = "none"
-    wall_s: Annotated[WorkSeconds, About("Budget of a {group}: maximum seconds spent in models and tools.")] = "none"
 
-    def allowance(self) -> Allowance:
+    def to_allowance(self) -> Allowance:
         """Return this budget in the units that the runtime counts."""
         return Allowance(
-            rounds=_whole(self.rounds),
-            tokens=_whole(self.tokens),
-            cost_nano_usd=_whole(self.usd, NANO_USD),
-            tool_calls=_whole(self.tool_calls),
-            wall_ms=_whole(self.wall_s, 1000),
+            rounds=_to_units(self.rounds),
+            tokens=_to_units(self.tokens),
+            cost_nano_usd=_to_units(self.usd, NANO_USD_PER_DOLLAR),
+            tool_calls=_to_units(self.tool_calls),
+            wall_ms=_to_units(self.wall_s, 1000),
         )
 
 
@@ -82,14 +84,14 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
     user: AllowanceSettings = AllowanceSettings()
     project: AllowanceSettings = AllowanceSettings()
 
-    def budgets(self) -> Budgets:
+    def to_budgets(self) -> Budgets:
         """Return the budgets of a conversation."""
         return Budgets(
-            turn=self.turn.allowance(),
-            conversation=self.conversation.allowance(),
-            tree=self.tree.allowance(),
-            user=self.user.allowance(),
-            project=self.project.allowance(),
+            turn=self.turn.to_allowance(),
+            conversation=self.conversation.to_allowance(),
+            tree=self.tree.to_allowance(),
+            user=self.user.to_allowance(),
+            project=self.project.to_allowance(),
         )
 
 
@@ -98,26 +100,27 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     irreversible: Annotated[
         Literal["approve", "approve_tainted", "allow"],
-        About(
+        SettingHelp(
             "Which calls that cannot be undone need a person's approval: all, only those that external text may have "
             "caused, or none.",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = "approve"
-    tools: Annotated[ToolNames, About("Tools that may be called; all others are rejected.")] = (EVERY_TOOL,)
+    tools: Annotated[ToolNames, SettingHelp("Tools that may be called; all others are rejected.")] = (EVERY_TOOL,)
     ask_before: Annotated[
         ToolNames,
-        About(
+        SettingHelp(
             "Tools that are called only with a person's approval, also if their calls can be undone.",
             option="--ask-before",
             metavar="TOOLS",
         ),
     ] = ()
     calls_per_turn: Annotated[
-        CallTable, About("Maximum number of calls per turn for each tool; tools that are not listed have no limit.")
+        CallTable,
+        SettingHelp("Maximum number of calls per turn for each tool; tools that are not listed have no limit."),
     ] = msgspec.field(default_factory=dict[str, int])
 
-    def policies(self) -> tuple[Policy, ...]:
+    def to_policies(self) -> tuple[Policy, ...]:
         """Return the policies of a conversation."""
         return tuple(self._policies())
 
@@ -139,5 +142,5 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
             yield ask_before(self.ask_before)
 
 
-def _whole(limit: float | NoLimit, units: int = 1) -> int | None:
+def _to_units(limit: float | NoLimit, units: int = 1) -> int | None:
     return None if limit == "none" else round(limit * units)

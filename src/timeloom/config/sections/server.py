@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from timeloom.config.field_help import About
+from timeloom.config.field_help import SettingHelp
 from timeloom.config.sections.governance import NoLimit
 from timeloom.config.value_types import Seconds, Url, Words
 
@@ -45,127 +45,153 @@ class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     issuer: Annotated[
         Url,
-        About("Issuer of the tokens in the mode `oidc`: its URL, exactly as in the `iss` claim.", lifts_guard=True),
-    ] = ""
-    audience: Annotated[
-        str, About("Required audience (`aud`) of tokens: this server's name at the issuer.", lifts_guard=True)
-    ] = ""
-    algorithms: Annotated[
-        Algorithms, About("Accepted signature algorithms, if the issuer's keys support them.", lifts_guard=True)
-    ] = ("RS256", "PS256", "ES256", "EdDSA")
-    leeway_s: Annotated[Seconds, About("Allowed clock difference in seconds.")] = 30.0
-    user_claim: Annotated[Claim, About("Claim that contains the user.", lifts_guard=True)] = "sub"
-    tenant: Annotated[str, About("Tenant of all users; empty uses `server.oidc.tenant_claim`.", lifts_guard=True)] = ""
-    tenant_claim: Annotated[Claim, About("Claim that contains the tenant.", lifts_guard=True)] = "tenant"
-    project: Annotated[
-        str,
-        About(
-            "Project of all users, `*` for all projects of their tenant; empty uses `server.oidc.project_claim`.",
-            lifts_guard=True,
+        SettingHelp(
+            "Issuer of the tokens in the mode `oidc`: its URL, exactly as in the `iss` claim.", weakens_protection=True
         ),
     ] = ""
-    project_claim: Annotated[Claim, About("Claim that contains the project.", lifts_guard=True)] = "project"
-    role_claim: Annotated[Claim, About("Claim that contains the roles: a word or a list.", lifts_guard=True)] = "roles"
+    audience: Annotated[
+        str,
+        SettingHelp("Required audience (`aud`) of tokens: this server's name at the issuer.", weakens_protection=True),
+    ] = ""
+    algorithms: Annotated[
+        Algorithms,
+        SettingHelp("Accepted signature algorithms, if the issuer's keys support them.", weakens_protection=True),
+    ] = ("RS256", "PS256", "ES256", "EdDSA")
+    leeway_s: Annotated[Seconds, SettingHelp("Allowed clock difference in seconds.")] = 30.0
+    user_claim: Annotated[Claim, SettingHelp("Claim that contains the user.", weakens_protection=True)] = "sub"
+    tenant: Annotated[
+        str, SettingHelp("Tenant of all users; empty uses `server.oidc.tenant_claim`.", weakens_protection=True)
+    ] = ""
+    tenant_claim: Annotated[Claim, SettingHelp("Claim that contains the tenant.", weakens_protection=True)] = "tenant"
+    project: Annotated[
+        str,
+        SettingHelp(
+            "Project of all users, `*` for all projects of their tenant; empty uses `server.oidc.project_claim`.",
+            weakens_protection=True,
+        ),
+    ] = ""
+    project_claim: Annotated[Claim, SettingHelp("Claim that contains the project.", weakens_protection=True)] = (
+        "project"
+    )
+    role_claim: Annotated[
+        Claim, SettingHelp("Claim that contains the roles: a word or a list.", weakens_protection=True)
+    ] = "roles"
     admin_role: Annotated[
-        str, About("Role in the claim that makes a user an admin; empty makes no user an admin.", lifts_guard=True)
+        str,
+        SettingHelp(
+            "Role in the claim that makes a user an admin; empty makes no user an admin.", weakens_protection=True
+        ),
     ] = "timeloom-admin"
     approver_role: Annotated[
         str,
-        About("Role in the claim that makes a user an approver; empty makes no user an approver.", lifts_guard=True),
+        SettingHelp(
+            "Role in the claim that makes a user an approver; empty makes no user an approver.", weakens_protection=True
+        ),
     ] = "timeloom-approver"
 
 
-class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one caller."""
 
-    requests_per_s: Annotated[Rate, About("Sustained requests per second of one caller.")] = 50.0
+    requests_per_s: Annotated[Rate, SettingHelp("Sustained requests per second of one caller.")] = 50.0
     burst: Annotated[
-        Annotated[int, Meta(ge=1, le=1_000_000)], About("Requests that one caller may send at once after a pause.")
+        Annotated[int, Meta(ge=1, le=1_000_000)],
+        SettingHelp("Requests that one caller may send at once after a pause."),
     ] = 500
-    failures_per_minute: Annotated[Rate, About("Requests per minute without a valid token from one address.")] = 30.0
-    streams: Annotated[Count, About("Number of open streams of one caller.")] = 200
-    reruns: Annotated[Count, About("Number of running re-runs of one caller.")] = 3
-    all_reruns: Annotated[Count, About("Number of running re-runs of all callers together.")] = 8
-    body_s: Annotated[Seconds, About("Timeout for receiving the body of a request, in seconds.")] = 30.0
-    max_body_bytes: Annotated[Bytes, About("Largest JSON body of a request, in bytes.")] = 2 * 1024 * 1024
-    max_upload_bytes: Annotated[Bytes, About("Largest total size of the files of a request, in bytes.")] = (
+    failures_per_minute: Annotated[Rate, SettingHelp("Requests per minute without a valid token from one address.")] = (
+        30.0
+    )
+    streams: Annotated[Count, SettingHelp("Number of open streams of one caller.")] = 200
+    reruns: Annotated[Count, SettingHelp("Number of running re-runs of one caller.")] = 3
+    all_reruns: Annotated[Count, SettingHelp("Number of running re-runs of all callers together.")] = 8
+    body_s: Annotated[Seconds, SettingHelp("Timeout for receiving the body of a request, in seconds.")] = 30.0
+    max_body_bytes: Annotated[Bytes, SettingHelp("Largest JSON body of a request, in bytes.")] = 2 * 1024 * 1024
+    max_upload_bytes: Annotated[Bytes, SettingHelp("Largest total size of the files of a request, in bytes.")] = (
         10 * 1024 * 1024
     )
-    max_uploads: Annotated[int, Meta(ge=1, le=1000), About("Maximum number of files in a request.")] = 10
+    max_uploads: Annotated[int, Meta(ge=1, le=1000), SettingHelp("Maximum number of files in a request.")] = 10
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of `timeloom serve`."""
 
-    host: Annotated[str, About("Address that the server listens on.", option="--host", metavar="ADDRESS")] = "127.0.0.1"
+    host: Annotated[str, SettingHelp("Address that the server listens on.", option="--host", metavar="ADDRESS")] = (
+        "127.0.0.1"
+    )
     port: Annotated[
-        Port, About("Port that the server listens on; 0 picks a free port.", option="--port", metavar="N")
+        Port, SettingHelp("Port that the server listens on; 0 picks a free port.", option="--port", metavar="N")
     ] = 8700
     mode: Annotated[
         Mode,
-        About(
+        SettingHelp(
             "Authentication: `local` uses the token that is printed at the start and serves only this machine; "
             "`tokens` uses the keys of `server.tokens_file`; `oidc` uses tokens of `server.oidc.issuer`.",
             option="--mode",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = "local"
-    token: Annotated[Key, About("Token of the mode `local`; empty creates a new one at each start.", secret=True)] = ""
+    token: Annotated[
+        Key, SettingHelp("Token of the mode `local`; empty creates a new one at each start.", secret=True)
+    ] = ""
     tokens_file: Annotated[
         Path | None,
-        About(
+        SettingHelp(
             "File with the hashes of API keys for the mode `tokens`; also accepted in the mode `oidc`.",
             option="--tokens-file",
             metavar="FILE",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = None
     hosts: Annotated[
         Words,
-        About(
+        SettingHelp(
             "Accepted host names; by default, the loopback names in the mode `local` and all names in the other modes.",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = ()
     allow_origins: Annotated[
-        Origins, About("Origins whose pages may use the server with a token (CORS).", lifts_guard=True)
+        Origins, SettingHelp("Origins whose pages may use the server with a token (CORS).", weakens_protection=True)
     ] = ()
     proxies: Annotated[
         Words,
-        About(
+        SettingHelp(
             "Addresses of trusted proxies: their headers determine a client's address and scheme.",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = ()
     approvals: Annotated[
         Literal["owner", "approver"],
-        About(
+        SettingHelp(
             "Who decides on calls that wait for approval: also the owner of the conversation, or only approvers and "
             "admins of its project.",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = "owner"
     models: Annotated[
         Words,
-        About(
+        SettingHelp(
             "Models that users may choose for re-runs, in addition to the server's model.",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = ()
     metrics: Annotated[
         Literal["token", "open", "off"],
-        About(
+        SettingHelp(
             "Who may read `/metrics`: `token` admins of all tenants and projects, `open` every client, `off` none.",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = "token"
     reader_bytes: Annotated[
-        Bytes, About("Bytes that may wait for one reader of a stream before it is disconnected.")
+        Bytes, SettingHelp("Bytes that may wait for one reader of a stream before it is disconnected.")
     ] = 1024 * 1024
-    heartbeat_s: Annotated[Seconds, About("Seconds without an event after which a stream sends a heartbeat.")] = 15.0
-    rest_s: Annotated[Seconds, About("Seconds that an idle conversation stays open after its last turn.")] = 60.0
-    grace_s: Annotated[Seconds, About("Seconds that running turns may continue while the server shuts down.")] = 3.0
-    limits: LimitSettings = LimitSettings()
+    heartbeat_s: Annotated[Seconds, SettingHelp("Seconds without an event after which a stream sends a heartbeat.")] = (
+        15.0
+    )
+    rest_s: Annotated[Seconds, SettingHelp("Seconds that an idle conversation stays open after its last turn.")] = 60.0
+    grace_s: Annotated[Seconds, SettingHelp("Seconds that running turns may continue while the server shuts down.")] = (
+        3.0
+    )
+    limits: ServerLimitSettings = ServerLimitSettings()
     oidc: OidcSettings = OidcSettings()
 
     def __repr__(self) -> str:

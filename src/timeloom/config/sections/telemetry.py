@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from timeloom.config.field_help import About
+from timeloom.config.field_help import SettingHelp
 from timeloom.config.value_types import Url
 
 
@@ -13,11 +13,14 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoint: Annotated[
         Url,
-        About(
+        SettingHelp(
             "URL of the collector for OTLP over HTTP, without `/v1/traces`; empty sends no spans.",
-            lifts_guard=True,
+            weakens_protection=True,
         ),
     ] = ""
     content: Annotated[
-        bool, About("Whether spans contain the replies of models and the parameters of tools.", lifts_guard=True)
+        bool,
+        SettingHelp(
+            "Whether spans contain the replies of models and the parameters of tools.", weakens_protection=True
+        ),
     ] = False

@@ -20,7 +20,7 @@ from timeloom.core.blocks.conversation import (
     Titled,
     WorkingSummary,
 )
-from timeloom.core.blocks.digest import Digest, Hosting, Shown, ToolError, registered_error
+from timeloom.core.blocks.digest import Digest, Hosting, Shown, ToolError, make_tool_error
 from timeloom.core.blocks.forgetting import Cut, Hidden, Pruned
 from timeloom.core.blocks.gate import ApprovalDecided, ApprovalRequested, Gate
 from timeloom.core.blocks.plan import PlanAcknowledged, PlanRecorded, PlansCompacted, PlanSkeleton
@@ -160,5 +160,5 @@ __all__ = [
     "Usage",
     "UserPrompt",
     "WorkingSummary",
-    "registered_error",
+    "make_tool_error",
 ]

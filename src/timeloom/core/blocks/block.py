@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import CallId, IdError, MessageId, TurnId, call_id, message_id
+from timeloom.core.ids import CallId, IdError, MessageId, TurnId, parse_call_id, parse_message_id
 from timeloom.core.paths import MAX_SID, PathError, parse
 
 MAX_NUMBER: Final = 999_999_999
@@ -89,7 +89,7 @@ def need_call(value: CallId) -> None:
     """Raise unless the value is a call id."""
     # Cached, because every part of a call carries the same id.
     try:
-        call_id(value)
+        parse_call_id(value)
     except IdError as error:
         raise BlockError(f"tool_call_id: {error}") from error
 
@@ -97,7 +97,7 @@ def need_call(value: CallId) -> None:
 def need_message(value: MessageId) -> None:
     """Raise unless the value is a message id."""
     try:
-        message_id(value)
+        parse_message_id(value)
     except IdError as error:
         raise BlockError(f"message_id: {error}") from error
 

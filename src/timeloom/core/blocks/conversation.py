@@ -6,7 +6,7 @@ import msgspec
 
 from timeloom.core.blocks.block import Block, BlockError, need_count, need_positive, need_text
 from timeloom.core.ids import CallId, ConversationId, TurnId
-from timeloom.core.paths import PathError, select
+from timeloom.core.paths import PathError, select_sources
 from timeloom.core.payload import Text
 from timeloom.core.sources import SourceRow
 
@@ -63,7 +63,7 @@ class SourcesAdded(Block, tag="conv.sources.added", frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         try:
-            select(row.sid for row in self.rows)
+            select_sources(row.sid for row in self.rows)
         except PathError as error:
             raise BlockError(f"rows: {error}") from error
 

@@ -71,7 +71,7 @@ class Hosting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     key: str = ""
 
 
-def registered_error(code: str, message: str, where: str = "") -> ToolError:
+def make_tool_error(code: str, message: str, where: str = "") -> ToolError:
     """Return a tool error whose code must be in the registry. Tools from outside timeloom may use other codes."""
     if code not in CODES:
         raise KeyError(f"{code!r} is not in core/codes.py")

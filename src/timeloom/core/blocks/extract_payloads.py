@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from timeloom.core.blocks.block import Block
-from timeloom.core.payload import BlobRef, most_bytes, ref_of
+from timeloom.core.payload import BlobRef, max_utf8_bytes, ref_of
 
 INLINE_BYTES: Final = 32 * 1024
 """Text up to this size stays in its row. A smaller limit makes many small files, each with its own sync; a larger one
@@ -23,13 +23,13 @@ _Kind = Literal["text", "repeated", "data", "rows", "struct"]
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
-def take_out(value: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]:
+def extract_payloads(value: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]:
     """Return the value with references for all bytes and for large text, and the extracted payloads."""
-    taken: Payloads = {}
+    payloads: Payloads = {}
 
     def store(payload: object, kind: _Kind) -> object:
         most = min(inline_bytes, REPEATED_BYTES) if kind == "repeated" else inline_bytes
-        if isinstance(payload, str) and most_bytes(payload) > most:
+        if isinstance(payload, str) and max_utf8_bytes(payload) > most:
             data = payload.encode()
             if len(data) <= most:
                 return payload
@@ -38,13 +38,13 @@ def take_out(value: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]
         else:
             return payload
         ref = ref_of(data)
-        taken[ref] = data
+        payloads[ref] = data
         return ref
 
-    return _mapped(value, store), taken
+    return _map_payloads(value, store), payloads
 
 
-def put_back(value: _S, read: Callable[[BlobRef], bytes]) -> _S:
+def restore_payloads(value: _S, read: Callable[[BlobRef], bytes]) -> _S:
     """Return the value with every reference replaced by the payload that `read` returns."""
 
     def fetch(payload: object, kind: _Kind) -> object:
@@ -53,30 +53,30 @@ def put_back(value: _S, read: Callable[[BlobRef], bytes]) -> _S:
         data = read(payload)
         return data if kind == "data" else data.decode()
 
-    return _mapped(value, fetch)
+    return _map_payloads(value, fetch)
 
 
-def references(value: msgspec.Struct) -> tuple[BlobRef, ...]:
+def find_blob_refs(value: msgspec.Struct) -> tuple[BlobRef, ...]:
     """Return every reference in the value, in the order of its fields."""
     found: list[BlobRef] = []
 
-    def note(payload: object, _: _Kind) -> object:
+    def collect(payload: object, _: _Kind) -> object:
         if isinstance(payload, BlobRef):
             found.append(payload)
         return payload
 
-    _mapped(value, note)
+    _map_payloads(value, collect)
     return tuple(found)
 
 
-def _mapped(value: _S, swap: Callable[[object, _Kind], object]) -> _S:
+def _map_payloads(value: _S, swap: Callable[[object, _Kind], object]) -> _S:
     changed: dict[str, object] = {}
     for name, kind in _payload_fields(type(value)):
         before = getattr(value, name)
         if kind == "rows":
-            after: object = _mapped_rows(before, swap)
+            after: object = _map_rows(before, swap)
         elif kind == "struct":
-            after = _mapped(before, swap)
+            after = _map_payloads(before, swap)
         else:
             after = swap(before, kind)
         if after is not before:
@@ -84,10 +84,8 @@ def _mapped(value: _S, swap: Callable[[object, _Kind], object]) -> _S:
     return replace(value, **changed) if changed else value
 
 
-def _mapped_rows(
-    rows: tuple[msgspec.Struct, ...], swap: Callable[[object, _Kind], object]
-) -> tuple[msgspec.Struct, ...]:
-    after = tuple(_mapped(row, swap) for row in rows)
+def _map_rows(rows: tuple[msgspec.Struct, ...], swap: Callable[[object, _Kind], object]) -> tuple[msgspec.Struct, ...]:
+    after = tuple(_map_payloads(row, swap) for row in rows)
     return rows if all(old is new for old, new in zip(rows, after, strict=True)) else after
 
 

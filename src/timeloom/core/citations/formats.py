@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-Format = Literal["markdown", "html", "text"]
+CitationFormat = Literal["markdown", "html", "text"]
 
 MAX_URL_CHARS: Final = 2_048
 """Longest address that is linked. A smaller limit loses real links; a larger one lets one row bloat every citation of
@@ -35,13 +35,13 @@ class CitedSource(msgspec.Struct, frozen=True, gc=False):
     url: str = ""
 
 
-def written(sources: Sequence[CitedSource], form: Format, *, link: bool) -> str:
+def format_citation(sources: Sequence[CitedSource], form: CitationFormat, *, link: bool) -> str:
     """Return the formatted citation of these sources, with links if `link` is true."""
     match form:
         case "markdown":
-            return "".join(_markdown(source, link=link) for source in sources)
+            return "".join(_format_markdown(source, link=link) for source in sources)
         case "html":
-            marks = "".join(_html(source, link=link) for source in sources)
+            marks = "".join(_format_html(source, link=link) for source in sources)
             return f'<sup class="cite" data-sids="{",".join(str(source.sid) for source in sources)}">{marks}</sup>'
         case "text":
             return "".join(f"[{source.sid}]" for source in sources)
@@ -49,33 +49,33 @@ def written(sources: Sequence[CitedSource], form: Format, *, link: bool) -> str:
             assert_never(form)
 
 
-def _markdown(source: CitedSource, *, link: bool) -> str:
+def _format_markdown(source: CitedSource, *, link: bool) -> str:
     label = rf"\[{source.sid}\]"
-    url = _linkable(source.url)
+    url = _escape_url(source.url)
     if not link or not url:
         return label
     # A bare destination: `<` and `>` could pair with an unclosed one in the text before.
-    title = _plain(source.title).translate(_TITLE_ESCAPES)
+    title = _one_line(source.title).translate(_TITLE_ESCAPES)
     return f"[{label}]({url.translate(_URL_ESCAPES)}" + (f' "{title}")' if title else ")")
 
 
-def _html(source: CitedSource, *, link: bool) -> str:
+def _format_html(source: CitedSource, *, link: bool) -> str:
     label = f"[{source.sid}]"
-    url = _linkable(source.url)
+    url = _escape_url(source.url)
     if not link or not url:
         return label
-    title = html.escape(_plain(source.title))
+    title = html.escape(_one_line(source.title))
     return f'<a href="{html.escape(url)}"' + (f' title="{title}"' if title else "") + f">{label}</a>"
 
 
-def _linkable(url: str) -> str:
+def _escape_url(url: str) -> str:
     """Return the address with invalid characters percent-encoded; empty if it is not a web address."""
     if len(url) > MAX_URL_CHARS or "\\" in url or not url.isprintable() or not _WEB.match(url):
         return ""
     return quote(url, safe=_URL_SAFE)
 
 
-def _plain(title: str) -> str:
+def _one_line(title: str) -> str:
     """Return the title on one line, without invisible characters."""
     visible = "".join(char if char.isprintable() else " " for char in title[: 2 * MAX_TITLE_CHARS])
     return " ".join(visible.split())[:MAX_TITLE_CHARS].rstrip()

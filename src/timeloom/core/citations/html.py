@@ -7,11 +7,11 @@ a `<code>`) hides the rest, as it does in a browser.
 import re
 from typing import Final
 
-from timeloom.core.citations.tokens import Citation, citations_in, unfinished
+from timeloom.core.citations.tokens import Citation, find_citations_in_text, find_unfinished
 
 _SPACE: Final = r" \t\n\f\r"
 _ANY_CASE: Final = re.IGNORECASE | re.ASCII
-_VERBATIM: Final = {
+_RAW_TEXT_ENDS: Final = {
     name: re.compile(rf"</{name}(?=[{_SPACE}/>])", _ANY_CASE)
     for name in ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 } | {"plaintext": re.compile(r"(?!)")}
@@ -23,7 +23,7 @@ _SCRIPT: Final = {
     "script remark": re.compile(rf"-->|</?script(?=[{_SPACE}/>])", _ANY_CASE),
     "script in remark": re.compile(rf"-->|</script(?=[{_SPACE}/>])", _ANY_CASE),
 }
-_AFTER_SCRIPT: Final = {
+_SCRIPT_TRANSITIONS: Final = {
     ("script", "<!"): "script remark",
     ("script remark", "-->"): "script",
     ("script remark", "<script"): "script in remark",
@@ -33,7 +33,9 @@ _AFTER_SCRIPT: Final = {
 """Transitions within a script; any other match ends it. Inside a comment, a script may contain a script."""
 
 _FOREIGN: Final = frozenset({"svg", "math"})
-_CLOSED: Final = frozenset({"pre", "code", "kbd", "samp", "select", "button", "template", "noscript"}) | _FOREIGN
+_OPAQUE_ELEMENTS: Final = (
+    frozenset({"pre", "code", "kbd", "samp", "select", "button", "template", "noscript"}) | _FOREIGN
+)
 """Elements that get no citation marks: code is shown unchanged, and a mark would break the others."""
 
 _MAX_NAME_CHARS: Final = 16
@@ -41,7 +43,7 @@ _MAX_NAME_CHARS: Final = 16
 
 _TAG_START: Final = re.compile(rf"<(/?)([A-Za-z][^{_SPACE}/>]{{0,{_MAX_NAME_CHARS}}})")
 _EMPTY_COMMENT: Final = re.compile(r"<!---?>")
-_STOPS: Final = {
+_STATE_ENDS: Final = {
     "name": re.compile(rf"[{_SPACE}/>]"),
     "tag": re.compile(rf"[^{_SPACE}/]"),
     "attribute": re.compile(rf"[{_SPACE}/>=]"),
@@ -52,14 +54,14 @@ _STOPS: Final = {
     "'": re.compile(r"'"),
     "remark": re.compile(r">"),
     "comment": re.compile(r"--!?>"),
-    **_VERBATIM,
+    **_RAW_TEXT_ENDS,
     **_SCRIPT,
 }
 """States that are not text, with the pattern that ends each."""
 
 _OVERLAPS: Final = (
     {"comment": len("--!>") - 1}
-    | {name: len(f"</{name}") for name in _VERBATIM}
+    | {name: len(f"</{name}") for name in _RAW_TEXT_ENDS}
     | {place: len("</script") for place in _SCRIPT}
 )
 """Characters of an unfinished piece to search again, for patterns longer than one character."""
@@ -69,7 +71,7 @@ class HtmlFinder:
     """Finds citations in an HTML document."""
 
     def __init__(self) -> None:
-        self._place = "text"
+        self._state = "text"
         self._name = ""
         self._is_end_tag = False
         self._last = ""
@@ -89,7 +91,7 @@ class HtmlFinder:
         """Return the citations that this text completed."""
         self._text += text
         self._at = 0
-        while self._read_text() if self._place == "text" else self._read_markup():
+        while self._read_text() if self._state == "text" else self._read_markup():
             pass
         self._offset += self._at
         self._text = self._text[self._at :]
@@ -108,14 +110,14 @@ class HtmlFinder:
         less = self._text.find("<", start)
         shown = self._text[start : less if less >= 0 else None]
         if not any(self._open.values()):
-            self._found += citations_in(shown, self._offset + start, in_link=self._in_link)
+            self._found += find_citations_in_text(shown, self._offset + start, in_link=self._in_link)
         if less < 0:
-            self._at = start + unfinished(shown)
+            self._at = start + find_unfinished(shown)
             return False
         self._at = less
-        return self._read_less()
+        return self._read_angle()
 
-    def _read_less(self) -> bool:
+    def _read_angle(self) -> bool:
         tag = _TAG_START.match(self._text, self._at)
         if tag:
             return self._read_name(tag)
@@ -125,9 +127,9 @@ class HtmlFinder:
         if empty := _EMPTY_COMMENT.match(head):
             self._at += empty.end()
         elif head.startswith("<!--"):
-            self._go("comment", self._at + len("<!--"))
+            self._enter("comment", self._at + len("<!--"))
         elif head[1] in "!?/":
-            self._go("remark", self._at + len("<!"))
+            self._enter("remark", self._at + len("<!"))
         else:
             self._at += 1
         return True
@@ -137,42 +139,42 @@ class HtmlFinder:
             return False
         self._is_end_tag = tag[1] == "/"
         self._name = tag[2].lower()
-        self._go("name", tag.end())
+        self._enter("name", tag.end())
         return True
 
-    def _go(self, place: str, at: int) -> None:
-        self._place = place
+    def _enter(self, state: str, at: int) -> None:
+        self._state = state
         self._at = at
 
     def _read_markup(self) -> bool:
         """Read up to the end of the current state; return False if more text is needed."""
-        stop = _STOPS[self._place].search(self._text, self._at)
+        stop = _STATE_ENDS[self._state].search(self._text, self._at)
         if stop is None:
-            keep = _OVERLAPS.get(self._place, 0)
+            keep = _OVERLAPS.get(self._state, 0)
             self._at = max(self._at, len(self._text) - keep)
             self._last = self._text[-1:] or self._last
             return False
-        if self._place in _SCRIPT:
-            onward = _AFTER_SCRIPT.get((self._place, stop[0].lower()))
-            self._go(onward or "text", stop.end() if onward else stop.start())
-        elif self._place in _VERBATIM:
-            self._go("text", stop.start())
-        elif self._place == "comment":
-            self._go("text", stop.end())
+        if self._state in _SCRIPT:
+            onward = _SCRIPT_TRANSITIONS.get((self._state, stop[0].lower()))
+            self._enter(onward or "text", stop.end() if onward else stop.start())
+        elif self._state in _RAW_TEXT_ENDS:
+            self._enter("text", stop.start())
+        elif self._state == "comment":
+            self._enter("text", stop.end())
         else:
-            self._step(stop[0], stop.start())
+            self._advance_in_tag(stop[0], stop.start())
         return True
 
-    def _step(self, char: str, at: int) -> None:
+    def _advance_in_tag(self, char: str, at: int) -> None:
         """Advance within a tag by the character that was found."""
-        place = self._place
+        state = self._state
         if char == ">":
             before = self._text[at - 1] if at else self._last
-            self._go("text", at + 1)
-            if place != "remark":
-                self._end_tag(closes_itself=before == "/" and place == "tag")
+            self._enter("text", at + 1)
+            if state != "remark":
+                self._end_tag(closes_itself=before == "/" and state == "tag")
         else:
-            self._go(_onward(place, char), at + 1)
+            self._enter(_next_state(state, char), at + 1)
 
     def _end_tag(self, *, closes_itself: bool) -> None:
         name = self._name
@@ -181,18 +183,18 @@ class HtmlFinder:
             self._in_link &= name != "a"
             if self._open.get(name):
                 self._open[name] -= 1
-        elif name in _CLOSED:
+        elif name in _OPAQUE_ELEMENTS:
             stays_open = not closes_itself or not (foreign or name in _FOREIGN)
             self._open[name] = self._open.get(name, 0) + stays_open
-        elif name == "plaintext" or (name in (*_VERBATIM, "script") and not foreign):
-            self._place = name
+        elif name == "plaintext" or (name in (*_RAW_TEXT_ENDS, "script") and not foreign):
+            self._state = name
         else:
             self._in_link |= name == "a"
 
 
-def _onward(place: str, char: str) -> str:
+def _next_state(state: str, char: str) -> str:
     """Return the state within a tag that follows this character."""
-    match place, char:
+    match state, char:
         case ("attribute" | "after attribute", "="):
             return "value"
         case ("attribute" | "after attribute", "/"):

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, cast
 
 from timeloom.core.citations.document import DocumentFinder
-from timeloom.core.citations.formats import CitedSource, Format, written
+from timeloom.core.citations.formats import CitationFormat, CitedSource, format_citation
 from timeloom.core.citations.markdown.finder import MarkdownFinder
-from timeloom.core.citations.tokens import TOKEN, Citation, unfinished
+from timeloom.core.citations.tokens import TOKEN, Citation, find_unfinished
 from timeloom.core.codes import CodedError
 
 MAX_UNKNOWN: Final = 1_000
@@ -43,13 +43,13 @@ class CitationRewriter:
     def __init__(
         self,
         rows: Iterable[SourceLike | Mapping[str, object]] | Mapping[int, SourceLike],
-        format: Format = "markdown",
+        format: CitationFormat = "markdown",
     ) -> None:
         if isinstance(rows, Mapping):
             self._sources = cast(Mapping[int, SourceLike], rows)
         else:
-            self._sources = {source.sid: source for source in map(_source, rows)}
-        self._format: Format = format
+            self._sources = {source.sid: source for source in map(_to_cited_source, rows)}
+        self._format: CitationFormat = format
         self._finder = DocumentFinder() if format == "html" else MarkdownFinder()
         self._citations: deque[Citation] = deque()
         self._unread: list[str] = []
@@ -75,8 +75,8 @@ class CitationRewriter:
     def feed(self, text: str) -> str:
         """Return the text that can be shown now; text that may still become a citation is held back."""
         if not self._pieces and "[" not in text:
-            return self._passed_unread(text)
-        self._read()
+            return self._pass_unread(text)
+        self._feed_unread()
         self._pieces.append(text)
         self._citations += self._finder.feed(text)
         if self._finder.settled <= self._blocked_at:
@@ -90,16 +90,16 @@ class CitationRewriter:
         self._citations += self._finder.close()
         return self._drain(final=True)
 
-    def _passed_unread(self, text: str) -> str:
+    def _pass_unread(self, text: str) -> str:
         """Return text in which no token can begin, and queue it for the finder."""
         self._unread.append(text)
         self._unread_chars += len(text)
         self._offset += len(text)
         if self._unread_chars > MAX_UNREAD_CHARS:
-            self._read()
-        return self._passed(text)
+            self._feed_unread()
+        return self._pass_through(text)
 
-    def _read(self) -> None:
+    def _feed_unread(self) -> None:
         if self._unread:
             self._finder.feed("".join(self._unread))
             self._unread.clear()
@@ -112,35 +112,35 @@ class CitationRewriter:
         while self._citations:
             citation = self._citations.popleft()
             start, end = citation.start - self._offset, citation.end - self._offset
-            out += self._passed(text[done:start]), self._written(citation, text[start:end])
+            out += self._pass_through(text[done:start]), self._rewrite(citation, text[start:end])
             done = end
-        stop = len(text) if final else self._stop(text, done)
-        out.append(self._passed(text[done:stop]))
+        stop = len(text) if final else self._find_stop(text, done)
+        out.append(self._pass_through(text[done:stop]))
         self._pieces = [text[stop:]] if stop < len(text) else []
         self._offset += stop
         return "".join(out)
 
-    def _stop(self, text: str, done: int) -> int:
+    def _find_stop(self, text: str, done: int) -> int:
         """Return the position of the first token that is not yet known to be a citation or not."""
         token = TOKEN.search(text, max(done, self._finder.settled - self._offset))
         if token is None:
             self._blocked_at = -1
-            return unfinished(text)
+            return find_unfinished(text)
         self._blocked_at = self._offset + token.start()
         return token.start()
 
-    def _passed(self, text: str) -> str:
+    def _pass_through(self, text: str) -> str:
         self._before = text[-1:] or self._before
         return text
 
-    def _written(self, citation: Citation, token: str) -> str:
-        known = [_source(self._sources[sid]) for sid in citation.sids if sid in self._sources]
+    def _rewrite(self, citation: Citation, token: str) -> str:
+        known = [_to_cited_source(self._sources[sid]) for sid in citation.sids if sid in self._sources]
         unknown = [sid for sid in citation.sids if sid not in self._sources]
         self._used.update(dict.fromkeys(source.sid for source in known))
         self._unknown.update(dict.fromkeys(unknown[: MAX_UNKNOWN - len(self._unknown)]))
         if not known:
-            return self._passed(token)
-        mark = written(known, self._format, link=not citation.in_link)
+            return self._pass_through(token)
+        mark = format_citation(known, self._format, link=not citation.in_link)
         if self._format == "markdown" and self._before in ("!", "]"):
             # After `!` the link would become an image, and after `]` it would take over the bracketed text.
             mark = " " + mark
@@ -154,12 +154,12 @@ def find_citations(markdown: str) -> list[Citation]:
     return finder.feed(markdown) + finder.close()
 
 
-def sources_used(markdown: str) -> tuple[int, ...]:
+def find_cited_sids(markdown: str) -> tuple[int, ...]:
     """Return the source ids that a Markdown text cites, in the order of first use, including unknown ones."""
     return tuple(dict.fromkeys(sid for citation in find_citations(markdown) for sid in citation.sids))
 
 
-def _source(row: SourceLike | Mapping[str, object]) -> CitedSource:
+def _to_cited_source(row: SourceLike | Mapping[str, object]) -> CitedSource:
     if not isinstance(row, Mapping):
         return CitedSource(row.sid, row.title, row.url)
     sid, title, url = row.get("sid"), row.get("title"), row.get("url")

@@ -52,7 +52,7 @@ class CitationFinder(Protocol):
         ...
 
 
-def sids_of(token: str) -> tuple[int, ...]:
+def parse_sids(token: str) -> tuple[int, ...]:
     """Return the ids that a match of `TOKEN` names, each once, in order; empty if it is not a citation."""
     sids: dict[int, None] = {}
     count = 0
@@ -69,17 +69,17 @@ def sids_of(token: str) -> tuple[int, ...]:
     return tuple(sids)
 
 
-def unfinished(text: str) -> int:
+def find_unfinished(text: str) -> int:
     """Return where an incomplete token begins at the end of the text; the text's length if there is none."""
     tail = text[-MAX_TOKEN_CHARS:]
     found = _UNFINISHED.search(tail)
     return len(text) - len(tail) + found.start() if found else len(text)
 
 
-def citations_in(text: str, offset: int, *, in_link: bool = False) -> list[Citation]:
+def find_citations_in_text(text: str, offset: int, *, in_link: bool = False) -> list[Citation]:
     """Return all citations in a text that starts at this offset and contains no markup that hides tokens."""
     return [
         Citation(offset + token.start(), offset + token.end(), sids, in_link)
         for token in TOKEN.finditer(text)
-        if (sids := sids_of(token[0]))
+        if (sids := parse_sids(token[0]))
     ]

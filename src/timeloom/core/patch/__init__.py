@@ -4,7 +4,7 @@ Reading order: `apply` (the entry points), `types`, `detect` (diff or replacemen
 `locate` (find each hunk), `splice` (insert it), and the checks `line_numbers`, `other_formats` and `replacement`.
 """
 
-from timeloom.core.patch.apply import apply_patch, plan_diff, plan_patch, read_patch
+from timeloom.core.patch.apply import apply_patch, parse_patch, plan_diff, plan_patch
 from timeloom.core.patch.types import (
     DRIFT_LINES,
     MAX_FILE_CHARS,
@@ -30,7 +30,7 @@ __all__ = [
     "PatchResult",
     "PlacedHunk",
     "apply_patch",
+    "parse_patch",
     "plan_diff",
     "plan_patch",
-    "read_patch",
 ]

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from timeloom.core.patch.detect import Located, locate
+from timeloom.core.patch.detect import LocatedDiffs, find_diffs
 from timeloom.core.patch.line_numbers import refuse_numbered_addition, refuse_numbered_text
 from timeloom.core.patch.locate import line_key, place_hunks
 from timeloom.core.patch.other_formats import WRITE_HINT
-from timeloom.core.patch.parse import read_files
+from timeloom.core.patch.parse import parse_file_diffs
 from timeloom.core.patch.replacement import refuse_partial_text
 from timeloom.core.patch.splice import compare_endings, splice
 from timeloom.core.patch.types import (
@@ -19,11 +19,11 @@ from timeloom.core.patch.types import (
     Hunk,
     PatchError,
     PatchResult,
-    shown,
+    quote_text,
 )
 
-_MARK = "\ufeff"
-_AROUND = 3
+_BYTE_ORDER_MARK = "\ufeff"
+_CONTEXT_LINES = 3
 """Lines above and below a hunk that are checked for line numbers in the file itself; diffs show as many."""
 
 
@@ -34,13 +34,15 @@ def apply_patch(before: str, patch: str) -> str:
 
 def plan_patch(before: str | None, patch: str) -> PatchResult:
     """Return the result of the patch for a file; `before` is None if the file does not exist."""
-    located = _located(before, patch)
+    located = _find_diffs(before, patch)
     if located is None:
-        return _plan_text(before, patch)
+        return _plan_replacement(before, patch)
     try:
-        files = read_files(located.lines, located.spans)
+        files = parse_file_diffs(located.lines, located.spans)
         if len(files) != 1:
-            names = ", ".join(shown(file.new_path or file.old_path or "a file without a name") for file in files[:5])
+            names = ", ".join(
+                quote_text(file.new_path or file.old_path or "a file without a name") for file in files[:5]
+            )
             raise PatchError("patch_several_files", f"the patch changes {len(files)} files ({names}), expected one")
         return plan_diff(before, files[0])
     except PatchError as error:
@@ -49,40 +51,44 @@ def plan_patch(before: str | None, patch: str) -> PatchResult:
         raise PatchError(error.code, f"{error}; {WRITE_HINT}") from None
 
 
-def read_patch(before: str | None, patch: str) -> tuple[FileDiff, ...] | None:
+def parse_patch(before: str | None, patch: str) -> tuple[FileDiff, ...] | None:
     """Return the files that the patch changes; None if it is not a diff but the file's new text."""
-    located = _located(before, patch)
-    return None if located is None else read_files(located.lines, located.spans)
+    located = _find_diffs(before, patch)
+    return None if located is None else parse_file_diffs(located.lines, located.spans)
 
 
 def plan_diff(before: str | None, diff: FileDiff) -> PatchResult:
     """Return the result of one file's part of a diff."""
     _check_sizes(before or "", "")
     if before and diff.creates:
-        raise PatchError("patch_no_match", f"the patch creates a file, but the file has {len(_lines(before))} lines")
+        raise PatchError(
+            "patch_no_match", f"the patch creates a file, but the file has {len(_split_lines(before))} lines"
+        )
     if not before:
-        return _plan_new(before, diff)
-    mark = _unnamed_mark(before, diff)
-    file = _lines(before.removeprefix(mark))
+        return _plan_new_file(before, diff)
+    mark = _byte_order_mark_to_keep(before, diff)
+    file = _split_lines(before.removeprefix(mark))
     endings = compare_endings(file, diff.hunks)
     keys = [line_key(raw.removesuffix("\n"), loose=endings.loose) for raw in file]
     places = place_hunks(keys, diff.hunks, ended=before.endswith("\n"), loose=endings.loose)
     after, placed = splice(file, diff.hunks, places, endings)
     for hunk, spot in zip(diff.hunks, placed, strict=True):
-        _refuse_numbers(file, hunk, spot.old_line - 1, spot.new_line - 1)
+        _refuse_line_numbers(file, hunk, spot.old_line - 1, spot.new_line - 1)
     if diff.deletes:
         if after:
-            raise PatchError("patch_no_match", f"the patch deletes the file, but {len(_lines(after))} lines would stay")
+            raise PatchError(
+                "patch_no_match", f"the patch deletes the file, but {len(_split_lines(after))} lines would stay"
+            )
         return PatchResult("deleted", None, placed)
     return PatchResult("patched", mark + after if after else "", placed)
 
 
-def _located(before: str | None, patch: str) -> Located | None:
+def _find_diffs(before: str | None, patch: str) -> LocatedDiffs | None:
     _check_sizes(before or "", patch)
-    return locate(before or "", patch) if patch else None
+    return find_diffs(before or "", patch) if patch else None
 
 
-def _plan_text(before: str | None, text: str) -> PatchResult:
+def _plan_replacement(before: str | None, text: str) -> PatchResult:
     """Return the result of a patch that is a whole new text."""
     if not text and before is None:
         raise PatchError("patch_malformed", "the patch is empty and there is no file, expected the new file's text")
@@ -106,7 +112,7 @@ def _check_sizes(before: str, patch: str) -> None:
         raise PatchError("patch_too_large", f"the file has more than {MAX_FILE_LINES} lines")
 
 
-def _plan_new(before: str | None, diff: FileDiff) -> PatchResult:
+def _plan_new_file(before: str | None, diff: FileDiff) -> PatchResult:
     """Return the result of a diff for a file that is missing or empty."""
     if diff.deletes:
         if diff.hunks or before is None:
@@ -128,22 +134,22 @@ def _without_context(hunk: Hunk) -> Hunk:
     return structs.replace(hunk, lines=tuple(structs.replace(line, tag="+") for line in hunk.lines))
 
 
-def _unnamed_mark(before: str, diff: FileDiff) -> str:
+def _byte_order_mark_to_keep(before: str, diff: FileDiff) -> str:
     """Return the file's byte order mark to restore it, or "" if the file has none or the diff mentions it."""
-    named = any(line.text.startswith(_MARK) for hunk in diff.hunks for line in hunk.lines)
-    return _MARK if before.startswith(_MARK) and not named else ""
+    named = any(line.text.startswith(_BYTE_ORDER_MARK) for hunk in diff.hunks for line in hunk.lines)
+    return _BYTE_ORDER_MARK if before.startswith(_BYTE_ORDER_MARK) and not named else ""
 
 
-def _refuse_numbers(file: Sequence[str], hunk: Hunk, old_at: int, new_at: int) -> None:
+def _refuse_line_numbers(file: Sequence[str], hunk: Hunk, old_at: int, new_at: int) -> None:
     added = [line for line in hunk.lines if line.tag == "+"]
-    around = file[max(0, old_at - _AROUND) : old_at + len(hunk.old) + _AROUND]
+    around = file[max(0, old_at - _CONTEXT_LINES) : old_at + len(hunk.old) + _CONTEXT_LINES]
     first = next((index for index, line in enumerate(hunk.lines) if line.tag == "+"), 0)
     kept = sum(1 for line in hunk.lines[:first] if line.tag == " ")
     places = (old_at + first + 1, new_at + kept + 1)
     refuse_numbered_addition(added, around, places, f"hunk {hunk.number} (line {hunk.patch_line} of the patch)")
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Return the lines with their endings, split at line feeds only."""
     lines = [line + "\n" for line in text.split("\n")]
     last = lines.pop()[:-1]

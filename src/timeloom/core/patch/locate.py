@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from timeloom.core.patch.line_numbers import numbered_hunk
-from timeloom.core.patch.types import DRIFT_LINES, MAX_SEARCHED_LINES, Hunk, PatchError, shown
+from timeloom.core.patch.line_numbers import numbered_hunk_error
+from timeloom.core.patch.types import DRIFT_LINES, MAX_SEARCHED_LINES, Hunk, PatchError, quote_text
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _HunkMatches(msgspec.Struct, frozen=True):
     pattern: str
     spots: tuple[int, ...]
     """First position where the hunk fits, and the second if there is one; counted from 0."""
@@ -22,7 +22,7 @@ class _Found(msgspec.Struct, frozen=True):
         return self.spots[0] + 1 - hunk.old_start if len(self.spots) == 1 and hunk.old_start is not None else None
 
 
-class _Search:
+class _LineSearch:
     """Lines of the file, each encoded as one character."""
 
     def __init__(self, keys: Sequence[str], *, ended: bool, loose: bool) -> None:
@@ -34,27 +34,27 @@ class _Search:
             self._codes.setdefault(key, chr(len(self._codes)))
         self.text = "".join([self._codes[key] for key in keys])
 
-    def found(self, hunk: Hunk) -> _Found:
+    def find_hunk(self, hunk: Hunk) -> _HunkMatches:
         """Return the positions in the hunk's window where it fits; raise if there is none."""
         old = hunk.old
         wanted = [line_key(line.text, loose=self._loose) for line in old]
         codes = [self._codes.get(key) for key in wanted]
         if None in codes:
-            raise _absent(hunk, wanted[codes.index(None)], self.keys)
+            raise _absent_line_error(hunk, wanted[codes.index(None)], self.keys)
         pattern = "".join(filter(None, codes))
         last = len(self.keys) - len(pattern)
         low, high = _window(hunk, last)
         if not old[-1].newline and self.ended:
             raise PatchError(
-                "patch_no_match", f"{_name(hunk)} expects no newline at the end of the file, which has one"
+                "patch_no_match", f"{_describe_hunk(hunk)} expects no newline at the end of the file, which has one"
             )
         if any(not line.newline for line in hunk.lines):
             low = max(low, last)
         first = self.text.find(pattern, low, max(low, high + len(pattern)))
         if first < 0:
-            raise _too_far(hunk, self.text.find(pattern))
+            raise _misplaced_error(hunk, self.text.find(pattern))
         second = self.text.find(pattern, first + 1, high + len(pattern))
-        return _Found(pattern, (first,) if second < 0 else (first, second))
+        return _HunkMatches(pattern, (first,) if second < 0 else (first, second))
 
 
 def place_hunks(keys: Sequence[str], hunks: Sequence[Hunk], *, ended: bool, loose: bool) -> list[int]:
@@ -63,15 +63,15 @@ def place_hunks(keys: Sequence[str], hunks: Sequence[Hunk], *, ended: bool, loos
         if not hunk.old:
             raise PatchError(
                 "patch_ambiguous",
-                f"{_name(hunk)} adds lines without any line around them; give the lines above and below",
+                f"{_describe_hunk(hunk)} adds lines without any line around them; give the lines above and below",
             )
     unnumbered = sum(1 for hunk in hunks if hunk.old_start is None)
     if unnumbered * len(keys) > MAX_SEARCHED_LINES:
         message = f"{unnumbered} hunks without line numbers are too many for a file of {len(keys)} lines; number them"
         raise PatchError("patch_too_large", message)
-    search = _Search(keys, ended=ended, loose=loose)
-    found = [search.found(hunk) for hunk in hunks]
-    places = _settle(search.text, hunks, found)
+    search = _LineSearch(keys, ended=ended, loose=loose)
+    found = [search.find_hunk(hunk) for hunk in hunks]
+    places = _choose_places(search.text, hunks, found)
     _check_order(hunks, found, places)
     return places
 
@@ -87,10 +87,10 @@ def _window(hunk: Hunk, last: int) -> tuple[int, int]:
     return max(0, hunk.old_start - 1 - DRIFT_LINES), min(last, hunk.old_start - 1 + DRIFT_LINES)
 
 
-def _settle(text: str, hunks: Sequence[Hunk], found: Sequence[_Found]) -> list[int]:
+def _choose_places(text: str, hunks: Sequence[Hunk], found: Sequence[_HunkMatches]) -> list[int]:
     """Return one position per hunk; an ambiguous hunk needs consistent numbers and neighbours that agree."""
     drifts = [each.drift(hunk) for hunk, each in zip(hunks, found, strict=True)]
-    above, below = _last_known(drifts), _last_known(reversed(drifts))[::-1]
+    above, below = _nearest_earlier_drifts(drifts), _nearest_earlier_drifts(reversed(drifts))[::-1]
     places: list[int] = []
     grown = 0
     for index, (hunk, each) in enumerate(zip(hunks, found, strict=True)):
@@ -99,13 +99,13 @@ def _settle(text: str, hunks: Sequence[Hunk], found: Sequence[_Found]) -> list[i
         else:
             place = _stated_place(hunk, grown, {above[index], below[index]} - {None})
             if place is None or place < 0 or not text.startswith(each.pattern, place):
-                raise _ambiguous(hunk, each.spots)
+                raise _ambiguous_error(hunk, each.spots)
             places.append(place)
         grown += len(hunk.new) - len(hunk.old)
     return places
 
 
-def _last_known(drifts: Iterable[int | None]) -> list[int | None]:
+def _nearest_earlier_drifts(drifts: Iterable[int | None]) -> list[int | None]:
     """Return for each hunk the drift of the nearest earlier hunk whose position is certain."""
     known: int | None = None
     result: list[int | None] = []
@@ -125,46 +125,51 @@ def _stated_place(hunk: Hunk, grown: int, drifts: set[int | None]) -> int | None
     return hunk.old_start - 1 + (drifts.pop() or 0 if drifts else 0)
 
 
-def _check_order(hunks: Sequence[Hunk], found: Sequence[_Found], places: Sequence[int]) -> None:
+def _check_order(hunks: Sequence[Hunk], found: Sequence[_HunkMatches], places: Sequence[int]) -> None:
     end = 0
     for hunk, each, place in zip(hunks, found, places, strict=True):
         if place < end:
             raise PatchError(
                 "patch_overlap",
-                f"{_name(hunk)} fits at line {place + 1}, but the hunk before it ends at line {end}; "
+                f"{_describe_hunk(hunk)} fits at line {place + 1}, but the hunk before it ends at line {end}; "
                 "order the hunks as the file and join those that share lines",
             )
         end = place + len(each.pattern)
 
 
-def _absent(hunk: Hunk, line: str, keys: Sequence[str]) -> PatchError:
-    numbered = numbered_hunk(hunk.old, _name(hunk))
+def _absent_line_error(hunk: Hunk, line: str, keys: Sequence[str]) -> PatchError:
+    numbered = numbered_hunk_error(hunk.old, _describe_hunk(hunk))
     if numbered:
         return numbered
     words = line.split()
     near = next((at for at, key in enumerate(keys) if words and words[0] in key and key.split() == words), None)
     hint = "" if near is None else f"; line {near + 1} differs from it only in white space"
     return PatchError(
-        "patch_no_match", f"{_name(hunk)} expects the line {shown(line)}, which the file does not have{hint}"
+        "patch_no_match",
+        f"{_describe_hunk(hunk)} expects the line {quote_text(line)}, which the file does not have{hint}",
     )
 
 
-def _too_far(hunk: Hunk, place: int) -> PatchError:
+def _misplaced_error(hunk: Hunk, place: int) -> PatchError:
     stated = "" if hunk.old_start is None else f" near line {hunk.old_start}"
     if place < 0:
-        message = f"the file has the lines that {_name(hunk)} expects, but not together{stated}"
+        message = f"the file has the lines that {_describe_hunk(hunk)} expects, but not together{stated}"
     elif any(not line.newline for line in hunk.lines):
-        message = f"{_name(hunk)} says that the file ends with it, but its lines are at line {place + 1}"
+        message = f"{_describe_hunk(hunk)} says that the file ends with it, but its lines are at line {place + 1}"
     else:
-        message = f"{_name(hunk)} fits at line {place + 1}, which is more than {DRIFT_LINES} lines away{stated}"
+        message = (
+            f"{_describe_hunk(hunk)} fits at line {place + 1}, which is more than {DRIFT_LINES} lines away{stated}"
+        )
     return PatchError("patch_no_match", message)
 
 
-def _ambiguous(hunk: Hunk, spots: tuple[int, ...]) -> PatchError:
+def _ambiguous_error(hunk: Hunk, spots: tuple[int, ...]) -> PatchError:
     lines = " and ".join(str(spot + 1) for spot in spots)
     reason = "has no line numbers" if hunk.old_start is None else f"line {hunk.old_start} is not certainly meant"
-    return PatchError("patch_ambiguous", f"{_name(hunk)} fits at lines {lines} and {reason}; give more context lines")
+    return PatchError(
+        "patch_ambiguous", f"{_describe_hunk(hunk)} fits at lines {lines} and {reason}; give more context lines"
+    )
 
 
-def _name(hunk: Hunk) -> str:
+def _describe_hunk(hunk: Hunk) -> str:
     return f"hunk {hunk.number} (line {hunk.patch_line} of the patch)"

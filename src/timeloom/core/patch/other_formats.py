@@ -16,41 +16,41 @@ _NORMAL_DIFF = re.compile(r"\d{1,9}(?:,\d{1,9})?[acd]\d{1,9}(?:,\d{1,9})?")
 _SEARCH_BLOCK = re.compile(r"<{7}(?: |$)|-{3,12} ?SEARCH\b|<{3,12} ?(?i:search|original|old|before|find|head)\b")
 _SEARCH_TAGS = {"<search>": "<replace>", "<original>": "<updated>", "<old_string>": "<new_string>"}
 _REPLACE_TAGS = set(_SEARCH_TAGS.values())
-_SET_IN = re.compile(r"\A(?:[ \t>]|\x1b\[[\d;]{0,20}m)+")
+_INDENT_OR_COLOR = re.compile(r"\A(?:[ \t>]|\x1b\[[\d;]{0,20}m)+")
 _HEADLESS = "a hunk without its @@ line"
 _PREFACE_LINES = 3
 """Most lines of a preface above lines that are all added. A smaller limit misses remarks; a larger one takes documents
 for remarks."""
 
 
-class Other(msgspec.Struct, frozen=True):
+class ForeignEdit(msgspec.Struct, frozen=True):
     """An edit in another notation, and its line counted from 0."""
 
     at: int
     what: str
 
-    def error(self) -> PatchError:
+    def to_error(self) -> PatchError:
         """Return the error that refuses the patch."""
         got = f"{self.what} at line {self.at + 1} of the patch"
         return PatchError("patch_malformed", f"expected a unified diff or the file's new text, got {got}; {WRITE_HINT}")
 
 
-def find_other(known: AbstractSet[str], lines: list[str], start: int, stop: int) -> Other | None:
+def find_foreign_edit(known: AbstractSet[str], lines: list[str], start: int, stop: int) -> ForeignEdit | None:
     """Return the first edit in another notation within these lines; lines that the file also has are content."""
     tags = _REPLACE_TAGS & {line.strip() for line in lines[start:stop] if "<" in line}
     for at in range(start, stop):
         if not lines[at].strip():
             continue
         line, above = lines[at].rstrip("\r"), lines[at - 1].rstrip("\r") if at > start else ""
-        what = None if line in known else _notation(lines, at, tags)
+        what = None if line in known else _detect_notation(lines, at, tags)
         if what is None and (_is_removal(known, line) or _is_pair(known, above, line)):
             what = _HEADLESS
         if what:
-            return Other(at, what)
+            return ForeignEdit(at, what)
     return None
 
 
-def find_marked(known: AbstractSet[str], lines: list[str]) -> Other | None:
+def find_headless_hunk(known: AbstractSet[str], lines: list[str]) -> ForeignEdit | None:
     """Return the hunk if the whole text is one: its lines carry marks and are no list or signed numbers."""
     written = [(at, line.rstrip("\r")) for at, line in enumerate(lines) if line.strip()]
     first = next((index for index, (_, text) in enumerate(written) if text[0] in "+- "), len(written))
@@ -58,7 +58,7 @@ def find_marked(known: AbstractSet[str], lines: list[str]) -> Other | None:
     if not any(text[0] in "+-" for text in marked) or any(text[0] not in "+- " for text in marked):
         return None
     adds = any(text[0] == "+" and _is_code(text[1:]) for text in marked)
-    found = Other(written[first][0], _HEADLESS)
+    found = ForeignEdit(written[first][0], _HEADLESS)
     if first:
         is_preface = first <= _PREFACE_LINES and written[first - 1][1].rstrip().endswith(":")
         return found if adds and is_preface else None
@@ -67,7 +67,7 @@ def find_marked(known: AbstractSet[str], lines: list[str]) -> Other | None:
     return found if adds or any(text[0] != "+" and text[1:] in known for text in marked) else None
 
 
-def _notation(lines: list[str], at: int, tags: AbstractSet[str]) -> str | None:
+def _detect_notation(lines: list[str], at: int, tags: AbstractSet[str]) -> str | None:
     line, below = lines[at], "".join(lines[at + 1 : at + 2])
     if line.startswith(_ENVELOPE):
         return "an apply_patch envelope"
@@ -81,20 +81,20 @@ def _notation(lines: list[str], at: int, tags: AbstractSet[str]) -> str | None:
         return "a word diff"
     if _SEARCH_BLOCK.match(line.strip()) or _SEARCH_TAGS.get(line.strip()) in tags:
         return "a search-and-replace block"
-    return "an indented or quoted diff" if _is_set_in(lines, at) else None
+    return "an indented or quoted diff" if _is_indented_diff(lines, at) else None
 
 
-def _is_set_in(lines: list[str], at: int) -> bool:
+def _is_indented_diff(lines: list[str], at: int) -> bool:
     """Return whether the line belongs to a diff after removing indentation, quote marks or colours in front of it."""
     if lines[at][0] not in " \t>\x1b":
         return False
-    line, below = (_SET_IN.sub("", text, count=1) for text in (lines[at], "".join(lines[at + 1 : at + 2])))
+    line, below = (_INDENT_OR_COLOR.sub("", text, count=1) for text in (lines[at], "".join(lines[at + 1 : at + 2])))
     return line.startswith("diff --git ") or NUMBERED_HUNK.match(line) is not None or is_file_header([line, below], 0)
 
 
 def _is_removal(known: AbstractSet[str], line: str) -> bool:
     """Return whether the line is a `-` followed by a line of the file."""
-    bare = _SET_IN.sub("", line, count=1)
+    bare = _INDENT_OR_COLOR.sub("", line, count=1)
     return bare[:1] == "-" and bare[1:] in known and line not in known and any(map(str.isalnum, bare))
 
 

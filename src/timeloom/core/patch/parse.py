@@ -10,34 +10,34 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from timeloom.core.patch.detect import Span
-from timeloom.core.patch.line_numbers import has_prefix, numbered_hunk
+from timeloom.core.patch.detect import DiffSpan
+from timeloom.core.patch.line_numbers import has_prefix, numbered_hunk_error
 from timeloom.core.patch.syntax import (
     HEADER,
     NUMBERED_HUNK,
     is_file_header,
     is_hunk_header,
-    refuse_line,
     skip_blank,
     tag_of,
+    unexpected_line_error,
 )
 from timeloom.core.patch.types import MAX_HUNKS, BodyLine, FileDiff, Hunk, PatchError
 
 _SIGNATURE_VERSION = re.compile(r"\d{1,4}\.\d{1,4}[\w.\- ()]{0,40}\s*")
-_BODY = "a line that starts with ' ', '+', '-' or '@@'"
+_EXPECTED_LINE = "a line that starts with ' ', '+', '-' or '@@'"
 
 
-def read_files(lines: list[str], spans: Iterable[Span]) -> tuple[FileDiff, ...]:
+def parse_file_diffs(lines: list[str], spans: Iterable[DiffSpan]) -> tuple[FileDiff, ...]:
     """Return the files that these spans of a patch change; consecutive spans that name the same file are joined."""
     files: list[FileDiff] = []
     for span in spans:
         at = skip_blank(lines, span.start, span.stop)
         while at < span.stop and not _is_signature(lines, at, span.stop):
-            file, after = _read_file(lines, at, span)
+            file, after = _parse_file(lines, at, span)
             if after == at:
-                raise _misplaced(lines, at)
+                raise _misplaced_line_error(lines, at)
             if files and _is_continued(files[-1], file):
-                file = _joined(files.pop(), file)
+                file = _join(files.pop(), file)
             files.append(file)
             at = skip_blank(lines, after, span.stop)
     return tuple(files)
@@ -50,7 +50,7 @@ def _is_continued(file: FileDiff, following: FileDiff) -> bool:
     return names in ((None, None), (file.old_path, file.new_path))
 
 
-def _joined(file: FileDiff, following: FileDiff) -> FileDiff:
+def _join(file: FileDiff, following: FileDiff) -> FileDiff:
     count = len(file.hunks)
     _check_count(count + len(following.hunks))
     added = (structs.replace(hunk, number=count + hunk.number) for hunk in following.hunks)
@@ -62,17 +62,17 @@ def _check_count(hunks: int) -> None:
         raise PatchError("patch_too_large", f"the patch has more than {MAX_HUNKS} hunks for one file")
 
 
-def _read_file(lines: list[str], at: int, span: Span) -> tuple[FileDiff, int]:
+def _parse_file(lines: list[str], at: int, span: DiffSpan) -> tuple[FileDiff, int]:
     header_line, stop = at, span.stop
-    names, at = _read_header(lines, at, stop)
+    names, at = _parse_header(lines, at, stop)
     hunks: list[Hunk] = []
     while (at := skip_blank(lines, at, stop)) < stop:
         if not lines[at].startswith("@@") and (hunks or not _starts_headless(lines, at, names, span)):
             break
-        hunk, at = _read_hunk(lines, at, stop, len(hunks) + 1)
+        hunk, at = _parse_hunk(lines, at, stop, len(hunks) + 1)
         hunks.append(hunk)
         _check_count(len(hunks))
-    file = _file_of(names, tuple(hunks))
+    file = _make_file_diff(names, tuple(hunks))
     if names and not hunks and not file.creates and not file.deletes:
         found = "ends there" if at >= stop else f"goes on with {lines[at][:40]!r}"
         raise PatchError(
@@ -81,7 +81,7 @@ def _read_file(lines: list[str], at: int, span: Span) -> tuple[FileDiff, int]:
     return file, at
 
 
-def _starts_headless(lines: list[str], at: int, names: dict[str, str], span: Span) -> bool:
+def _starts_headless(lines: list[str], at: int, names: dict[str, str], span: DiffSpan) -> bool:
     """Return whether a hunk without an @@ line may start here: below a new name, or in a fence labelled diff.
 
     In such a fence an old name alone is not enough: `--- x` could be the removed line `-- x`.
@@ -90,7 +90,7 @@ def _starts_headless(lines: list[str], at: int, names: dict[str, str], span: Spa
     return allowed and tag_of(lines[at]) is not None and not is_file_header(lines, at)
 
 
-def _read_header(lines: list[str], at: int, stop: int) -> tuple[dict[str, str], int]:
+def _parse_header(lines: list[str], at: int, stop: int) -> tuple[dict[str, str], int]:
     names: dict[str, str] = {}
     while at < stop and "+++" not in names:
         line = lines[at].rstrip("\r")
@@ -102,43 +102,45 @@ def _read_header(lines: list[str], at: int, stop: int) -> tuple[dict[str, str], 
     return names, at
 
 
-def _file_of(names: dict[str, str], hunks: tuple[Hunk, ...]) -> FileDiff:
-    old, new = _path(names.get("---", "")), _path(names.get("+++", ""))
+def _make_file_diff(names: dict[str, str], hunks: tuple[Hunk, ...]) -> FileDiff:
+    old, new = _parse_name(names.get("---", "")), _parse_name(names.get("+++", ""))
     creates = old == "/dev/null" or "new file mode" in names
     deletes = new == "/dev/null" or "deleted file mode" in names
     return FileDiff(None if creates else old or None, None if deletes else new or None, creates, deletes, hunks)
 
 
-def _path(written: str) -> str:
+def _parse_name(written: str) -> str:
     """Return the name without the time stamp after a tab and without git's `a/` or `b/`."""
     name = written.split("\t", 1)[0].strip().strip('"')
     return name[2:] if name.startswith(("a/", "b/")) else name
 
 
-def _read_hunk(lines: list[str], at: int, stop: int, number: int) -> tuple[Hunk, int]:
+def _parse_hunk(lines: list[str], at: int, stop: int, number: int) -> tuple[Hunk, int]:
     patch_line = at + 1
     found = NUMBERED_HUNK.match(lines[at])
     headed = lines[at].startswith("@@")
     if headed and not is_hunk_header(lines[at]):
-        raise refuse_line(lines, at, "a hunk header such as '@@ -1,3 +1,4 @@'")
+        raise unexpected_line_error(lines, at, "a hunk header such as '@@ -1,3 +1,4 @@'")
     at += headed
     counts = (int(found[2] or 1), int(found[4] or 1)) if found else None
     end = _counted_end(lines, at, stop, counts) if counts else None
     counted = end is not None
     if end is None:
         end = _marked_end(lines, at, stop)
-    body = _body(lines, at, end)
+    body = _parse_body(lines, at, end)
     if all(line.tag == " " for line in body):
-        raise _changeless(lines, end, stop, body, f"hunk {number} (line {patch_line} of the patch)")
+        raise _no_change_error(lines, end, stop, body, f"hunk {number} (line {patch_line} of the patch)")
     starts = (int(found[1]), int(found[3])) if found else (None, None)
     return Hunk(number, patch_line, *starts, counted, body), end
 
 
-def _changeless(lines: list[str], end: int, stop: int, body: tuple[BodyLine, ...], name: str) -> PatchError:
+def _no_change_error(lines: list[str], end: int, stop: int, body: tuple[BodyLine, ...], name: str) -> PatchError:
     """Return the error for a hunk without added or removed lines; line numbers before the marks can cause it."""
     if end < stop and has_prefix(lines[end]):
-        return _misplaced(lines, end)
-    return numbered_hunk(body, name) or PatchError("patch_malformed", f"{name} has no line that starts with '+' or '-'")
+        return _misplaced_line_error(lines, end)
+    return numbered_hunk_error(body, name) or PatchError(
+        "patch_malformed", f"{name} has no line that starts with '+' or '-'"
+    )
 
 
 def _counted_end(lines: list[str], at: int, stop: int, counts: tuple[int, int]) -> int | None:
@@ -183,13 +185,13 @@ def _is_signature(lines: list[str], at: int, stop: int) -> bool:
     return skip_blank(lines, at + 2, stop) == stop
 
 
-def _body(lines: list[str], at: int, end: int) -> tuple[BodyLine, ...]:
+def _parse_body(lines: list[str], at: int, end: int) -> tuple[BodyLine, ...]:
     body: list[BodyLine] = []
     for index in range(at, end):
         line = lines[index]
         match tag_of(line):
             case "\\":
-                _mark_unended(body, lines, index)
+                _drop_last_newline(body, lines, index)
             case "+":
                 body.append(BodyLine("+", line[1:]))
             case "-":
@@ -197,19 +199,19 @@ def _body(lines: list[str], at: int, end: int) -> tuple[BodyLine, ...]:
             case _:
                 bare = not line.rstrip("\r")
                 body.append(BodyLine(" ", line[1:] if line[0:1] == " " else line, bare=bare))
-    _check_marks(body, at)
+    _check_newline_marks(body, at)
     return tuple(body)
 
 
-def _mark_unended(body: list[BodyLine], lines: list[str], index: int) -> None:
+def _drop_last_newline(body: list[BodyLine], lines: list[str], index: int) -> None:
     """Remove the newline of the last line, and its carriage return if the patch itself ends lines with one."""
     if not body or not body[-1].newline:
-        raise refuse_line(lines, index, "the line that has no newline above it")
+        raise unexpected_line_error(lines, index, "the line that has no newline above it")
     text = body[-1].text.removesuffix("\r") if lines[index].endswith("\r") else body[-1].text
     body[-1] = structs.replace(body[-1], text=text, newline=False)
 
 
-def _check_marks(body: list[BodyLine], at: int) -> None:
+def _check_newline_marks(body: list[BodyLine], at: int) -> None:
     """Raise if a line without a newline is followed by another line of the same side."""
     for tags in (" -", " +"):
         side = [line for line in body if line.tag in tags]
@@ -218,10 +220,10 @@ def _check_marks(body: list[BodyLine], at: int) -> None:
             raise PatchError("patch_malformed", f"'\\ No newline at end of file' stands above further lines {where}")
 
 
-def _misplaced(lines: list[str], at: int) -> PatchError:
+def _misplaced_line_error(lines: list[str], at: int) -> PatchError:
     if has_prefix(lines[at]):
         return PatchError(
             "patch_line_numbers",
             f"line {at + 1} of the patch starts with a line number; the numbers are display only, leave them out",
         )
-    return refuse_line(lines, at, _BODY)
+    return unexpected_line_error(lines, at, _EXPECTED_LINE)

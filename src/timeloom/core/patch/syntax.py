@@ -2,7 +2,7 @@
 
 import re
 
-from timeloom.core.patch.types import PatchError, shown
+from timeloom.core.patch.types import PatchError, quote_text
 
 NUMBERED_HUNK = re.compile(r"@@ ?-(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? ?@@")
 HEADER = re.compile(
@@ -14,14 +14,14 @@ _FILE_START = ("--- a/", "--- /dev/null", "+++ b/", "+++ /dev/null", "diff --git
 
 def opens_diff(lines: list[str], at: int) -> bool:
     """Return whether a text that starts with this line is a diff."""
-    return lines[at].startswith(_FILE_START) or is_hunk_header(lines[at]) or is_evidence(lines, at)
+    return lines[at].startswith(_FILE_START) or is_hunk_header(lines[at]) or is_diff_evidence(lines, at)
 
 
-def is_evidence(lines: list[str], at: int) -> bool:
+def is_diff_evidence(lines: list[str], at: int) -> bool:
     """Return whether this line occurs in diffs and hardly ever in other text."""
     line = lines[at]
     if line.startswith("@@"):
-        return NUMBERED_HUNK.match(line) is not None or (is_hunk_header(line) and _changes_below(lines, at))
+        return NUMBERED_HUNK.match(line) is not None or (is_hunk_header(line) and _has_changes_below(lines, at))
     if line.startswith(("---", "+++")):
         return is_file_header(lines, at) or _is_lone_name(lines, at) or _is_nameless_header(lines, at)
     return line.startswith("diff --git ")
@@ -61,12 +61,12 @@ def skip_blank(lines: list[str], at: int, stop: int) -> int:
     return at
 
 
-def refuse_line(lines: list[str], at: int, expected: str) -> PatchError:
+def unexpected_line_error(lines: list[str], at: int, expected: str) -> PatchError:
     """Return the error for a line that is not expected at its position."""
-    return PatchError("patch_malformed", f"line {at + 1} of the patch is {shown(lines[at])}, expected {expected}")
+    return PatchError("patch_malformed", f"line {at + 1} of the patch is {quote_text(lines[at])}, expected {expected}")
 
 
-def _changes_below(lines: list[str], at: int) -> bool:
+def _has_changes_below(lines: list[str], at: int) -> bool:
     """Return whether marked lines follow, at least one of them added or removed."""
     below = (tag_of(lines[index]) for index in range(at + 1, len(lines)))
     return next((tag for tag in below if tag is None or tag in "+-"), None) is not None

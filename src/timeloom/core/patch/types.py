@@ -98,6 +98,6 @@ class PatchResult(msgspec.Struct, frozen=True):
     hunks: tuple[PlacedHunk, ...] = ()
 
 
-def shown(text: str) -> str:
+def quote_text(text: str) -> str:
     """Quote the text for a message, shortened to 80 characters."""
     return repr(text if len(text) <= 80 else text[:77] + "...")

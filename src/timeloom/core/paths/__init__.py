@@ -26,12 +26,19 @@ from timeloom.core.paths.forms import (
     UserPromptPath,
     WorkingSummaryPath,
 )
-from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES, has_unseen
+from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES, has_invisible_characters
 from timeloom.core.paths.parse_path import MAX_PATH_CHARS, parse
-from timeloom.core.paths.physical import PhysicalPath, logical, physical
+from timeloom.core.paths.physical import PhysicalPath, to_logical, to_physical
 from timeloom.core.paths.resource import ResourceName, parse_resource
-from timeloom.core.paths.rewrite import Rewritten, rewrite
-from timeloom.core.paths.selection import MAX_SELECTED, MAX_SID, EntriesPath, SourcesPath, TurnIndexesPath, select
+from timeloom.core.paths.rewrite import RewrittenPath, rewrite_path
+from timeloom.core.paths.selection import (
+    MAX_SELECTED,
+    MAX_SID,
+    EntriesPath,
+    SourcesPath,
+    TurnIndexesPath,
+    select_sources,
+)
 
 __all__ = [
     "MAX_NAME_BYTES",
@@ -56,7 +63,7 @@ __all__ = [
     "PlanPath",
     "RangeSummaryPath",
     "ResourceName",
-    "Rewritten",
+    "RewrittenPath",
     "RoundTextPath",
     "SkillPath",
     "SourcesPath",
@@ -65,11 +72,11 @@ __all__ = [
     "TurnIndexesPath",
     "UserPromptPath",
     "WorkingSummaryPath",
-    "has_unseen",
-    "logical",
+    "has_invisible_characters",
     "parse",
     "parse_resource",
-    "physical",
-    "rewrite",
-    "select",
+    "rewrite_path",
+    "select_sources",
+    "to_logical",
+    "to_physical",
 ]

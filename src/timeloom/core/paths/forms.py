@@ -6,8 +6,18 @@ from typing import Literal
 
 import msgspec
 
-from timeloom.core.ids import CallId, IdError, MessageId, PlanId, TurnId, call_id, message_id, plan_id, turn_id
-from timeloom.core.paths.errors import PathError, shown
+from timeloom.core.ids import (
+    CallId,
+    IdError,
+    MessageId,
+    PlanId,
+    TurnId,
+    parse_call_id,
+    parse_message_id,
+    parse_plan_id,
+    parse_turn_id,
+)
+from timeloom.core.paths.errors import PathError, quote_prefix
 from timeloom.core.paths.names import check_name, check_names, check_relative
 from timeloom.core.paths.selection import EntriesPath, SourcesPath, TurnIndexesPath
 
@@ -26,37 +36,37 @@ _TOOL_PARTS = frozenset({"call", "code", "notice", "result"})
 _FILE_AREAS = frozenset({"files", "outputs"})
 
 
-class _Form(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
+class _PathForm(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
     """Base of all path forms: immutable, compared by value, and encoded with the class name in `form`."""
 
 
-class UserPromptPath(_Form, frozen=True):
+class UserPromptPath(_PathForm, frozen=True):
     """`ar:<turn>.user.prompt`: the message that opened a turn; later messages are events (`EventPath`)."""
 
     turn: TurnId
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
 
     def __str__(self) -> str:
         return f"ar:{self.turn}.user.prompt"
 
 
-class CompletionPath(_Form, frozen=True):
+class CompletionPath(_PathForm, frozen=True):
     """`ar:<turn>.assistant.completion[.n]`: an answer; without a number the turn's latest."""
 
     turn: TurnId
     number: int | None = None
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         _check_ordinal(self.number)
 
     def __str__(self) -> str:
-        return f"ar:{self.turn}.assistant.completion{_ordinal(self.number)}"
+        return f"ar:{self.turn}.assistant.completion{_format_ordinal(self.number)}"
 
 
-class CallTextPath(_Form, frozen=True):
+class CallTextPath(_PathForm, frozen=True):
     """`ar:<turn>.react.notes|note|approval.<call>`: a text that belongs to one tool call."""
 
     turn: TurnId
@@ -64,15 +74,15 @@ class CallTextPath(_Form, frozen=True):
     call: CallId
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         _check_choice(self.what, _CALL_TEXTS)
-        _check_id(call_id, self.call, "call")
+        _check_id(parse_call_id, self.call, "call")
 
     def __str__(self) -> str:
         return f"ar:{self.turn}.react.{self.what}.{self.call}"
 
 
-class RoundTextPath(_Form, frozen=True):
+class RoundTextPath(_PathForm, frozen=True):
     """`ar:<turn>.react.thinking|plan.ack|model.<round>`: a text that belongs to one round."""
 
     turn: TurnId
@@ -80,7 +90,7 @@ class RoundTextPath(_Form, frozen=True):
     round: int
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         _check_choice(self.what, _ROUND_TEXTS)
         _check_number(self.round, least=0)
 
@@ -88,59 +98,59 @@ class RoundTextPath(_Form, frozen=True):
         return f"ar:{self.turn}.react.{self.what}.{self.round:d}"
 
 
-class PlanPath(_Form, frozen=True):
+class PlanPath(_PathForm, frozen=True):
     """`ar:<turn>.react.plan.<id>`: a plan at its last change in that turn."""
 
     turn: TurnId
     plan: PlanId
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
-        _check_id(plan_id, self.plan, "plan")
+        _check_id(parse_turn_id, self.turn, "turn")
+        _check_id(parse_plan_id, self.plan, "plan")
 
     def __str__(self) -> str:
         return f"ar:{self.turn}.react.plan.{self.plan}"
 
 
-class LatestPlanPath(_Form, frozen=True):
+class LatestPlanPath(_PathForm, frozen=True):
     """`ar:plan.latest:<id>`: a plan's newest snapshot from any turn."""
 
     plan: PlanId
 
     def __post_init__(self) -> None:
-        _check_id(plan_id, self.plan, "plan")
+        _check_id(parse_plan_id, self.plan, "plan")
 
     def __str__(self) -> str:
         return f"ar:plan.latest:{self.plan}"
 
 
-class TurnIndexPath(_Form, frozen=True):
+class TurnIndexPath(_PathForm, frozen=True):
     """`ar:<turn>.react.turn.index`: a generated list of a turn's contents."""
 
     turn: TurnId
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
 
     def __str__(self) -> str:
         return f"ar:{self.turn}.react.turn.index"
 
 
-class ArtifactPath(_Form, frozen=True):
+class ArtifactPath(_PathForm, frozen=True):
     """`ar:<turn>.artifacts.<name>`: an artifact by name; the name may contain dots but no separators."""
 
     turn: TurnId
     name: str
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         check_name(self.name)
 
     def __str__(self) -> str:
         return f"ar:{self.turn}.artifacts.{self.name}"
 
 
-class EventPath(_Form, frozen=True):
+class EventPath(_PathForm, frozen=True):
     """`ar:<turn>.external.<kind>.<message_id>`: a followup, steer, form, alert or other event that reached a turn."""
 
     turn: TurnId
@@ -148,15 +158,15 @@ class EventPath(_Form, frozen=True):
     message: MessageId
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         _check_kind(self.kind)
-        _check_id(message_id, self.message, "message")
+        _check_id(parse_message_id, self.message, "message")
 
     def __str__(self) -> str:
         return f"ar:{self.turn}.external.{self.kind}.{self.message}"
 
 
-class ToolPath(_Form, frozen=True):
+class ToolPath(_PathForm, frozen=True):
     """`tc:<turn>.<call>.call|code|notice|result`: one part of a tool call."""
 
     turn: TurnId
@@ -164,15 +174,15 @@ class ToolPath(_Form, frozen=True):
     part: ToolPart
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
-        _check_id(call_id, self.call, "call")
+        _check_id(parse_turn_id, self.turn, "turn")
+        _check_id(parse_call_id, self.call, "call")
         _check_choice(self.part, _TOOL_PARTS)
 
     def __str__(self) -> str:
         return f"tc:{self.turn}.{self.call}.{self.part}"
 
 
-class FilePath(_Form, frozen=True):
+class FilePath(_PathForm, frozen=True):
     """`fi:<turn>.files/<rel>` in the durable workspace, or `fi:<turn>.outputs/<rel>` among a turn's output files."""
 
     turn: TurnId
@@ -180,7 +190,7 @@ class FilePath(_Form, frozen=True):
     rel: str
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         _check_choice(self.area, _FILE_AREAS)
         check_relative(self.rel)
 
@@ -188,21 +198,21 @@ class FilePath(_Form, frozen=True):
         return f"fi:{self.turn}.{self.area}/{self.rel}"
 
 
-class AttachmentPath(_Form, frozen=True):
+class AttachmentPath(_PathForm, frozen=True):
     """`fi:<turn>.user.attachments/<name>`: a file sent with the turn's first message."""
 
     turn: TurnId
     name: str
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         check_name(self.name)
 
     def __str__(self) -> str:
         return f"fi:{self.turn}.user.attachments/{self.name}"
 
 
-class EventAttachmentPath(_Form, frozen=True):
+class EventAttachmentPath(_PathForm, frozen=True):
     """`fi:<turn>.external.<kind>.attachments/<message_id>/<name>`: a file sent with a later event."""
 
     turn: TurnId
@@ -211,9 +221,9 @@ class EventAttachmentPath(_Form, frozen=True):
     name: str
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         _check_kind(self.kind)
-        _check_id(message_id, self.message, "message")
+        _check_id(parse_message_id, self.message, "message")
         # The kind and the id become folder names, so they must be safe too.
         check_names(f"{self.kind}/{self.message}")
         check_name(self.name)
@@ -222,35 +232,35 @@ class EventAttachmentPath(_Form, frozen=True):
         return f"fi:{self.turn}.external.{self.kind}.attachments/{self.message}/{self.name}"
 
 
-class RangeSummaryPath(_Form, frozen=True):
+class RangeSummaryPath(_PathForm, frozen=True):
     """`su:<turn>.conv.range.summary[.n]`: a compacted range; without a number the latest made in the turn."""
 
     turn: TurnId
     number: int | None = None
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         _check_ordinal(self.number)
 
     def __str__(self) -> str:
-        return f"su:{self.turn}.conv.range.summary{_ordinal(self.number)}"
+        return f"su:{self.turn}.conv.range.summary{_format_ordinal(self.number)}"
 
 
-class WorkingSummaryPath(_Form, frozen=True):
+class WorkingSummaryPath(_PathForm, frozen=True):
     """`ws:<turn>.conv.working.summary[.n]`: a summary of the turn; without a number its latest."""
 
     turn: TurnId
     number: int | None = None
 
     def __post_init__(self) -> None:
-        _check_id(turn_id, self.turn, "turn")
+        _check_id(parse_turn_id, self.turn, "turn")
         _check_ordinal(self.number)
 
     def __str__(self) -> str:
-        return f"ws:{self.turn}.conv.working.summary{_ordinal(self.number)}"
+        return f"ws:{self.turn}.conv.working.summary{_format_ordinal(self.number)}"
 
 
-class SkillPath(_Form, frozen=True):
+class SkillPath(_PathForm, frozen=True):
     """`sk:<ref>`: a skill."""
 
     ref: str
@@ -262,7 +272,7 @@ class SkillPath(_Form, frozen=True):
         return f"sk:{self.ref}"
 
 
-class KnowledgePath(_Form, frozen=True):
+class KnowledgePath(_PathForm, frozen=True):
     """`ks:<rel>`: a document of the bundle's knowledge space."""
 
     rel: str
@@ -302,17 +312,17 @@ def _check_id(shape: Callable[[str], str], text: str, what: str) -> None:
     try:
         shape(text)
     except IdError:
-        raise PathError("path_malformed", f"expected a {what} id, got {shown(text)}") from None
+        raise PathError("path_malformed", f"expected a {what} id, got {quote_prefix(text)}") from None
 
 
 def _check_kind(kind: str) -> None:
     if not _KIND.fullmatch(kind):
-        raise PathError("path_malformed", f"an event kind is a word like 'followup', got {shown(kind)}")
+        raise PathError("path_malformed", f"an event kind is a word like 'followup', got {quote_prefix(kind)}")
 
 
 def _check_choice(word: str, choices: frozenset[str]) -> None:
     if word not in choices:
-        raise PathError("path_malformed", f"expected one of {', '.join(sorted(choices))}, got {shown(word)}")
+        raise PathError("path_malformed", f"expected one of {', '.join(sorted(choices))}, got {quote_prefix(word)}")
 
 
 def _check_ordinal(number: int | None) -> None:
@@ -325,5 +335,5 @@ def _check_number(number: int, least: int) -> None:
         raise PathError("path_malformed", f"a number in a path is from {least} to {MAX_NUMBER}")
 
 
-def _ordinal(number: int | None) -> str:
+def _format_ordinal(number: int | None) -> str:
     return "" if number is None else f".{number:d}"

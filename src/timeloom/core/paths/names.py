@@ -7,7 +7,7 @@ NFKC-normalised, repeatedly until nothing changes. All forms must be safe; the n
 import re
 import unicodedata
 
-from timeloom.core.paths.errors import PathError, shown
+from timeloom.core.paths.errors import PathError, quote_prefix
 
 MAX_NAME_BYTES = 255
 """Longest name in UTF-8. File systems refuse longer names; a smaller limit refuses names of real files."""
@@ -29,12 +29,12 @@ _SEPARATORS = re.compile(
 _DRIVE = re.compile(r"[A-Za-z]:")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9]|lpt[1-9]|conin\$|conout\$) *(?:[.:]|$)", re.IGNORECASE)
 _ASCII_CONTROL = re.compile("[\0-\x1f\x7f]")
-_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
 # Flag of a subdivision (such as Scotland): a black flag, the code in tag characters, an end tag.
 _FLAG = re.compile("(\U0001f3f4)[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
 _BLANK = "\u2800"
-_ONLY_UNSEEN = re.compile(
+_ONLY_INVISIBLE = re.compile(
     rf"[\s.{_BLANK}\u180b-\u180f\u200c\u200d\u2065\ufe00-\ufe0f\ufff0-\ufff8\U0001d159\U000e0000-\U000e0fff]*"
 )
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
@@ -62,13 +62,15 @@ def check_name(name: str) -> None:
     if not name:
         raise PathError("path_malformed", "a name in the path is empty; expected names joined by single '/'")
     if len(name) > MAX_NAME_BYTES or _utf8_bytes(name) > MAX_NAME_BYTES:
-        raise PathError("path_too_long", f"a name has at most {MAX_NAME_BYTES} bytes in UTF-8, got {shown(name)}")
+        raise PathError(
+            "path_too_long", f"a name has at most {MAX_NAME_BYTES} bytes in UTF-8, got {quote_prefix(name)}"
+        )
     _check_form(name)
     if name.isascii() and "%" not in name:
         return
     form = name
     for _ in range(MAX_DECODINGS):
-        decoded = _percent_decoded(form)
+        decoded = _percent_decode(form)
         _check_form(decoded)
         # NFKC spells "½" with a fraction slash that is not in the input; one in the input was refused above.
         plain = unicodedata.normalize("NFKC", decoded).replace(_FRACTION_SLASH, "_")
@@ -91,34 +93,34 @@ def _check_form(form: str) -> None:
     if _DRIVE.match(form):
         raise PathError("path_escapes_root", "a name starts with a drive letter; expected a relative path")
     if form[-1] in (".", _BLANK) or form[-1].isspace():
-        raise PathError("path_name_unsafe", f"a name ends with a dot or a space: {shown(form)}")
+        raise PathError("path_name_unsafe", f"a name ends with a dot or a space: {quote_prefix(form)}")
     if _DEVICE.match(form):
-        raise PathError("path_name_unsafe", f"a name is that of a device on some systems: {shown(form)}")
-    if has_unseen(form):
-        raise PathError("path_name_unsafe", f"a name holds a control or invisible character: {shown(form)}")
+        raise PathError("path_name_unsafe", f"a name is that of a device on some systems: {quote_prefix(form)}")
+    if has_invisible_characters(form):
+        raise PathError("path_name_unsafe", f"a name holds a control or invisible character: {quote_prefix(form)}")
 
 
-def has_unseen(form: str) -> bool:
+def has_invisible_characters(form: str) -> bool:
     """Return whether the text has a control, invisible or direction-changing character."""
     if form.isascii():
         return _ASCII_CONTROL.search(form) is not None
-    if _ONLY_UNSEEN.fullmatch(form):
+    if _ONLY_INVISIBLE.fullmatch(form):
         return True
     form = _FLAG.sub(r"\1", form)
     for before, char, after in zip(" " + form, form, form[1:] + " ", strict=False):
         # Persian and Indic words and emoji need joiners between letters; next to ASCII a joiner only hides text.
         if char in _JOINERS and not before.isascii() and not after.isascii():
             continue
-        if char in _FILLERS or unicodedata.category(char) in _UNSEEN_CATEGORIES:
+        if char in _FILLERS or unicodedata.category(char) in _INVISIBLE_CATEGORIES:
             return True
     return False
 
 
-def _percent_decoded(form: str) -> str:
-    return _ESCAPES.sub(_bytes_decoded, _UTF16_ESCAPE.sub(lambda found: chr(int(found[1], 16)), form))
+def _percent_decode(form: str) -> str:
+    return _ESCAPES.sub(_decode_escapes, _UTF16_ESCAPE.sub(lambda found: chr(int(found[1], 16)), form))
 
 
-def _bytes_decoded(found: re.Match[str]) -> str:
+def _decode_escapes(found: re.Match[str]) -> str:
     raw = bytes.fromhex(found[0].replace("%", ""))
     if any(_is_overlong(raw, at) for at in range(len(raw))):
         raise PathError("path_escapes_root", "a name holds an overlong UTF-8 escape")

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
-from timeloom.core.paths.errors import PathError, shown
+from timeloom.core.paths.errors import PathError, quote_prefix
 from timeloom.core.paths.forms import (
     ArtifactPath,
     AttachmentPath,
@@ -44,7 +44,7 @@ def parse(text: str) -> LogicalPath:
     scheme, colon, rest = text.partition(":")
     form = _SCHEMES.get(scheme) if colon else None
     if form is None:
-        raise PathError("path_malformed", f"a path starts with one of {_KNOWN}, got {shown(text)}")
+        raise PathError("path_malformed", f"a path starts with one of {_KNOWN_SCHEMES}, got {quote_prefix(text)}")
     return form(rest)
 
 
@@ -60,55 +60,55 @@ def check_length(text: str) -> None:
         raise PathError("path_too_long", f"a path has at most {MAX_PATH_CHARS} characters, got {len(text)}")
 
 
-def _message(rest: str) -> MessageForm:
+def _parse_message(rest: str) -> MessageForm:
     if rest.startswith(_LATEST_PLAN):
         return LatestPlanPath(PlanId(rest.removeprefix(_LATEST_PLAN)))
     for selection in (EntriesPath, TurnIndexesPath):
         before = selection.before.removeprefix("ar:")
         if rest.startswith(before) and rest.endswith(selection.after):
-            return selection.parsed(rest.removeprefix(before).removesuffix(selection.after))
-    turn, parts = _turn_and_parts(rest)
+            return selection.parse_ranges(rest.removeprefix(before).removesuffix(selection.after))
+    turn, parts = _split_turn(rest)
     match parts:
         case ["user", "prompt"]:
             return UserPromptPath(turn)
         case ["assistant", "completion", *ordinal]:
-            return CompletionPath(turn, _ordinal(ordinal))
+            return CompletionPath(turn, _parse_ordinal(ordinal))
         case ["react", *what]:
-            return _react(turn, what)
+            return _parse_react(turn, what)
         case ["artifacts", *name]:
             return ArtifactPath(turn, ".".join(name))
         case ["external", kind, message]:
             return EventPath(turn, kind, MessageId(message))
         case _:
-            raise _unknown(
+            raise _malformed_error(
                 "ar:<turn>. goes on with user.prompt, assistant.completion, react.…, artifacts.<name> "
                 "or external.<kind>.<message_id>",
                 rest,
             )
 
 
-def _react(turn: TurnId, what: list[str]) -> MessageForm:
+def _parse_react(turn: TurnId, what: list[str]) -> MessageForm:
     match what:
         case [("notes" | "note" | "approval") as text, call]:
             return CallTextPath(turn, text, CallId(call))
         case [("thinking" | "model") as text, number]:
-            return RoundTextPath(turn, text, _number(number))
+            return RoundTextPath(turn, text, _parse_number(number))
         case ["plan", "ack", number]:
-            return RoundTextPath(turn, "plan.ack", _number(number))
+            return RoundTextPath(turn, "plan.ack", _parse_number(number))
         case ["plan", plan]:
             return PlanPath(turn, PlanId(plan))
         case ["turn", "index"]:
             return TurnIndexPath(turn)
         case _:
-            raise _unknown(
+            raise _malformed_error(
                 "ar:<turn>.react. goes on with notes|note|approval.<call>, thinking|model|plan.ack.<round>, "
                 "plan.<id> or turn.index",
                 ".".join(what),
             )
 
 
-def _tool(rest: str) -> ToolPath:
-    turn, parts = _turn_and_parts(rest)
+def _parse_tool(rest: str) -> ToolPath:
+    turn, parts = _split_turn(rest)
     match parts:
         case [call, ("call" | "code" | "notice" | "result") as part]:
             return ToolPath(turn, CallId(call), part)
@@ -117,12 +117,12 @@ def _tool(rest: str) -> ToolPath:
         case ["tool_calls", call, "out", "json"]:
             return ToolPath(turn, CallId(call), "result")
         case _:
-            raise _unknown("a tool path is tc:<turn>.<call>.call, .code, .notice or .result", rest)
+            raise _malformed_error("a tool path is tc:<turn>.<call>.call, .code, .notice or .result", rest)
 
 
-def _file(rest: str) -> FileForm:
+def _parse_file(rest: str) -> FileForm:
     head, _, rel = rest.partition("/")
-    turn, parts = _turn_and_parts(head)
+    turn, parts = _split_turn(head)
     match parts:
         case [("files" | "outputs") as area]:
             return FilePath(turn, area, rel)
@@ -132,74 +132,74 @@ def _file(rest: str) -> FileForm:
             message, _, name = rel.partition("/")
             return EventAttachmentPath(turn, kind, MessageId(message), name)
         case _:
-            raise _unknown(
+            raise _malformed_error(
                 "fi:<turn>. goes on with files/<rel>, outputs/<rel>, user.attachments/<name> "
                 "or external.<kind>.attachments/<message_id>/<name>",
                 rest,
             )
 
 
-def _sources(rest: str) -> SourcesPath:
+def _parse_sources(rest: str) -> SourcesPath:
     inside = rest.removeprefix("sources_pool[").removesuffix("]")
     if rest != f"sources_pool[{inside}]":
-        raise _unknown("a selection of sources is so:sources_pool[1,3-5]", rest)
-    return SourcesPath.parsed(inside)
+        raise _malformed_error("a selection of sources is so:sources_pool[1,3-5]", rest)
+    return SourcesPath.parse_ranges(inside)
 
 
-def _range_summary(rest: str) -> RangeSummaryPath:
-    turn, parts = _turn_and_parts(rest)
+def _parse_range_summary(rest: str) -> RangeSummaryPath:
+    turn, parts = _split_turn(rest)
     match parts:
         case ["conv", "range", "summary", *ordinal]:
-            return RangeSummaryPath(turn, _ordinal(ordinal))
+            return RangeSummaryPath(turn, _parse_ordinal(ordinal))
         case _:
-            raise _unknown("a range summary is su:<turn>.conv.range.summary[.n]", rest)
+            raise _malformed_error("a range summary is su:<turn>.conv.range.summary[.n]", rest)
 
 
-def _working_summary(rest: str) -> WorkingSummaryPath:
-    turn, parts = _turn_and_parts(rest)
+def _parse_working_summary(rest: str) -> WorkingSummaryPath:
+    turn, parts = _split_turn(rest)
     match parts:
         case ["conv", "working", "summary", *ordinal]:
-            return WorkingSummaryPath(turn, _ordinal(ordinal))
+            return WorkingSummaryPath(turn, _parse_ordinal(ordinal))
         case _:
-            raise _unknown("a working summary is ws:<turn>.conv.working.summary[.n]", rest)
+            raise _malformed_error("a working summary is ws:<turn>.conv.working.summary[.n]", rest)
 
 
 _SCHEMES: Final = MappingProxyType(
     {
-        "ar": _message,
-        "tc": _tool,
-        "fi": _file,
-        "so": _sources,
-        "su": _range_summary,
-        "ws": _working_summary,
+        "ar": _parse_message,
+        "tc": _parse_tool,
+        "fi": _parse_file,
+        "so": _parse_sources,
+        "su": _parse_range_summary,
+        "ws": _parse_working_summary,
         "sk": SkillPath,
         "ks": KnowledgePath,
     }
 )
-_KNOWN = ", ".join(f"{scheme}:" for scheme in _SCHEMES)
+_KNOWN_SCHEMES = ", ".join(f"{scheme}:" for scheme in _SCHEMES)
 
 
-def _turn_and_parts(text: str) -> tuple[TurnId, list[str]]:
+def _split_turn(text: str) -> tuple[TurnId, list[str]]:
     """Split at dots: return the first word, which the form checks as a turn id, and the remaining words."""
     turn, *parts = text.split(".")
     return TurnId(turn), parts
 
 
-def _ordinal(parts: list[str]) -> int | None:
+def _parse_ordinal(parts: list[str]) -> int | None:
     match parts:
         case []:
             return None
         case [number]:
-            return _number(number)
+            return _parse_number(number)
         case _:
-            raise _unknown("at most one number follows", ".".join(parts))
+            raise _malformed_error("at most one number follows", ".".join(parts))
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
-        raise _unknown("a number in a path has 1 to 9 digits and no leading zero", text)
+        raise _malformed_error("a number in a path has 1 to 9 digits and no leading zero", text)
     return int(text)
 
 
-def _unknown(expected: str, got: str) -> PathError:
-    return PathError("path_malformed", f"{expected}; got {shown(got)}")
+def _malformed_error(expected: str, got: str) -> PathError:
+    return PathError("path_malformed", f"{expected}; got {quote_prefix(got)}")

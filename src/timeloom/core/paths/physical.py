@@ -5,7 +5,7 @@ from typing import assert_never
 import msgspec
 
 from timeloom.core.ids import MessageId, TurnId
-from timeloom.core.paths.errors import PathError, shown
+from timeloom.core.paths.errors import PathError, quote_prefix
 from timeloom.core.paths.forms import AttachmentPath, EventAttachmentPath, FileForm, FilePath, LogicalPath
 from timeloom.core.paths.names import check_names
 from timeloom.core.paths.parse_path import check_length
@@ -17,7 +17,7 @@ class PhysicalPath(msgspec.Struct, frozen=True):
     text: str
 
     def __post_init__(self) -> None:
-        logical(self.text)
+        to_logical(self.text)
 
     def __str__(self) -> str:
         return self.text
@@ -28,10 +28,10 @@ class PhysicalPath(msgspec.Struct, frozen=True):
         return tuple(self.text.split("/"))
 
 
-def physical(path: LogicalPath) -> PhysicalPath:
+def to_physical(path: LogicalPath) -> PhysicalPath:
     """Return the file's path relative to OUT_DIR; raise if the logical path is not `fi:`."""
     if not isinstance(path, FileForm):
-        raise PathError("path_not_a_file", f"only fi: paths lie in a folder, got {shown(str(path))}")
+        raise PathError("path_not_a_file", f"only fi: paths lie in a folder, got {quote_prefix(str(path))}")
     match path:
         case FilePath(turn, area, rel):
             return PhysicalPath(f"{turn}/{area}/{rel}")
@@ -43,7 +43,7 @@ def physical(path: LogicalPath) -> PhysicalPath:
             assert_never(path)
 
 
-def logical(physical_text: str) -> FileForm:
+def to_logical(physical_text: str) -> FileForm:
     """Return the logical path of a file in OUT_DIR; the inverse of `to_physical`."""
     check_length(physical_text)
     check_names(physical_text)
@@ -59,5 +59,5 @@ def logical(physical_text: str) -> FileForm:
             raise PathError(
                 "path_malformed",
                 "a physical path is <turn>/files/<rel>, <turn>/outputs/<rel>, <turn>/attachments/<name> "
-                f"or <turn>/external/<kind>/attachments/<message_id>/<name>; got {shown(physical_text)}",
+                f"or <turn>/external/<kind>/attachments/<message_id>/<name>; got {quote_prefix(physical_text)}",
             )

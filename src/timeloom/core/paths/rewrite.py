@@ -2,16 +2,16 @@
 
 import msgspec
 
-from timeloom.core.ids import IdError, TurnId, turn_id
-from timeloom.core.paths.errors import PathError, shown
+from timeloom.core.ids import IdError, TurnId, parse_turn_id
+from timeloom.core.paths.errors import PathError, quote_prefix
 from timeloom.core.paths.forms import FileForm, FilePath
 from timeloom.core.paths.parse_path import check_length, has_scheme, parse
-from timeloom.core.paths.physical import PhysicalPath, logical, physical
+from timeloom.core.paths.physical import PhysicalPath, to_logical, to_physical
 
 _TURN_FOLDERS = frozenset({"files", "outputs", "attachments", "external"})
 
 
-class Rewritten(msgspec.Struct, frozen=True):
+class RewrittenPath(msgspec.Struct, frozen=True):
     """The file of the current turn that a given path means."""
 
     path: FileForm
@@ -24,42 +24,42 @@ class Rewritten(msgspec.Struct, frozen=True):
     """Whether a tool may write there; false for files that the user sent."""
 
 
-def rewrite(text: str, current_turn: TurnId) -> Rewritten:
+def rewrite_path(text: str, current_turn: TurnId) -> RewrittenPath:
     """Return the file meant by a physical path, a `fi:` path or a bare relative name, moved to the current turn.
 
     Attachments exist only in the turn in which they were sent, so they are not moved. They are never writable.
     """
-    named = _named(text, current_turn)
-    if not isinstance(named, FilePath):
-        return Rewritten(named, physical(named), named.name, changed=False, writable=False)
-    path = FilePath(current_turn, named.area, named.rel)
-    return Rewritten(path, physical(path), path.rel, changed=path != named, writable=True)
+    given = _parse_given(text, current_turn)
+    if not isinstance(given, FilePath):
+        return RewrittenPath(given, to_physical(given), given.name, changed=False, writable=False)
+    path = FilePath(current_turn, given.area, given.rel)
+    return RewrittenPath(path, to_physical(path), path.rel, changed=path != given, writable=True)
 
 
-def _named(text: str, current_turn: TurnId) -> FileForm:
+def _parse_given(text: str, current_turn: TurnId) -> FileForm:
     check_length(text)
     if has_scheme(text):
-        return _file_only(text)
+        return _parse_file_path(text)
     first, separator, _ = text.partition("/")
-    if _is_turn(first):
-        return logical(text)
+    if _is_turn_id(first):
+        return to_logical(text)
     if first in _TURN_FOLDERS:
-        return logical(f"{current_turn}/{text}")
+        return to_logical(f"{current_turn}/{text}")
     if first.startswith("~") and (separator or first == "~"):
         raise PathError("path_escapes_root", "the path starts in a home folder; expected one relative to its folder")
     return FilePath(current_turn, "files", text)
 
 
-def _file_only(text: str) -> FileForm:
+def _parse_file_path(text: str) -> FileForm:
     path = parse(text)
     if not isinstance(path, FileForm):
-        raise PathError("path_not_a_file", f"expected a file's path, got {shown(text)}")
+        raise PathError("path_not_a_file", f"expected a file's path, got {quote_prefix(text)}")
     return path
 
 
-def _is_turn(name: str) -> bool:
+def _is_turn_id(name: str) -> bool:
     try:
-        turn_id(name)
+        parse_turn_id(name)
     except IdError:
         return False
     return True

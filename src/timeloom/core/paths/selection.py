@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from timeloom.core.paths.errors import PathError, shown
+from timeloom.core.paths.errors import PathError, quote_prefix
 
 MAX_SID = 999_999
 """Largest source id in a selection. A smaller limit cuts off large pools; a larger one makes full selections too long
@@ -46,14 +46,14 @@ class _Selection(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
         return f"{self.before}{','.join(items)}{self.after}"
 
     @classmethod
-    def of(cls, numbers: Iterable[int]) -> Self:
+    def from_numbers(cls, numbers: Iterable[int]) -> Self:
         """Return the selection of these numbers, given in any order and with repetitions."""
-        return cls._merged([(number, number) for number in numbers])
+        return cls._from_ranges([(number, number) for number in numbers])
 
     @classmethod
-    def parsed(cls, text: str) -> Self:
+    def parse_ranges(cls, text: str) -> Self:
         """Parse the text between the brackets, such as `1,3-5`."""
-        return cls._merged([cls._range_in(item) for item in text.split(",")])
+        return cls._from_ranges([cls._parse_range(item) for item in text.split(",")])
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ class _Selection(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
         return tuple(number for first, last in self.ranges for number in range(first, last + 1))
 
     @classmethod
-    def _merged(cls, ranges: list[tuple[int, int]]) -> Self:
+    def _from_ranges(cls, ranges: list[tuple[int, int]]) -> Self:
         merged: list[tuple[int, int]] = []
         for first, last in sorted(ranges):
             # Check before merging: a reversed range would disappear in its neighbour.
@@ -73,26 +73,26 @@ class _Selection(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
         return cls(tuple(merged))
 
     @classmethod
-    def _range_in(cls, item: str) -> tuple[int, int]:
+    def _parse_range(cls, item: str) -> tuple[int, int]:
         found = _ITEM.fullmatch(item)
         if not found:
-            raise PathError("path_malformed", f"a selection is like 1,3-5, got the item {shown(item)}")
+            raise PathError("path_malformed", f"a selection is like 1,3-5, got the item {quote_prefix(item)}")
         first, last = found[1], found[2] or found[1]
         if max(len(first), len(last)) > len(str(cls.largest)):
-            raise cls._too_large()
+            raise cls._too_large_error()
         return int(first), int(last)
 
     @classmethod
     def _check_range(cls, first: int, last: int) -> None:
         if max(first, last) > cls.largest:
-            raise cls._too_large()
+            raise cls._too_large_error()
         if first < 1 or last < 1:
             raise PathError("path_malformed", f"a range of {cls.what}s starts at 1 or more")
         if first > last:
             raise PathError("path_malformed", f"a range of {cls.what}s ascends, got {first}-{last}")
 
     @classmethod
-    def _too_large(cls) -> PathError:
+    def _too_large_error(cls) -> PathError:
         return PathError("range_too_large", f"a {cls.what} is at most {cls.largest}")
 
 
@@ -126,6 +126,6 @@ class TurnIndexesPath(_Selection, frozen=True):
     after = "].react.turn.index"
 
 
-def select(sids: Iterable[int]) -> SourcesPath:
+def select_sources(sids: Iterable[int]) -> SourcesPath:
     """Return the selection of these source ids, given in any order and with repetitions."""
-    return SourcesPath.of(sids)
+    return SourcesPath.from_numbers(sids)

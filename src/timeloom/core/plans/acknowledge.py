@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.core.plans.changes import Changed, Moment
-from timeloom.core.plans.marks import Mark, find_marks
+from timeloom.core.plans.changes import Moment, PlanRevision
+from timeloom.core.plans.marks import StepMark, find_marks
 from timeloom.core.plans.snapshot import PlanSnapshot
 
 
@@ -20,7 +20,7 @@ class PlanNotice(msgspec.Struct, frozen=True):
 class Acknowledgement(msgspec.Struct, frozen=True):
     """Effect of a round's notes on the current plan; `text` holds the marks as written if a step changed."""
 
-    changed: Changed | None = None
+    changed: PlanRevision | None = None
     text: str = ""
     notice: PlanNotice | None = None
 
@@ -33,15 +33,15 @@ def read_notes(notes: str, current: PlanSnapshot | None, moment: Moment, *, chan
     """
     marks = find_marks(notes)
     if changes_lifecycle:
-        return Acknowledgement(notice=_lost(marks, current, moment))
+        return Acknowledgement(notice=_ignored_marks_notice(marks, current, moment))
     if current is None:
         return Acknowledgement()
-    changed = acknowledge(current, marks, moment)
+    changed = acknowledge_steps(current, marks, moment)
     text = "\n".join(mark.line for mark in marks) if changed else ""
-    return Acknowledgement(changed=changed, text=text, notice=_unknown(marks, current))
+    return Acknowledgement(changed=changed, text=text, notice=_unknown_steps_notice(marks, current))
 
 
-def acknowledge(plan: PlanSnapshot, marks: Iterable[Mark], moment: Moment) -> Changed | None:
+def acknowledge_steps(plan: PlanSnapshot, marks: Iterable[StepMark], moment: Moment) -> PlanRevision | None:
     """Return the plan with the marked steps updated; None if no step changes or the plan is not open."""
     if plan.state != "open":
         return None
@@ -50,20 +50,22 @@ def acknowledge(plan: PlanSnapshot, marks: Iterable[Mark], moment: Moment) -> Ch
     if statuses == plan.statuses:
         return None
     moved = replace(plan, statuses=statuses, last_ts=moment.ts, last_turn_id=moment.turn_id)
-    return Changed(moved, "progress")
+    return PlanRevision(moved, "progress")
 
 
-def unknown_steps(plan: PlanSnapshot, marks: Iterable[Mark]) -> tuple[int, ...]:
+def unknown_steps(plan: PlanSnapshot, marks: Iterable[StepMark]) -> tuple[int, ...]:
     """Return the marked step numbers that the plan does not have, ascending."""
     return tuple(sorted({mark.step for mark in marks if mark.step > len(plan.steps)}))
 
 
-def _lost(marks: tuple[Mark, ...], current: PlanSnapshot | None, moment: Moment) -> PlanNotice | None:
+def _ignored_marks_notice(
+    marks: tuple[StepMark, ...], current: PlanSnapshot | None, moment: Moment
+) -> PlanNotice | None:
     # Models often write the empty checklist of a plan that they open; ignoring it loses nothing.
     if current is None:
         says_something = any(mark.status != "pending" for mark in marks)
     else:
-        says_something = acknowledge(current, marks, moment) is not None
+        says_something = acknowledge_steps(current, marks, moment) is not None
     if not says_something:
         return None
     return PlanNotice(
@@ -72,7 +74,7 @@ def _lost(marks: tuple[Mark, ...], current: PlanSnapshot | None, moment: Moment)
     )
 
 
-def _unknown(marks: tuple[Mark, ...], current: PlanSnapshot) -> PlanNotice | None:
+def _unknown_steps_notice(marks: tuple[StepMark, ...], current: PlanSnapshot) -> PlanNotice | None:
     unknown = unknown_steps(current, marks)
     if not unknown:
         return None

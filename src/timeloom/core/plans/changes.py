@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from timeloom.core.ids import IdError, TurnId, turn_id
+from timeloom.core.ids import IdError, TurnId, parse_turn_id
 from timeloom.core.plans.snapshot import PlanError, PlanSnapshot
 
 PlanMode = Literal["new", "replace", "activate", "close"]
@@ -22,7 +22,7 @@ class Moment(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         try:
-            turn_id(self.turn_id)
+            parse_turn_id(self.turn_id)
         except IdError as error:
             raise PlanError("plan_malformed", f"a plan is changed in a turn: {error}") from error
         # A closed or superseded plan is one with a time for it, so an empty time would leave the plan open.
@@ -30,7 +30,7 @@ class Moment(msgspec.Struct, frozen=True):
             raise PlanError("plan_malformed", "a plan is changed at a time, got none")
 
 
-class Changed(msgspec.Struct, frozen=True):
+class PlanRevision(msgspec.Struct, frozen=True):
     """A plan after a change, ready to be recorded."""
 
     snapshot: PlanSnapshot

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.ids import PlanId
-from timeloom.core.plans.changes import Changed, Moment
+from timeloom.core.plans.changes import Moment, PlanRevision
 from timeloom.core.plans.snapshot import PlanError, PlanSnapshot
 
 MAX_LISTED: Final = 10
@@ -39,7 +39,7 @@ class ClosePlan(msgspec.Struct, frozen=True):
     plan_id: PlanId | None = None
 
 
-PlanOrder = NewPlan | ReplacePlan | ActivatePlan | ClosePlan
+PlanCommand = NewPlan | ReplacePlan | ActivatePlan | ClosePlan
 """Union of the commands that change plans."""
 
 
@@ -60,12 +60,12 @@ class KnownPlans(Protocol):
         ...
 
 
-def read_order(mode: str, steps: Sequence[object] = (), plan_id: str = "") -> PlanOrder:
+def parse_plan_command(mode: str, steps: Sequence[object] = (), plan_id: str = "") -> PlanCommand:
     """Return the command for a mode and its arguments; raise on missing, superfluous or unknown ones.
 
     Every run of white space in a step becomes one space, because a step is one line.
     """
-    lines = _lines(steps)
+    lines = _normalize_steps(steps)
     target = PlanId(plan_id) if plan_id else None
     match (mode, bool(lines), target):
         case ("new", True, None):
@@ -77,31 +77,33 @@ def read_order(mode: str, steps: Sequence[object] = (), plan_id: str = "") -> Pl
         case ("close", False, _):
             return ClosePlan(target)
         case _:
-            raise PlanError("plan_malformed", _misuse(mode, lines, plan_id))
+            raise PlanError("plan_malformed", _usage_message(mode, lines, plan_id))
 
 
-def carry_out(order: PlanOrder, plans: KnownPlans, moment: Moment, fresh_id: PlanId) -> tuple[Changed, ...]:
+def apply_plan_command(
+    command: PlanCommand, plans: KnownPlans, moment: Moment, fresh_id: PlanId
+) -> tuple[PlanRevision, ...]:
     """Return the snapshots that the command produces, in recording order; empty if nothing changes.
 
     `fresh_id` becomes the id of the plan that `new` and `replace` open.
     """
-    match order:
+    match command:
         case NewPlan(steps=steps):
-            return (Changed(_opened(steps, plans, moment, fresh_id), "new"),)
+            return (PlanRevision(_new_snapshot(steps, plans, moment, fresh_id), "new"),)
         case ReplacePlan(steps=steps, plan_id=target):
-            old = _touched(_open_plan(target, plans), moment)
-            new = _opened(steps, plans, moment, fresh_id)
-            return Changed(replace(old, superseded_ts=moment.ts), "replace"), Changed(new, "replace")
+            old = _with_last_change(_open_plan(target, plans), moment)
+            new = _new_snapshot(steps, plans, moment, fresh_id)
+            return PlanRevision(replace(old, superseded_ts=moment.ts), "replace"), PlanRevision(new, "replace")
         case ActivatePlan(plan_id=target):
             plan = _open_plan(target, plans)
-            return () if target == plans.current else (Changed(_touched(plan, moment), "activate"),)
+            return () if target == plans.current else (PlanRevision(_with_last_change(plan, moment), "activate"),)
         case ClosePlan(plan_id=target):
-            plan = _touched(_open_plan(target, plans), moment)
-            return (Changed(replace(plan, closed_ts=moment.ts), "close"),)
-    assert_never(order)
+            plan = _with_last_change(_open_plan(target, plans), moment)
+            return (PlanRevision(replace(plan, closed_ts=moment.ts), "close"),)
+    assert_never(command)
 
 
-def _lines(steps: Sequence[object]) -> tuple[str, ...]:
+def _normalize_steps(steps: Sequence[object]) -> tuple[str, ...]:
     if isinstance(steps, str):
         raise PlanError("plan_malformed", "a step is a text of its own in a list of steps, got one text for all")
     lines: list[str] = []
@@ -112,7 +114,7 @@ def _lines(steps: Sequence[object]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _misuse(mode: str, steps: tuple[str, ...], plan_id: str) -> str:
+def _usage_message(mode: str, steps: tuple[str, ...], plan_id: str) -> str:
     got = f"{mode[:40]!r} with {len(steps)} steps and {'a' if plan_id else 'no'} plan_id"
     match mode:
         case "new":
@@ -127,7 +129,7 @@ def _misuse(mode: str, steps: tuple[str, ...], plan_id: str) -> str:
             return f"mode is 'new', 'replace', 'activate' or 'close'; got {got}"
 
 
-def _opened(steps: tuple[str, ...], plans: KnownPlans, moment: Moment, fresh_id: PlanId) -> PlanSnapshot:
+def _new_snapshot(steps: tuple[str, ...], plans: KnownPlans, moment: Moment, fresh_id: PlanId) -> PlanSnapshot:
     # Snapshots are linked by plan id, so a second plan with the same id would overwrite the first.
     if plans.latest(fresh_id) is not None:
         raise PlanError("plan_malformed", f"a new plan has an id of its own, got {fresh_id!r}, which is taken")
@@ -145,19 +147,19 @@ def _opened(steps: tuple[str, ...], plans: KnownPlans, moment: Moment, fresh_id:
 def _open_plan(target: PlanId | None, plans: KnownPlans) -> PlanSnapshot:
     wanted = plans.current if target is None else target
     if wanted is None:
-        raise PlanError("plan_unknown", f"no plan is current, so name one by its plan_id; {_choices(plans)}")
+        raise PlanError("plan_unknown", f"no plan is current, so name one by its plan_id; {_list_open_plans(plans)}")
     plan = plans.latest(wanted)
     if plan is None:
-        raise PlanError("plan_unknown", f"no plan has the id {wanted[:80]!r}; {_choices(plans)}")
+        raise PlanError("plan_unknown", f"no plan has the id {wanted[:80]!r}; {_list_open_plans(plans)}")
     if plan.state != "open":
-        raise PlanError("plan_not_open", f"the plan {wanted!r} is {plan.state}; {_choices(plans)}")
+        raise PlanError("plan_not_open", f"the plan {wanted!r} is {plan.state}; {_list_open_plans(plans)}")
     return plan
 
 
-def _choices(plans: KnownPlans) -> str:
+def _list_open_plans(plans: KnownPlans) -> str:
     listed = ", ".join(plan.plan_id for plan in plans.last_open(MAX_LISTED))
     return f"open: {listed}" if listed else "no plan is open"
 
 
-def _touched(plan: PlanSnapshot, moment: Moment) -> PlanSnapshot:
+def _with_last_change(plan: PlanSnapshot, moment: Moment) -> PlanSnapshot:
     return replace(plan, last_ts=moment.ts, last_turn_id=moment.turn_id)

@@ -47,7 +47,7 @@ _MARK = re.compile(rf"{_LEAD}(?P<sign>{_SIGN})[\ufe0e\ufe0f]?+[ \t]*+{_NUMBER}")
 _FENCE = re.compile(rf"{_LEAD}(?P<fence>`{{3,}}+(?!.*`)|~{{3,}}+)")
 
 
-class Mark(msgspec.Struct, frozen=True):
+class StepMark(msgspec.Struct, frozen=True):
     """Status of one step according to one line; `line` is the line as written, cut if it is very long."""
 
     step: int
@@ -60,20 +60,20 @@ def marker(status: StepStatus) -> str:
     return MARKERS[status]
 
 
-def find_marks(notes: str) -> tuple[Mark, ...]:
+def find_marks(notes: str) -> tuple[StepMark, ...]:
     """Return the marks in the notes, at most one per step: the last mark of a step counts.
 
     A mark is at the start of a line, after spaces and at most one bullet. Lines in fenced code are quotations and do
     not count; an unclosed fence extends to the end.
     """
-    marks: dict[int, Mark] = {}
+    marks: dict[int, StepMark] = {}
     for line in _prose_lines(notes):
         found = _MARK.match(line)
         if found:
             step = int(found["boxed"] or found["listed"])
             # Removed first, so that the dict is ordered by the marks that count.
             marks.pop(step, None)
-            marks[step] = Mark(step, _SPELLINGS[found["sign"]], line[:MAX_MARK_CHARS].strip())
+            marks[step] = StepMark(step, _SPELLINGS[found["sign"]], line[:MAX_MARK_CHARS].strip())
     return tuple(marks.values())
 
 
@@ -81,7 +81,7 @@ def _prose_lines(notes: str) -> Iterator[str]:
     fence = ""
     for line in notes.split("\n"):
         if fence:
-            if _closes(line, fence):
+            if _closes_fence(line, fence):
                 fence = ""
         elif opened := _FENCE.match(line):
             fence = opened["fence"]
@@ -89,6 +89,6 @@ def _prose_lines(notes: str) -> Iterator[str]:
             yield line
 
 
-def _closes(line: str, fence: str) -> bool:
+def _closes_fence(line: str, fence: str) -> bool:
     bare = line.strip()
     return len(bare) >= len(fence) and bare == fence[0] * len(bare)

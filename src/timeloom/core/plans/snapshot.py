@@ -5,7 +5,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import IdError, PlanId, TurnId, plan_id
+from timeloom.core.ids import IdError, PlanId, TurnId, parse_plan_id
 
 StepStatus = Literal["pending", "in_progress", "done", "failed"]
 PlanState = Literal["open", "complete", "closed", "superseded"]
@@ -38,7 +38,7 @@ class PlanSnapshot(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_def
 
     def __post_init__(self) -> None:
         try:
-            plan_id(self.plan_id)
+            parse_plan_id(self.plan_id)
         except IdError as error:
             raise PlanError("plan_malformed", str(error)) from error
         if not 1 <= len(self.steps) <= MAX_STEPS:

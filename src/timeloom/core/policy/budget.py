@@ -5,7 +5,7 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
-from timeloom.core.policy.gates import ModelStep, Spent, ToolStep
+from timeloom.core.policy.gates import ModelStep, SpendTotals, ToolStep
 
 Scope = Literal["turn", "conversation", "tree", "user", "project"]
 """The scope of a budget. A tree is a conversation with all its descendants."""
@@ -46,7 +46,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     project: Allowance = Allowance()
 
 
-class Account(msgspec.Struct, frozen=True):
+class BudgetUsage(msgspec.Struct, frozen=True):
     """The used amount and the limit of one measure in one scope."""
 
     scope: Scope
@@ -60,17 +60,17 @@ class Account(msgspec.Struct, frozen=True):
         return self.used > self.limit if self.measure == "rounds" else self.used >= self.limit
 
 
-def accounts(scope: Scope, allowance: Allowance, spent: Spent) -> tuple[Account, ...]:
+def list_budget_usage(scope: Scope, allowance: Allowance, spent: SpendTotals) -> tuple[BudgetUsage, ...]:
     """Return the usage of every limited measure of the scope."""
-    return tuple(Account(scope, measure, getattr(spent, measure), limit) for measure, limit in allowance.limits())
+    return tuple(BudgetUsage(scope, measure, getattr(spent, measure), limit) for measure, limit in allowance.limits())
 
 
-def exhausted(known: tuple[Account, ...], step: ModelStep | ToolStep) -> Account | None:
+def find_exhausted(known: tuple[BudgetUsage, ...], step: ModelStep | ToolStep) -> BudgetUsage | None:
     """Return the first exhausted usage that applies to the step: rounds to model requests, tool calls to tools."""
-    return next((one for one in known if one.is_exhausted and counts(one.measure, step)), None)
+    return next((one for one in known if one.is_exhausted and applies_to_step(one.measure, step)), None)
 
 
-def counts(measure: Measure, step: ModelStep | ToolStep) -> bool:
+def applies_to_step(measure: Measure, step: ModelStep | ToolStep) -> bool:
     """Whether the step spends this measure, or must not begin once the measure is used up."""
     match measure:
         case "rounds" | "tokens" | "cost_nano_usd":
@@ -83,15 +83,15 @@ def counts(measure: Measure, step: ModelStep | ToolStep) -> bool:
             assert_never(measure)
 
 
-def told(account: Account) -> str:
+def describe_exhausted(usage: BudgetUsage) -> str:
     """Return the sentence that names the exhausted budget."""
     # The round that this budget stopped is already counted.
-    used = min(account.used, account.limit) if account.measure == "rounds" else account.used
-    limit = amount(account.measure, account.limit)
-    return f"the {account.scope}'s budget is used up: {amount(account.measure, used)} of {limit}"
+    used = min(usage.used, usage.limit) if usage.measure == "rounds" else usage.used
+    limit = format_amount(usage.measure, usage.limit)
+    return f"the {usage.scope}'s budget is used up: {format_amount(usage.measure, used)} of {limit}"
 
 
-def amount(measure: Measure, value: int) -> str:
+def format_amount(measure: Measure, value: int) -> str:
     """Return the amount with its unit, for people and models."""
     match measure:
         case "rounds" | "tokens":

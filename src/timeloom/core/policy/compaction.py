@@ -10,11 +10,11 @@ from timeloom.core.view.views import Views
 FIRST_SEQ: Final = 2
 """The first entry of every range summary. It follows the header, so a new summary covers all older ones."""
 
-SMALLER: Final = 0.5
+RETRY_SHARE: Final = 0.5
 """The share of the cacheable part that may remain after a provider rejected the request as too long. A larger value
 needs more of the few retries; a smaller one forgets more than necessary."""
 
-LEAST_KEPT_TOKENS: Final = 8_000
+MIN_KEPT_TOKENS: Final = 8_000
 """Minimum number of recent tokens that stay unsummarized, even beyond `keep_share`, so that a small window keeps a few
 rounds."""
 
@@ -34,7 +34,7 @@ class CompactSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of tokens of the part that a model writes."""
 
 
-class Size(msgspec.Struct, frozen=True, kw_only=True):
+class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated tokens of the next request; the window is converted to the same estimate by calibration."""
 
     cacheable: int
@@ -56,54 +56,54 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
         return self.prompt + self.reply
 
 
-def most_tokens(size: Size, settings: CompactSettings, *, smaller: bool = False) -> int:
+def max_request_tokens(size: RequestSize, settings: CompactSettings, *, smaller: bool = False) -> int:
     """Return the maximum number of tokens that request and reply may have together.
 
     With `smaller`, the provider rejected the last request as too long, so the maximum is below its size.
     """
     most = int(size.window * settings.compact_at)
-    return min(most, size.reply + size.fixed + int(size.cacheable * SMALLER)) if smaller else most
+    return min(most, size.reply + size.fixed + int(size.cacheable * RETRY_SHARE)) if smaller else most
 
 
-def summary_tokens(size: Size, most: int, settings: CompactSettings) -> int:
+def max_summary_tokens(size: RequestSize, limit: int, settings: CompactSettings) -> int:
     """Return the maximum number of tokens of a summary."""
-    return max(0, min(settings.summary_tokens, size.window // 10, (most - size.fixed - size.reply) * 2 // 3))
+    return max(0, min(settings.summary_tokens, size.window // 10, (limit - size.fixed - size.reply) * 2 // 3))
 
 
-def kept_tokens(size: Size, most: int, settings: CompactSettings) -> int:
+def max_kept_tokens(size: RequestSize, limit: int, settings: CompactSettings) -> int:
     """Return how many tokens of recent history stay unsummarized, so that they fit behind a summary.
 
     Half of the available space stays free, however small the window is. Otherwise the next round would compact again.
     """
-    room = most - size.fixed - size.reply - summary_tokens(size, most, settings)
-    return max(0, min(max(int(size.window * settings.keep_share), LEAST_KEPT_TOKENS), room // 2))
+    available = limit - size.fixed - size.reply - max_summary_tokens(size, limit, settings)
+    return max(0, min(max(int(size.window * settings.keep_share), MIN_KEPT_TOKENS), available // 2))
 
 
-def best_cut(views: Views, keep: int, tokens_from: Callable[[int], int]) -> int:
+def find_best_cut(views: Views, keep: int, tokens_from: Callable[[int], int]) -> int:
     """Return the last entry to summarize, or 0 if no cut is legal.
 
     It is the first legal cut that leaves at most `keep` tokens: between two turns if there is one, otherwise between
     two rounds of the current turn. If even the last cut leaves more, it is the last cut.
     """
-    cuts = _cuts(views)
+    cuts = _legal_cuts(views)
     if not cuts:
         return 0
-    begins = _turns_begin(views)
+    begins = _turn_starts(views)
     turns = [cut for cut in cuts if cut + 1 in begins]
-    return _first_that_fits(turns, keep, tokens_from) or _first_that_fits(cuts, keep, tokens_from) or cuts[-1]
+    return _find_first_fitting(turns, keep, tokens_from) or _find_first_fitting(cuts, keep, tokens_from) or cuts[-1]
 
 
-def last_cut(views: Views) -> int:
+def find_last_cut(views: Views) -> int:
     """Return the last legal cut after the newest summary, or 0 if there is none."""
-    cuts = _cuts(views)
+    cuts = _legal_cuts(views)
     return cuts[-1] if cuts else 0
 
 
-def _cuts(views: Views) -> list[int]:
-    return views.cuts.after(max(FIRST_SEQ, views.forgetting.summed_seq))
+def _legal_cuts(views: Views) -> list[int]:
+    return views.cuts.legal_after(max(FIRST_SEQ, views.forgetting.summed_seq))
 
 
-def _turns_begin(views: Views) -> set[int]:
+def _turn_starts(views: Views) -> set[int]:
     """Return the first entries of all turns that are not summarized."""
     found: set[int] = set()
     for turn in reversed(views.turns.turns.values()):
@@ -113,7 +113,7 @@ def _turns_begin(views: Views) -> set[int]:
     return found
 
 
-def _first_that_fits(cuts: Sequence[int], keep: int, tokens_from: Callable[[int], int]) -> int:
+def _find_first_fitting(cuts: Sequence[int], keep: int, tokens_from: Callable[[int], int]) -> int:
     low, high = 0, len(cuts)
     while low < high:
         middle = (low + high) // 2

@@ -21,51 +21,51 @@ from timeloom.core.blocks import (
     SourcesAdded,
     TurnEnded,
     TurnStarted,
-    registered_error,
+    make_tool_error,
 )
 from timeloom.core.ids import CallId
 from timeloom.core.timeline import Entry
-from timeloom.core.view.calls import Call, CallsView
+from timeloom.core.view.calls import CallEntries, CallsView
 from timeloom.core.view.progress import ProgressView
 
-_ENDED: Final = "the conversation was forked here, in the middle of the turn"
-_CUT: Final = (
+_TURN_FORKED: Final = "the conversation was forked here, in the middle of the turn"
+_CALL_FORKED: Final = (
     "the conversation was forked while this call was under way: what it came to, and whatever it has done, "
     "belongs to the conversation that this one was forked from; here it is not run"
 )
-_HALVED: Final = "the conversation was forked in the middle of this result: the rest of it is not here"
-_LOST: Final = (
+_RESULT_FORKED: Final = "the conversation was forked in the middle of this result: the rest of it is not here"
+_RERUN_STOPPED: Final = (
     "the re-run was broken off while this call was under way: nobody knows what it came to, and it is not run"
 )
 
 
-def cut_off(turn: Sequence[Entry], after: Entry | None) -> list[AnyBlock]:
+def end_forked_turn(turn: Sequence[Entry], after: Entry | None) -> list[AnyBlock]:
     """Return the blocks that end a turn cut after these entries; empty if no turn is open.
 
     `after` is the first entry after the cut, if there is one.
     """
-    own = _calls(turn)
-    if own is None:
+    calls = _open_turn_calls(turn)
+    if calls is None:
         return []
-    blocks = [_receipt(call.tool_call_id, "call_cut", _CUT) for call in own if _is_open(call)]
-    halved = _part_of(after)
+    blocks = [_make_receipt(call.tool_call_id, "call_cut", _CALL_FORKED) for call in calls if _is_open(call)]
+    split_call = _result_call_id(after)
     blocks += [
-        _receipt(call.tool_call_id, "call_cut", _HALVED)
-        for call in own
-        if call.receipt_seqs and call.tool_call_id == halved
+        _make_receipt(call.tool_call_id, "call_cut", _RESULT_FORKED)
+        for call in calls
+        if call.receipt_seqs and call.tool_call_id == split_call
     ]
-    return [*blocks, TurnEnded(reason="cancelled", text=_ENDED)]
+    return [*blocks, TurnEnded(reason="cancelled", text=_TURN_FORKED)]
 
 
-def broken_off(turn: Sequence[Entry], why: str) -> list[AnyBlock]:
+def end_stopped_rerun(turn: Sequence[Entry], why: str) -> list[AnyBlock]:
     """Return the blocks that end the turn of a stopped re-run; empty if no turn is open.
 
     Unlike in a fork, a call without a result was begun here and may have been executed.
     """
-    own = _calls(turn)
-    if own is None:
+    calls = _open_turn_calls(turn)
+    if calls is None:
         return []
-    blocks = [_receipt(call.tool_call_id, "tool_interrupted", _LOST) for call in own if _is_open(call)]
+    blocks = [_make_receipt(call.tool_call_id, "tool_interrupted", _RERUN_STOPPED) for call in calls if _is_open(call)]
     return [*blocks, TurnEnded(reason="cancelled", text=why)]
 
 
@@ -74,22 +74,22 @@ def is_rerun(turn: Sequence[Entry]) -> bool:
     return any(isinstance(entry.block, TurnStarted) and entry.block.rerun for entry in turn)
 
 
-def standing(turn: Sequence[Entry], after: Entry | None) -> int:
+def find_restart_seq(turn: Sequence[Entry], after: Entry | None) -> int:
     """Return the last entry of the turn after which no work is open, or the model is about to be asked.
 
     If there is none, return the entry before the turn. `after` is the entry that follows the turn's entries.
     """
     progress = ProgressView()
-    found = turn[0].seq - 1
+    restart_seq = turn[0].seq - 1
     for entry, following in pairwise([*turn, after]):
         assert entry is not None
         progress.add(entry)
-        if not progress.running or (following and _asks(following)):
-            found = entry.seq
-    return found
+        if not progress.running or (following and _starts_request(following)):
+            restart_seq = entry.seq
+    return restart_seq
 
 
-def _calls(turn: Sequence[Entry]) -> list[Call] | None:
+def _open_turn_calls(turn: Sequence[Entry]) -> list[CallEntries] | None:
     """Return the calls of the turn, or None if the turn is not open."""
     progress, calls = ProgressView(), CallsView()
     for entry in turn:
@@ -100,11 +100,11 @@ def _calls(turn: Sequence[Entry]) -> list[Call] | None:
     return [call for key, call in calls.calls.items() if key.startswith(f"{progress.turn_id}.")]
 
 
-def _is_open(call: Call) -> bool:
+def _is_open(call: CallEntries) -> bool:
     return bool(call.call_seq) and not call.receipt_seqs
 
 
-def _asks(entry: Entry) -> bool:
+def _starts_request(entry: Entry) -> bool:
     match entry.block:
         case RoundStarted() | ModelCalled(purpose="decision"):
             return True
@@ -112,7 +112,7 @@ def _asks(entry: Entry) -> bool:
             return False
 
 
-def _part_of(entry: Entry | None) -> CallId | None:
+def _result_call_id(entry: Entry | None) -> CallId | None:
     """Return the call that the entry is a result of."""
     match entry and entry.block:
         case ResultDigest() | ResultStatus() | ResultContent() | Note() | Notice() | SourcesAdded() as block:
@@ -121,5 +121,5 @@ def _part_of(entry: Entry | None) -> CallId | None:
             return None
 
 
-def _receipt(call_id: CallId, code: str, text: str) -> AnyBlock:
-    return ResultStatus(tool_call_id=call_id, text=text, error=registered_error(code, text))
+def _make_receipt(call_id: CallId, code: str, text: str) -> AnyBlock:
+    return ResultStatus(tool_call_id=call_id, text=text, error=make_tool_error(code, text))

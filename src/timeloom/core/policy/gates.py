@@ -6,13 +6,13 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.blocks.gate import Verdict
-from timeloom.core.view.text_origins import Origin
+from timeloom.core.view.text_origins import TextOrigin
 
 Effect = Literal["pure", "idempotent", "irreversible"]
 """The effect of repeating a call: none (`pure`), no further effect (`idempotent`), or harm (`irreversible`).
 Irreversible calls are never repeated without approval."""
 
-UNTRUSTED: Final[frozenset[Origin]] = frozenset({"file", "tool", "web", "event"})
+UNTRUSTED_ORIGINS: Final[frozenset[TextOrigin]] = frozenset({"file", "tool", "web", "event"})
 """Origins of text that may contain instructions to the model: everything that the user did not type."""
 
 _STRICTNESS: Final[Mapping[Verdict, int]] = {"allow": 0, "ask": 1, "refuse": 2}
@@ -47,7 +47,7 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag="tool"):
     """How many times the current turn has called this tool already."""
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
+class SpendTotals(msgspec.Struct, frozen=True, kw_only=True):
     """The amounts that a turn or a conversation has spent so far."""
 
     rounds: int = 0
@@ -67,17 +67,17 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     step: ModelStep | ToolStep
     caller: Caller
-    turn: Spent = Spent()
-    conversation: Spent = Spent()
-    origins: frozenset[Origin] = frozenset()
+    turn: SpendTotals = SpendTotals()
+    conversation: SpendTotals = SpendTotals()
+    origins: frozenset[TextOrigin] = frozenset()
 
     @property
     def is_tainted(self) -> bool:
         """Whether the conversation contains text that the user did not type."""
-        return not UNTRUSTED.isdisjoint(self.origins)
+        return not UNTRUSTED_ORIGINS.isdisjoint(self.origins)
 
 
-class Ruling(msgspec.Struct, frozen=True):
+class PolicyResult(msgspec.Struct, frozen=True):
     """The verdict of one policy, with a reason unless the verdict is `allow`."""
 
     verdict: Verdict
@@ -85,30 +85,30 @@ class Ruling(msgspec.Struct, frozen=True):
     policy: str = ""
 
 
-Policy = Callable[[Proposal], Ruling | None]
+Policy = Callable[[Proposal], PolicyResult | None]
 """A plain function from a proposal to a result. None means that the policy has no objection."""
 
-ALLOWED: Final = Ruling("allow")
+ALLOWED: Final = PolicyResult("allow")
 
 
-def allow() -> Ruling:
+def allow() -> PolicyResult:
     """Return the result of a policy that has no objection."""
     return ALLOWED
 
 
-def refuse(text: str) -> Ruling:
+def refuse(text: str) -> PolicyResult:
     """Return a result that forbids the step; the model receives `text` as the reason."""
-    return Ruling("refuse", text)
+    return PolicyResult("refuse", text)
 
 
-def ask(text: str) -> Ruling:
+def ask(text: str) -> PolicyResult:
     """Return a result that asks a person to approve the step; `text` is the reason shown with the question."""
-    return Ruling("ask", text)
+    return PolicyResult("ask", text)
 
 
-def strictest(rulings: Iterable[Ruling]) -> Ruling:
+def pick_strictest(results: Iterable[PolicyResult]) -> PolicyResult:
     """Return the first of the strictest results: `refuse` before `ask` before `allow`."""
-    return max(rulings, key=lambda ruling: _STRICTNESS[ruling.verdict], default=ALLOWED)
+    return max(results, key=lambda ruling: _STRICTNESS[ruling.verdict], default=ALLOWED)
 
 
 def policy_name(policy: Policy) -> str:
@@ -116,20 +116,20 @@ def policy_name(policy: Policy) -> str:
     return getattr(policy, "__name__", type(policy).__name__)
 
 
-def irreversible_needs_approval(proposal: Proposal) -> Ruling | None:
+def irreversible_needs_approval(proposal: Proposal) -> PolicyResult | None:
     """Require approval for every irreversible call."""
     match proposal.step:
         case ToolStep(tool_id=tool_id, effect="irreversible"):
-            return ask(f"{tool_id} does something that cannot be undone{_taint(proposal)}")
+            return ask(f"{tool_id} does something that cannot be undone{_taint_note(proposal)}")
         case _:
             return None
 
 
-def tainted_irreversible_needs_approval(proposal: Proposal) -> Ruling | None:
+def tainted_irreversible_needs_approval(proposal: Proposal) -> PolicyResult | None:
     """Require approval for an irreversible call if the conversation contains untrusted text."""
     match proposal.step:
         case ToolStep(tool_id=tool_id, effect="irreversible") if proposal.is_tainted:
-            return ask(f"{tool_id} does something that cannot be undone{_taint(proposal)}")
+            return ask(f"{tool_id} does something that cannot be undone{_taint_note(proposal)}")
         case _:
             return None
 
@@ -138,9 +138,9 @@ def only_tools(allowed: Iterable[str]) -> Policy:
     """Return a policy that refuses all tools except these, given as ids or as `family.*`."""
     names = frozenset(allowed)
 
-    def only_allowed_tools(proposal: Proposal) -> Ruling | None:
+    def only_allowed_tools(proposal: Proposal) -> PolicyResult | None:
         match proposal.step:
-            case ToolStep(tool_id=tool_id) if names.isdisjoint(_spellings(tool_id)):
+            case ToolStep(tool_id=tool_id) if names.isdisjoint(_matching_patterns(tool_id)):
                 return refuse(f"{tool_id} may not be called here")
             case _:
                 return None
@@ -152,10 +152,10 @@ def ask_before(tools: Iterable[str]) -> Policy:
     """Return a policy that requires approval for these tools, given as ids or as `family.*`."""
     names = frozenset(tools)
 
-    def tools_that_need_approval(proposal: Proposal) -> Ruling | None:
+    def tools_that_need_approval(proposal: Proposal) -> PolicyResult | None:
         match proposal.step:
-            case ToolStep(tool_id=tool_id) if not names.isdisjoint(_spellings(tool_id)):
-                return ask(f"{tool_id} is called here only with a person's leave{_taint(proposal)}")
+            case ToolStep(tool_id=tool_id) if not names.isdisjoint(_matching_patterns(tool_id)):
+                return ask(f"{tool_id} is called here only with a person's leave{_taint_note(proposal)}")
             case _:
                 return None
 
@@ -165,7 +165,7 @@ def ask_before(tools: Iterable[str]) -> Policy:
 def calls_per_turn(limits: Mapping[str, int]) -> Policy:
     """Return a policy that limits how many times one turn may call each tool."""
 
-    def limited_calls(proposal: Proposal) -> Ruling | None:
+    def limited_calls(proposal: Proposal) -> PolicyResult | None:
         match proposal.step:
             case ToolStep(tool_id=tool_id, calls_before=before) if before >= limits.get(tool_id, before + 1):
                 return refuse(f"a turn may call {tool_id} {limits[tool_id]} times, and this one has")
@@ -180,11 +180,11 @@ DEFAULT_POLICIES: Final[tuple[Policy, ...]] = (irreversible_needs_approval,)
 often."""
 
 
-def _spellings(tool_id: str) -> tuple[str, ...]:
+def _matching_patterns(tool_id: str) -> tuple[str, ...]:
     """Return all patterns of a tool list that match this tool."""
     return tool_id, f"{tool_id.rpartition('.')[0]}.*", "*"
 
 
-def _taint(proposal: Proposal) -> str:
-    untrusted = sorted(UNTRUSTED & proposal.origins)
+def _taint_note(proposal: Proposal) -> str:
+    untrusted = sorted(UNTRUSTED_ORIGINS & proposal.origins)
     return f", and text from outside ({', '.join(untrusted)}) was there when it was proposed" if untrusted else ""

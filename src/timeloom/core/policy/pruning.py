@@ -9,7 +9,7 @@ import msgspec
 from timeloom.core.blocks.caching import CacheRates
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import microseconds_between
-from timeloom.core.view.context.provider_caches import LIFETIME_S, CachedView
+from timeloom.core.view.context.provider_caches import LIFETIME_S, ProviderCachesView
 from timeloom.core.view.turns import Turn
 from timeloom.core.view.views import Views
 
@@ -59,7 +59,7 @@ class RoundSpan(msgspec.Struct, frozen=True):
     last_seq: int
 
 
-class Saving(msgspec.Struct, frozen=True):
+class PruneSavings(msgspec.Struct, frozen=True):
     """The tokens that a prune removes from every later request, the tokens to rewrite, and the cost of waiting.
 
     `regret` counts the tokens that requests sent needlessly since they became prunable.
@@ -70,16 +70,16 @@ class Saving(msgspec.Struct, frozen=True):
     regret: int
 
 
-def is_cold(cached: CachedView, model: str, at: str) -> bool:
+def is_cache_cold(cached: ProviderCachesView, model: str, at: str) -> bool:
     """Whether the model's provider no longer caches any part of the conversation."""
-    kept = cached.of(model).kept
+    kept = cached.for_model(model).kept
     if kept or cached.model != model:
         return not any(one.blocks and one.is_alive(at) for one in kept)
     # A provider that reports nothing about its cache is assumed to keep prompts for the usual five minutes.
     return microseconds_between(cached.called_at, at) >= LIFETIME_S["5m"] * 1_000_000
 
 
-def prunable_turns(views: Views, settings: PruneSettings) -> tuple[TurnSpan, ...]:
+def find_prunable_turns(views: Views, settings: PruneSettings) -> tuple[TurnSpan, ...]:
     """Return the turns that can be replaced by cards, oldest first; the cost is linear in their number."""
     newest_first = iter(reversed(views.turns.turns.items()))
     kept = [turn for _, turn in islice(newest_first, settings.keep_turns + 1)]
@@ -89,7 +89,7 @@ def prunable_turns(views: Views, settings: PruneSettings) -> tuple[TurnSpan, ...
     found: list[TurnSpan] = []
     sent = 0
     for turn_id, turn in newest_first:
-        runs = _runs(turn, views.forgetting.done_seq, boundary)
+        runs = _unpruned_runs(turn, views.forgetting.done_seq, boundary)
         if not runs:
             break
         found.append(TurnSpan(turn_id, turn.n, runs, sent))
@@ -98,14 +98,14 @@ def prunable_turns(views: Views, settings: PruneSettings) -> tuple[TurnSpan, ...
     return tuple(reversed(found))
 
 
-def prunable_rounds(views: Views, settings: PruneSettings, after_seq: int = 0) -> tuple[RoundSpan, ...]:
+def find_prunable_rounds(views: Views, settings: PruneSettings, after_seq: int = 0) -> tuple[RoundSpan, ...]:
     """Return the old rounds of turns that have no card yet, oldest first.
 
     The cost is linear in the number of rounds after `after_seq`.
     """
     done = max(views.forgetting.done_seq, views.forgetting.rounds_seq, after_seq)
     found: list[RoundSpan] = []
-    rounds = _rounds(list(islice(reversed(views.turns.turns.values()), settings.keep_turns + 1)))
+    rounds = _round_spans(list(islice(reversed(views.turns.turns.values()), settings.keep_turns + 1)))
     for span in islice(rounds, settings.keep_rounds, None):
         if span.first_seq <= done:
             break
@@ -113,7 +113,7 @@ def prunable_rounds(views: Views, settings: PruneSettings, after_seq: int = 0) -
     return tuple(reversed(found))
 
 
-class OldRounds(msgspec.Struct):
+class PrunableRounds(msgspec.Struct):
     """Running sums over the prunable rounds, so that an update costs only the new rounds.
 
     Pruning and compaction reset the sums, and so does a restart. The sums then underestimate the cost so far, which
@@ -127,36 +127,36 @@ class OldRounds(msgspec.Struct):
     last_seq: int = 0
     regret: int = 0
 
-    def follow(self, views: Views, settings: PruneSettings, tokens_between: Callable[[int, int], int]) -> None:
+    def update(self, views: Views, settings: PruneSettings, tokens_between: Callable[[int, int], int]) -> None:
         """Add the rounds that have become prunable, and count one request that includes all of them."""
         marks = (views.forgetting.done_seq, views.forgetting.rounds_seq)
         if marks != self.marks:
             self.marks = marks
             self.before_tokens = self.tokens = self.last_seq = self.regret = 0
-        for one in prunable_rounds(views, settings, self.last_seq):
+        for one in find_prunable_rounds(views, settings, self.last_seq):
             if not self.last_seq:
                 self.before_tokens = tokens_between(1, one.first_seq - 1)
             self.tokens += tokens_between(one.first_seq, one.last_seq)
             self.last_seq = one.last_seq
         self.regret += self._saved
 
-    def saving(self, all_tokens: int) -> Saving:
+    def estimate_savings(self, all_tokens: int) -> PruneSavings:
         """Return the estimated savings of pruning these rounds in a conversation of `all_tokens` tokens."""
-        return Saving(self._saved, max(0, all_tokens - self.before_tokens - self._saved), self.regret)
+        return PruneSavings(self._saved, max(0, all_tokens - self.before_tokens - self._saved), self.regret)
 
     @property
     def _saved(self) -> int:
         return int(self.tokens * (1 - ROWS_SHARE))
 
 
-def guessed_saving(turns: Sequence[TurnSpan], tokens: Sequence[int], tokens_after: int) -> Saving:
+def estimate_card_savings(turns: Sequence[TurnSpan], tokens: Sequence[int], tokens_after: int) -> PruneSavings:
     """Return the estimated savings of cards from the tokens of the turns and the tokens after them."""
     each = [max(0, size - CARD_TOKENS) for size in tokens]
     regret = sum(saved * turn.requests for saved, turn in zip(each, turns, strict=True))
-    return Saving(sum(each), sum(tokens) - sum(each) + tokens_after, regret)
+    return PruneSavings(sum(each), sum(tokens) - sum(each) + tokens_after, regret)
 
 
-def reason_to_prune(saving: Saving, cold: bool, settings: PruneSettings, rates: CacheRates) -> str:
+def reason_to_prune(saving: PruneSavings, cold: bool, settings: PruneSettings, rates: CacheRates) -> str:
     """Return the calculation that justifies pruning, or an empty string if pruning does not pay."""
     if saving.saved < settings.min_saving_tokens:
         return ""
@@ -170,14 +170,14 @@ def reason_to_prune(saving: Saving, cold: bool, settings: PruneSettings, rates: 
     return f"{so_far}, over {settings.patience:g} times the rewrite of {rewrite}; each request saves {saving.saved}"
 
 
-def _runs(turn: Turn, done: int, boundary: int) -> tuple[tuple[int, int], ...]:
+def _unpruned_runs(turn: Turn, done: int, boundary: int) -> tuple[tuple[int, int], ...]:
     """Return the turn's unpruned runs before `boundary`; empty if its main run is already pruned."""
     if turn.spans[0][1] <= done:
         return ()
     return tuple((max(first, done + 1), last) for first, last in turn.spans if last < boundary)
 
 
-def _rounds(newest_first: Sequence[Turn]) -> Iterator[RoundSpan]:
+def _round_spans(newest_first: Sequence[Turn]) -> Iterator[RoundSpan]:
     for turn in newest_first:
         last = 0
         for one in reversed(turn.rounds):

@@ -4,7 +4,7 @@ from timeloom.core.ids import TurnId
 from timeloom.core.view.views import Views
 
 
-def wants_title(views: Views) -> bool:
+def needs_title(views: Views) -> bool:
     """Whether the conversation needs a title now.
 
     It does if it has no title, nothing of it was erased, and its newest turn ended other than with a runtime error.
@@ -15,6 +15,6 @@ def wants_title(views: Views) -> bool:
     return ended and not conversation.title and not conversation.erased
 
 
-def first_turn(views: Views) -> TurnId | None:
+def find_first_turn(views: Views) -> TurnId | None:
     """Return the first turn that has a user message."""
     return next((turn for turn in views.turns.turns if views.paths.find(f"ar:{turn}.user.prompt")), None)

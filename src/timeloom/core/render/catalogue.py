@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.render.foreign_text.fence import escape, one_line
-from timeloom.core.render.foreign_text.json_text import harmless
+from timeloom.core.render.foreign_text.json_text import escape_json
 
 MAX_DESCRIPTION_CHARS: Final = 4_000
 """Maximum length of a tool's description. Longer ones crowd out other tools; details belong in a skill."""
@@ -41,7 +41,7 @@ class CatalogueSkill(msgspec.Struct, frozen=True, kw_only=True):
 
 def tool_catalogue(tools: Iterable[CatalogueTool]) -> str:
     """Return the catalogue of tools, sorted by id."""
-    entries = [_tool(tool) for tool in sorted(tools, key=lambda tool: tool.tool_id)]
+    entries = [_tool_entry(tool) for tool in sorted(tools, key=lambda tool: tool.tool_id)]
     return "\n\n".join(entries) or "(no tools)"
 
 
@@ -51,20 +51,20 @@ def skill_catalogue(skills: Iterable[CatalogueSkill]) -> str:
     return "\n".join(f"- sk:{one_line(skill.ref)}: {one_line(skill.purpose, 600)}" for skill in rows)
 
 
-def _tool(tool: CatalogueTool) -> str:
+def _tool_entry(tool: CatalogueTool) -> str:
     lines = [f"### {one_line(tool.tool_id)}", f"{one_line(tool.purpose, 600)} ({_EFFECTS[tool.effect]})"]
     # Descriptions may come from third parties. Indentation keeps their lines from being read as headings.
     described = escape(tool.description[:MAX_DESCRIPTION_CHARS]).splitlines()
     lines += [f"  {line.strip()}" for line in described if line.strip()]
-    lines.append(f"params: {_schema(tool.params_schema)}")
+    lines.append(f"params: {_compact_schema(tool.params_schema)}")
     lines += [f"example: {one_line(example, 1_000)}" for example in tool.examples]
     return "\n".join(lines)
 
 
-def _schema(text: str) -> str:
+def _compact_schema(text: str) -> str:
     """Return the schema as one compact line."""
     try:
         compact = msgspec.json.format(text, indent=-1)
     except (msgspec.MsgspecError, RecursionError):
         compact = ""
-    return harmless(compact) if 0 < len(compact) <= MAX_SCHEMA_CHARS else '{"type":"object"}'
+    return escape_json(compact) if 0 < len(compact) <= MAX_SCHEMA_CHARS else '{"type":"object"}'

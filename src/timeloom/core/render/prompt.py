@@ -14,11 +14,11 @@ from timeloom.core.blocks import Hidden, ModelCalled, Pruned, RangeSummary
 from timeloom.core.ids import CallId
 from timeloom.core.render.entries.block_text import entry_text
 from timeloom.core.render.entries.entry_text import NO_PAYLOADS, EntryText, Payloads
-from timeloom.core.render.entries.stubs import stand_text
-from timeloom.core.render.prompt_parts import Item, Part, Section, chained, partition
+from timeloom.core.render.entries.stubs import stub_text
+from timeloom.core.render.prompt_parts import PromptItem, PromptPart, Section, chain_hash, split_into_parts
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.timeline import Entry
-from timeloom.core.view.context.visible import Stand, StandKind
+from timeloom.core.view.context.visible import Stub, StubKind
 from timeloom.core.view.views import Views
 
 RENDERING: Final = 2
@@ -29,14 +29,14 @@ PREFIX_CHARS: Final = 16
 """Number of hexadecimal digits of the hash that identifies a prefix. Fewer digits would let two prefixes of a
 conversation collide."""
 
-_SECTIONS: Final[Mapping[StandKind, Section]] = {
+_SECTIONS: Final[Mapping[StubKind, Section]] = {
     "hidden": Section.INTACT,
     "pruned": Section.PRUNED,
     "summary": Section.COMPACTED,
 }
 
 
-class End(msgspec.Struct, frozen=True):
+class PrefixEnd(msgspec.Struct, frozen=True):
     """A possible position of a cache point: the last entry before it, and the prefix of segments up to it."""
 
     seq: int
@@ -46,7 +46,7 @@ class End(msgspec.Struct, frozen=True):
     """A hash of the prefix."""
 
 
-class Laid(msgspec.Struct, frozen=True):
+class PromptDelta(msgspec.Struct, frozen=True):
     """The change of the cacheable part since the last call, so that a caller updates its copy without a full walk.
 
     The first `kept` segments are unchanged; `fresh` contains all segments after them. `ends` are the positions of the
@@ -55,7 +55,7 @@ class Laid(msgspec.Struct, frozen=True):
 
     kept: int
     fresh: tuple[RenderedSegment, ...]
-    ends: tuple[End, ...]
+    ends: tuple[PrefixEnd, ...]
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ class PromptView:
     def __init__(self) -> None:
         self.tokens = 0
         """Estimated tokens of the cacheable part."""
-        self._parts: list[Part] = []
+        self._parts: list[PromptPart] = []
         self._chain: list[bytes] = []
         self._flat: list[RenderedSegment] = []
         self._ends: list[int] = []
@@ -84,54 +84,54 @@ class PromptView:
         """
         text = entry_text(entry, _tool_of(entry, views), payloads)
         if isinstance(entry.block, Hidden | Pruned | RangeSummary):
-            self._forget(self._touched(entry.block, views), entry, text, views)
+            self._apply_forgetting(self._affected_parts(entry.block, views), entry, text, views)
         if entry.seq in views.visible.shown:
-            self._named(entry)
-            self._append(_item(entry.seq, None, entry, text))
+            self._record_alias(entry)
+            self._append(_make_item(entry.seq, None, entry, text))
 
     @classmethod
-    def opened(cls, views: Views, entries: Mapping[int, Entry], payloads: Payloads = NO_PAYLOADS) -> "PromptView":
+    def from_views(cls, views: Views, entries: Mapping[int, Entry], payloads: Payloads = NO_PAYLOADS) -> "PromptView":
         """Return the prompt at these views, rendered from the entries of `needed_seqs` alone."""
         prompt = cls()
-        for seq, stand in views.visible.shown.items():
-            prompt.show(seq, entries[stand.by if stand else seq], views, payloads)
+        for seq, stub in views.visible.shown.items():
+            prompt.append_visible(seq, entries[stub.by if stub else seq], views, payloads)
         return prompt
 
-    def show(self, seq: int, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
+    def append_visible(self, seq: int, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
         """Append the rendering at `seq`; `entry` is the entry there, or the entry that put a stub there."""
-        stand = views.visible.shown[seq]
-        if stand is None:
-            self._named(entry)
-        self._append(_item(seq, stand, entry, entry_text(entry, _tool_of(entry, views), payloads)))
+        stub = views.visible.shown[seq]
+        if stub is None:
+            self._record_alias(entry)
+        self._append(_make_item(seq, stub, entry, entry_text(entry, _tool_of(entry, views), payloads)))
 
     def segments(self, cache_after: Iterable[int] = ()) -> tuple[RenderedSegment, ...]:
         """Return the segments; each seq in `cache_after` marks the last segment that ends at or before it."""
         self._lay_out()
         out = self._flat.copy()
-        for index in self._marked(cache_after):
+        for index in self._parts_with_points(cache_after):
             place = self._ends[index] - 1
             last = out[place]
             out[place] = RenderedSegment(last.text, last.data, last.mime, cache_point=True)
-        self._unroll(len(self._parts) - self._last_may_grow())
+        self._drop_layout_from(len(self._parts) - self._last_may_grow())
         return tuple(out)
 
-    def laid(self, cache_after: Iterable[int] = ()) -> Laid:
+    def compute_delta(self, cache_after: Iterable[int] = ()) -> PromptDelta:
         """Return the change of `segments` since the previous call; the cost is linear in the added entries."""
         self._lay_out()
-        ends = tuple(self._end(index) for index in self._marked(cache_after))
-        change = Laid(self._kept, tuple(self._flat[self._kept :]), ends)
+        ends = tuple(self._end_of_part(index) for index in self._parts_with_points(cache_after))
+        delta = PromptDelta(self._kept, tuple(self._flat[self._kept :]), ends)
         self._kept = len(self._flat)
-        self._unroll(len(self._parts) - self._last_may_grow())
-        return change
+        self._drop_layout_from(len(self._parts) - self._last_may_grow())
+        return delta
 
     def fingerprint(self) -> str:
         """Return a hash of the cacheable part; the cost is linear in the entries added since the last call."""
         return self._digest(len(self._parts) - 1).hex() if self._parts else ""
 
-    def end_at(self, blocks: int) -> End | None:
+    def end_at(self, blocks: int) -> PrefixEnd | None:
         """Return the end of the sealed part after `blocks` segments, as of the last delta, or None if there is none."""
         index = bisect_left(self._ends, blocks)
-        return self._end(index) if index < len(self._ends) and self._ends[index] == blocks else None
+        return self._end_of_part(index) if index < len(self._ends) and self._ends[index] == blocks else None
 
     def tokens_from(self, seq: int) -> int:
         """Return the estimated tokens from that entry to the end."""
@@ -144,21 +144,21 @@ class PromptView:
         """Return the estimated tokens of that range; the cost is linear in the range."""
         return sum(item.text.tokens for item in self._items_between(first_seq, last_seq))
 
-    def heavy(self, least_tokens: int, until_seq: int, since_seq: int = 1) -> list[tuple[int, int]]:
+    def find_heavy(self, min_tokens: int, until_seq: int, since_seq: int = 1) -> list[tuple[int, int]]:
         """Return the entries of the range with at least `min_tokens`, heaviest first, each with its tokens."""
         items = self._items_between(since_seq, until_seq)
-        found = [(item.text.tokens, item.seq) for item in items if item.text.tokens >= least_tokens]
+        found = [(item.text.tokens, item.seq) for item in items if item.text.tokens >= min_tokens]
         return [(seq, tokens) for tokens, seq in sorted(found, key=lambda one: (-one[0], one[1]))]
 
-    def _items_between(self, first: int, last: int) -> Iterable[Item]:
+    def _items_between(self, first: int, last: int) -> Iterable[PromptItem]:
         for index in _parts_between(self._parts, first, last):
             yield from (item for item in self._parts[index].items if first <= item.seq <= last)
 
-    def _named(self, entry: Entry) -> None:
+    def _record_alias(self, entry: Entry) -> None:
         if alias := entry.alias:
             self._aliases.setdefault(alias, []).append(entry.seq)
 
-    def _touched(self, block: Hidden | Pruned | RangeSummary, views: Views) -> set[int]:
+    def _affected_parts(self, block: Hidden | Pruned | RangeSummary, views: Views) -> set[int]:
         """Return the parts in which the block may have hidden entries, and possibly others."""
         parts = self._parts
         match block:
@@ -188,36 +188,36 @@ class PromptView:
             self._ends.append(len(self._flat))
             self._sums.append(part.tokens + (self._sums[-1] if self._sums else 0))
 
-    def _marked(self, cache_after: Iterable[int]) -> list[int]:
+    def _parts_with_points(self, cache_after: Iterable[int]) -> list[int]:
         return sorted({self._part_before(seq) for seq in cache_after} - {-1})
 
-    def _end(self, index: int) -> End:
+    def _end_of_part(self, index: int) -> PrefixEnd:
         digest = self._digest(index)
-        return End(self._parts[index].last_seq, self._ends[index], self._sums[index], digest.hex()[:PREFIX_CHARS])
+        return PrefixEnd(self._parts[index].last_seq, self._ends[index], self._sums[index], digest.hex()[:PREFIX_CHARS])
 
     def _digest(self, index: int) -> bytes:
         """Return the hash of all parts up to that one."""
         while len(self._chain) <= index:
             before = self._chain[-1] if self._chain else b""
-            self._chain.append(chained(before, self._parts[len(self._chain)].segments()))
+            self._chain.append(chain_hash(before, self._parts[len(self._chain)].segments()))
         return self._chain[index]
 
-    def _unroll(self, index: int) -> None:
+    def _drop_layout_from(self, index: int) -> None:
         """Discard the flattened segments of that part and of all later parts."""
         del self._ends[index:]
         del self._sums[index:]
         del self._flat[self._ends[-1] if self._ends else 0 :]
         self._kept = min(self._kept, len(self._flat))
 
-    def _append(self, item: Item) -> None:
+    def _append(self, item: PromptItem) -> None:
         if self._last_may_grow():
             part = self._parts[-1]
             self.tokens -= part.tokens
             part.append(item)
             del self._chain[len(self._parts) - 1 :]
         else:
-            part = Part([item])
-            part.enter(self._parts[-1].leaves if self._parts else Section.NONE)
+            part = PromptPart([item])
+            part.start_in(self._parts[-1].section_after if self._parts else Section.NONE)
             self._parts.append(part)
         self.tokens += part.tokens
 
@@ -228,69 +228,69 @@ class PromptView:
             index -= 1
         return index
 
-    def _forget(self, indexes: Iterable[int], by: Entry, text: EntryText, views: Views) -> None:
+    def _apply_forgetting(self, indexes: Iterable[int], by: Entry, text: EntryText, views: Views) -> None:
         lowest = len(self._parts)
         for index in sorted(indexes, reverse=True):
-            items = [item for old in self._parts[index].items if (item := _after(old, by, text, views))]
+            items = [item for old in self._parts[index].items if (item := _updated_item(old, by, text, views))]
             if items != self._parts[index].items:
                 self._replace(index, items)
                 lowest = index
-        self._settle(lowest)
+        self._update_sections(lowest)
 
-    def _replace(self, index: int, items: list[Item]) -> None:
+    def _replace(self, index: int, items: list[PromptItem]) -> None:
         """Replace a part by these items; items that do not end with a seal are merged with the next part."""
         end = index + 1
-        if items and not items[-1].seals and end < len(self._parts):
+        if items and not items[-1].ends_part and end < len(self._parts):
             items = items + self._parts[end].items
             end += 1
         self.tokens -= sum(part.tokens for part in self._parts[index:end])
-        fresh = partition(items)
+        fresh = split_into_parts(items)
         self._parts[index:end] = fresh
         for part in fresh:
-            part.enter(Section.NONE)
+            part.start_in(Section.NONE)
             self.tokens += part.tokens
 
-    def _settle(self, index: int) -> None:
+    def _update_sections(self, index: int) -> None:
         """Update the first section of each part from that index on, where it has changed."""
         del self._chain[index:]
-        self._unroll(index)
-        leaves = self._parts[index - 1].leaves if index else Section.NONE
+        self._drop_layout_from(index)
+        leaves = self._parts[index - 1].section_after if index else Section.NONE
         for part in self._parts[index:]:
-            if part.enters != leaves:
+            if part.section_before != leaves:
                 self.tokens -= part.tokens
-                part.enter(leaves)
+                part.start_in(leaves)
                 self.tokens += part.tokens
-            leaves = part.leaves
+            leaves = part.section_after
 
 
 def needed_seqs(views: Views) -> list[int]:
     """Return the entries to load for a prompt at these views: visible entries, and those that put stubs."""
-    return sorted({stand.by if stand else seq for seq, stand in views.visible.shown.items()})
+    return sorted({stub.by if stub else seq for seq, stub in views.visible.shown.items()})
 
 
-def _item(seq: int, stand: Stand | None, entry: Entry, text: EntryText) -> Item:
+def _make_item(seq: int, stub: Stub | None, entry: Entry, text: EntryText) -> PromptItem:
     """Return the item at that seq; `entry` is the entry there, or the entry that put the stub there."""
-    if stand is None:
+    if stub is None:
         section = Section.COMPACTED if isinstance(entry.block, RangeSummary) else Section.INTACT
         asked = isinstance(entry.block, ModelCalled) and entry.block.purpose == "decision"
-        return Item(seq, text, section, seals=asked)
+        return PromptItem(seq, text, section, ends_part=asked)
     # A stub for many entries ends its part, so that the parts depend only on the visible entries.
-    return Item(seq, stand_text(stand, entry, text), _SECTIONS[stand.kind], seals=stand.kind != "hidden")
+    return PromptItem(seq, stub_text(stub, entry, text), _SECTIONS[stub.kind], ends_part=stub.kind != "hidden")
 
 
-def _after(old: Item, by: Entry, text: EntryText, views: Views) -> Item | None:
+def _updated_item(old: PromptItem, by: Entry, text: EntryText, views: Views) -> PromptItem | None:
     """Return the item after the forgetting entry `by` was applied, or None if the item is no longer visible."""
     if old.seq not in views.visible.shown:
         return None
-    stand = views.visible.shown[old.seq]
-    return _item(old.seq, stand, by, text) if stand and stand.by == by.seq else old
+    stub = views.visible.shown[old.seq]
+    return _make_item(old.seq, stub, by, text) if stub and stub.by == by.seq else old
 
 
-def _parts_between(parts: Sequence[Part], first: int, last: int) -> range:
+def _parts_between(parts: Sequence[PromptPart], first: int, last: int) -> range:
     return range(max(0, _part_of(parts, first)), _part_of(parts, last) + 1)
 
 
-def _part_of(parts: Sequence[Part], seq: int) -> int:
+def _part_of(parts: Sequence[PromptPart], seq: int) -> int:
     """Return the last part that begins at or before that seq; -1 if none does."""
     return bisect_right(parts, seq, key=_first_seq) - 1
 
@@ -301,9 +301,9 @@ def _tool_of(entry: Entry, views: Views) -> str:
     return call.tool_id if call else ""
 
 
-def _first_seq(part: Part) -> int:
+def _first_seq(part: PromptPart) -> int:
     return part.first_seq
 
 
-def _last_seq(part: Part) -> int:
+def _last_seq(part: PromptPart) -> int:
     return part.last_seq

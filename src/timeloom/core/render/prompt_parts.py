@@ -10,7 +10,7 @@ import msgspec
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.render.entries.entry_text import EntryText
 from timeloom.core.render.segments import RenderedSegment
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 
 
 class Section(IntEnum):
@@ -27,26 +27,26 @@ TITLES: Final = {
     Section.PRUNED: "PRUNED PRIOR TURNS\n\n",
     Section.INTACT: "RECENT INTACT TURNS\n(oldest first; the last turn here is the CURRENT TURN)\n\n",
 }
-TITLE_TOKENS: Final = {section: estimate(title) for section, title in TITLES.items()}
+TITLE_TOKENS: Final = {section: estimate_tokens(title) for section, title in TITLES.items()}
 
 
-class Item(msgspec.Struct, frozen=True):
+class PromptItem(msgspec.Struct, frozen=True):
     """A visible entry or a stub: its text, the section it belongs to, and whether a part ends with it."""
 
     seq: int
     text: EntryText
     section: Section = Section.INTACT
-    seals: bool = False
+    ends_part: bool = False
 
 
-class Part(msgspec.Struct):
+class PromptPart(msgspec.Struct):
     """Consecutive items with the section before the first (`section_before`) and after the last (`section_after`)."""
 
-    items: list[Item]
-    enters: Section = Section.NONE
-    leaves: Section = Section.NONE
+    items: list[PromptItem]
+    section_before: Section = Section.NONE
+    section_after: Section = Section.NONE
     tokens: int = 0
-    made: tuple[RenderedSegment, ...] | None = None
+    rendered: tuple[RenderedSegment, ...] | None = None
 
     @property
     def first_seq(self) -> int:
@@ -61,47 +61,47 @@ class Part(msgspec.Struct):
     @property
     def is_sealed(self) -> bool:
         """Whether the part is complete, so that no item is appended to it."""
-        return self.items[-1].seals
+        return self.items[-1].ends_part
 
-    def append(self, item: Item) -> None:
+    def append(self, item: PromptItem) -> None:
         """Append the next item."""
         self.items.append(item)
         self._count(item)
-        self.made = None
+        self.rendered = None
 
-    def enter(self, section: Section) -> None:
+    def start_in(self, section: Section) -> None:
         """Set the section before the first item and count all items again."""
-        self.enters = self.leaves = section
-        self.tokens, self.made = 0, None
+        self.section_before = self.section_after = section
+        self.tokens, self.rendered = 0, None
         for item in self.items:
             self._count(item)
 
     def segments(self) -> tuple[RenderedSegment, ...]:
         """Return the rendered segments, split only at attachments; they are rendered once."""
-        if self.made is None:
-            self.made = tuple(_segments(self.items, self.enters))
-        return self.made
+        if self.rendered is None:
+            self.rendered = tuple(_render_items(self.items, self.section_before))
+        return self.rendered
 
-    def _count(self, item: Item) -> None:
+    def _count(self, item: PromptItem) -> None:
         if not item.text.is_empty:
             self.tokens += item.text.tokens
-            if item.section > self.leaves:
-                self.leaves = item.section
+            if item.section > self.section_after:
+                self.section_after = item.section
                 self.tokens += TITLE_TOKENS[item.section]
 
 
-def partition(items: Iterable[Item]) -> list[Part]:
+def split_into_parts(items: Iterable[PromptItem]) -> list[PromptPart]:
     """Split the items into parts, each ended by an item that seals."""
-    parts: list[Part] = []
+    parts: list[PromptPart] = []
     for item in items:
         if parts and not parts[-1].is_sealed:
             parts[-1].items.append(item)
         else:
-            parts.append(Part([item]))
+            parts.append(PromptPart([item]))
     return parts
 
 
-def chained(before: bytes, segments: Sequence[RenderedSegment]) -> bytes:
+def chain_hash(before: bytes, segments: Sequence[RenderedSegment]) -> bytes:
     """Return the hash of all segments so far, from the hash of the previous ones and these segments."""
     digest = hashlib.sha256(before)
     for segment in segments:
@@ -117,7 +117,7 @@ def chained(before: bytes, segments: Sequence[RenderedSegment]) -> bytes:
     return digest.digest()
 
 
-def _segments(items: Sequence[Item], section: Section) -> Iterable[RenderedSegment]:
+def _render_items(items: Sequence[PromptItem], section: Section) -> Iterable[RenderedSegment]:
     texts: list[str] = []
     for item in items:
         shown = item.text

@@ -16,12 +16,12 @@ class RenderedSegment(msgspec.Struct, frozen=True):
     cache_point: bool = False
 
 
-def extends(before: Sequence[RenderedSegment], after: Sequence[RenderedSegment]) -> bool:
+def is_byte_prefix(before: Sequence[RenderedSegment], after: Sequence[RenderedSegment]) -> bool:
     """Whether the second cacheable part begins with the bytes of the first; cache points are ignored."""
-    return _is_prefix(list(_runs(before)), list(_runs(after)))
+    return _is_prefix(list(_join_text(before)), list(_join_text(after)))
 
 
-def keeps_segments(before: Sequence[RenderedSegment], after: Sequence[RenderedSegment]) -> bool:
+def is_segment_prefix(before: Sequence[RenderedSegment], after: Sequence[RenderedSegment]) -> bool:
     """Whether the second part begins with the same segments, as providers that cache by segment require."""
     return len(before) <= len(after) and all(
         (one.text, one.data, one.mime) == (two.text, two.data, two.mime)
@@ -39,7 +39,7 @@ def _is_prefix(before: list[RenderedSegment], after: list[RenderedSegment]) -> b
     return one.data == two.data and one.mime == two.mime and two.text.startswith(one.text)
 
 
-def _runs(segments: Sequence[RenderedSegment]) -> Iterator[RenderedSegment]:
+def _join_text(segments: Sequence[RenderedSegment]) -> Iterator[RenderedSegment]:
     """Yield the segments with adjacent text joined, so that a comparison depends only on the bytes."""
     texts: list[str] = []
     for segment in segments:
@@ -55,10 +55,12 @@ def _runs(segments: Sequence[RenderedSegment]) -> Iterator[RenderedSegment]:
 
 def as_text(segments: Sequence[RenderedSegment]) -> str:
     """Return the segments as text for people, with a line for each attachment and each cache point."""
-    return "".join(_shown(segment) + ("<cache point>\n\n" if segment.cache_point else "") for segment in segments)
+    return "".join(
+        _segment_text(segment) + ("<cache point>\n\n" if segment.cache_point else "") for segment in segments
+    )
 
 
-def _shown(segment: RenderedSegment) -> str:
+def _segment_text(segment: RenderedSegment) -> str:
     if segment.data is None:
         return segment.text
     base64_chars = (size_of(segment.data) + 2) // 3 * 4

@@ -8,18 +8,18 @@ import msgspec
 
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexesPath
-from timeloom.core.render.foreign_text.fence import guard, one_line
-from timeloom.core.render.title import spoken
-from timeloom.core.stream.surrogates import mended
-from timeloom.core.tokens import estimate
+from timeloom.core.render.foreign_text.fence import escape_reserved, one_line
+from timeloom.core.render.title import strip_thinking
+from timeloom.core.stream.surrogates import replace_lone_surrogates
+from timeloom.core.tokens import estimate_tokens
 
 WORDS_CHARS: Final = 80
 """Maximum number of characters of the question and of the answer in a row."""
 
-RECAP_CHARS: Final = 300
+WORKING_SUMMARY_CHARS: Final = 300
 """Maximum number of characters per turn in a summary that no model wrote."""
 
-SAID_CHARS: Final = 400
+MESSAGE_CHARS: Final = 400
 """Maximum number of characters of a message that the user sent during a turn."""
 
 MAX_OUTSIDE: Final = 100
@@ -41,12 +41,12 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     ts: str
     asked: str = ""
     answered: str = ""
-    recap: str = ""
+    working_summary: str = ""
     """The text of the working summary, if there is one."""
-    recap_path: str = ""
+    working_summary_path: str = ""
 
 
-class Survivors(msgspec.Struct, frozen=True, kw_only=True):
+class SummaryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts that a summary keeps besides its prose; every list is oldest first and may be cut at the front."""
 
     first_seq: int
@@ -54,39 +54,39 @@ class Survivors(msgspec.Struct, frozen=True, kw_only=True):
     last_turn: int
     """The number of the last turn that is covered at least in part."""
     turns: tuple[TurnRow, ...] = ()
-    current: tuple[str, ...] = ()
+    current_messages: tuple[str, ...] = ()
     """The user's messages of the current turn, if a part of that turn is covered."""
     notes: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     outside: tuple[int, ...] = ()
-    former: str = ""
+    previous_path: str = ""
     """The path of the previous summary, which this one includes."""
     by_hand: str = ""
     """Why no model wrote the prose."""
 
 
-def summary_text(prose: str, kept: Survivors, tokens: int, prose_tokens: int) -> str:
+def summary_text(prose: str, facts: SummaryFacts, tokens: int, prose_tokens: int) -> str:
     """Return the text of a summary with at most about `tokens` tokens, however many entries it covers."""
-    head = _covered(kept)
-    room = max(0, tokens - estimate(head))
-    prose = within(prose, min(prose_tokens, room // 3))
-    room -= estimate(prose)
+    head = _covered_section(facts)
+    available = max(0, tokens - estimate_tokens(head))
+    prose = truncate_to_tokens(prose, min(prose_tokens, available // 3))
+    available -= estimate_tokens(prose)
     sections: list[str] = []
     for title, lines, share in (
-        ("The turn that is running", kept.current, 0.5),
-        ("Notes", kept.notes, 0.5),
-        ("Said while turns ran", kept.said, 0.4),
-        ("Files", kept.files, 0.4),
+        ("The turn that is running", facts.current_messages, 0.5),
+        ("Notes", facts.notes, 0.5),
+        ("Said while turns ran", facts.messages, 0.4),
+        ("Files", facts.files, 0.4),
     ):
-        section = _section(title, lines, int(room * share))
+        section = _section(title, lines, int(available * share))
         sections.append(section)
-        room -= estimate(section)
-    table = _section("Turns", [_row(turn) for turn in kept.turns], room)
+        available -= estimate_tokens(section)
+    table = _section("Turns", [_turn_line(turn) for turn in facts.turns], available)
     return "\n\n".join(part for part in (prose, head, table, *sections) if part)
 
 
-def prose_of(summary: str) -> str:
+def extract_prose(summary: str) -> str:
     """Return the prose of a summary made here; of any other summary, all of its text."""
     return "" if summary.startswith(_SECTION[1:]) else summary.split(_SECTION, 1)[0].strip()
 
@@ -95,50 +95,54 @@ def clean_prose(reply: str) -> str:
     """Return the prose in a model's reply; empty if there is none."""
     # The sections after the prose have second-level headings, so headings in the prose are demoted to the third level.
     # All Unicode line breaks are normalized first, because a heading could follow any of them.
-    return _HEADING.sub("###", _BREAK.sub("\n", mended(spoken(reply)))).strip()
+    return _HEADING.sub("###", _BREAK.sub("\n", replace_lone_surrogates(strip_thinking(reply)))).strip()
 
 
-def recap(former: str, turns: Sequence[TurnRow], tokens: int) -> str:
+def fallback_prose(previous: str, turns: Sequence[TurnRow], tokens: int) -> str:
     """Return prose without a model: the previous prose and the working summaries of the turns.
 
     If not all summaries fit, the newest are kept.
     """
-    before = within(former, tokens // 2)
-    lines = [f"- turn {turn.n}: {one_line(turn.recap, RECAP_CHARS)}" for turn in turns if turn.recap]
-    rest = _newest(lines, tokens - estimate(before))
+    before = truncate_to_tokens(previous, tokens // 2)
+    lines = [
+        f"- turn {turn.n}: {one_line(turn.working_summary, WORKING_SUMMARY_CHARS)}"
+        for turn in turns
+        if turn.working_summary
+    ]
+    rest = _newest_fitting(lines, tokens - estimate_tokens(before))
     return "\n".join(part for part in (before, *rest) if part)
 
 
-def request_text(former: str, cards: Sequence[str], prose_tokens: int, tokens: int) -> str:
+def summary_request_text(previous: str, cards: Sequence[str], prose_tokens: int, tokens: int) -> str:
     """Return the material from which a model writes the prose, with at most about `tokens` tokens."""
-    before = within(guard(former), tokens // 4)
+    before = truncate_to_tokens(escape_reserved(previous), tokens // 4)
     end = f"THE SUMMARY\nAt most {prose_tokens * 2 // 3} words.\n"
-    room = tokens - estimate(before) - estimate(end)
-    happened = _newest([within(card, longest_card(room)) for card in cards], room)
+    room = tokens - estimate_tokens(before) - estimate_tokens(end)
+    happened = _newest_fitting([truncate_to_tokens(card, max_card_tokens(room)) for card in cards], room)
     left_out = ["(what came before is left out here)"] if len(happened) < len(cards) else []
     parts = [f"THE SUMMARY SO FAR\n{before}"] if before else []
     return "\n\n".join([*parts, "WHAT HAPPENED", *left_out, *happened, end])
 
 
-def longest_card(room: int) -> int:
+def max_card_tokens(room: int) -> int:
     """Return the maximum number of tokens of one turn in a request with `room` tokens for all turns."""
     return max(200, room // 2)
 
 
-def indexes_of(first_turn: int, last_turn: int) -> str:
+def turn_index_paths(first_turn: int, last_turn: int) -> str:
     """Return the paths of the indexes of these turns, by turn number."""
     starts = range(first_turn, last_turn + 1, MAX_SELECTED)
     return ", ".join(str(TurnIndexesPath(((at, min(at + MAX_SELECTED - 1, last_turn)),))) for at in starts)
 
 
-def within(text: str, tokens: int) -> str:
+def truncate_to_tokens(text: str, tokens: int) -> str:
     """Return the beginning of the text with at most `tokens` tokens, cut at a line end if possible."""
-    if estimate(text) <= tokens:
+    if estimate_tokens(text) <= tokens:
         return text
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if estimate(text[:middle]) < tokens:
+        if estimate_tokens(text[:middle]) < tokens:
             low = middle
         else:
             high = middle - 1
@@ -148,34 +152,34 @@ def within(text: str, tokens: int) -> str:
     return f"{kept}…" if kept else ""
 
 
-def _covered(kept: Survivors) -> str:
-    lines = ["## Covered", f"Entries {kept.first_seq} to {kept.last_seq}."]
-    if kept.last_turn:
-        one = f'react.read(["{TurnIndexesPath.of([kept.last_turn])}"])'
-        lines.append(f"Every turn has an index that names all it holds: {indexes_of(1, kept.last_turn)}.")
+def _covered_section(facts: SummaryFacts) -> str:
+    lines = ["## Covered", f"Entries {facts.first_seq} to {facts.last_seq}."]
+    if facts.last_turn:
+        one = f'react.read(["{TurnIndexesPath.from_numbers([facts.last_turn])}"])'
+        lines.append(f"Every turn has an index that names all it holds: {turn_index_paths(1, facts.last_turn)}.")
         lines.append(f"Read the index of one turn, as in {one}, then the path that you need.")
-    if kept.outside:
-        lines.append(f"Of no turn: {EntriesPath.of(kept.outside[-MAX_OUTSIDE:])}")
-    if kept.former:
-        lines.append(f"The summary before this one: {kept.former}")
-    if kept.by_hand:
-        lines.append(f"No model wrote this summary: {one_line(kept.by_hand)}")
+    if facts.outside:
+        lines.append(f"Of no turn: {EntriesPath.from_numbers(facts.outside[-MAX_OUTSIDE:])}")
+    if facts.previous_path:
+        lines.append(f"The summary before this one: {facts.previous_path}")
+    if facts.by_hand:
+        lines.append(f"No model wrote this summary: {one_line(facts.by_hand)}")
     return "\n".join(lines)
 
 
-def _row(turn: TurnRow) -> str:
-    words = f"- {turn.n} {turn.turn_id} {turn.ts[:16]}: {_course(turn)}"
-    return f"{words} ({turn.recap_path})" if turn.recap_path else words
+def _turn_line(turn: TurnRow) -> str:
+    words = f"- {turn.n} {turn.turn_id} {turn.ts[:16]}: {_turn_words(turn)}"
+    return f"{words} ({turn.working_summary_path})" if turn.working_summary_path else words
 
 
-def _course(turn: TurnRow) -> str:
+def _turn_words(turn: TurnRow) -> str:
     asked, answered = one_line(turn.asked, WORDS_CHARS), one_line(turn.answered, WORDS_CHARS)
     return f"{asked} -> {answered}" if answered else asked
 
 
 def _section(title: str, lines: Sequence[str], tokens: int) -> str:
     heading = f"## {title}"
-    shown = _newest(lines, tokens - estimate(heading) - 12)
+    shown = _newest_fitting(lines, tokens - estimate_tokens(heading) - 12)
     if not shown:
         return ""
     older = len(lines) - len(shown)
@@ -183,11 +187,11 @@ def _section(title: str, lines: Sequence[str], tokens: int) -> str:
     return "\n".join([heading, *more, *shown])
 
 
-def _newest(lines: Sequence[str], tokens: int) -> list[str]:
+def _newest_fitting(lines: Sequence[str], tokens: int) -> list[str]:
     """Return the last lines that fit together, oldest first."""
     shown: list[str] = []
     for line in reversed(lines):
-        tokens -= estimate(line) + LINE_TOKENS
+        tokens -= estimate_tokens(line) + LINE_TOKENS
         if tokens < 0:
             break
         shown.append(line)

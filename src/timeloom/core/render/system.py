@@ -9,13 +9,13 @@ ORDER: Final = ("agent", "reply", "actions", "timeline", "paths", "plans", "note
 """The instruction texts by name; `actions` is replaced by `one_action` or `several_actions`."""
 
 
-def system(
+def build_system_text(
     texts: Mapping[str, str],
     tools: Iterable[CatalogueTool],
     skills: Iterable[CatalogueSkill] = (),
     *,
     several_actions: bool = False,
-    own: str = "",
+    bundle_text: str = "",
 ) -> str:
     """Return the system text of a turn; `bundle_text` is the bundle's addition. Equal arguments give equal bytes."""
     actions = "several_actions" if several_actions else "one_action"
@@ -23,6 +23,6 @@ def system(
     parts.append(f"# Tools\n\n{tool_catalogue(tools)}")
     if listed := skill_catalogue(skills):
         parts.append(f"# Skills\n\nRead one with react.read before you do what it is about.\n\n{listed}")
-    if own.strip():
-        parts.append(f"# Instructions of this assistant\n\n{own.strip()}")
+    if bundle_text.strip():
+        parts.append(f"# Instructions of this assistant\n\n{bundle_text.strip()}")
     return "\n\n".join(parts) + "\n"

@@ -4,7 +4,7 @@ Reading order: `rows` (the values and their JSON form), `pool` (merging), `url` 
 address).
 """
 
-from timeloom.core.sources.pool import Merged, SourcesPool, key_of
+from timeloom.core.sources.pool import MergeResult, SourcesPool, merge_key
 from timeloom.core.sources.rows import (
     COMPACT_TEXT_CHARS,
     MAX_BASE64_CHARS,
@@ -13,13 +13,13 @@ from timeloom.core.sources.rows import (
     SourceError,
     SourceRow,
     SourceType,
-    admitted,
-    compact,
-    eligible,
-    manual_source,
+    is_eligible_mime,
+    make_manual_source,
+    prepare_for_pool,
     row_from_json,
     row_to_json,
     source_from_json,
+    to_compact_row,
     with_sid,
 )
 from timeloom.core.sources.url import TRACKING_NAMES, TRACKING_PREFIX, host_of, normalize_url
@@ -30,21 +30,21 @@ __all__ = [
     "MAX_TEXT_CHARS",
     "TRACKING_NAMES",
     "TRACKING_PREFIX",
-    "Merged",
+    "MergeResult",
     "NewSource",
     "SourceError",
     "SourceRow",
     "SourceType",
     "SourcesPool",
-    "admitted",
-    "compact",
-    "eligible",
     "host_of",
-    "key_of",
-    "manual_source",
+    "is_eligible_mime",
+    "make_manual_source",
+    "merge_key",
     "normalize_url",
+    "prepare_for_pool",
     "row_from_json",
     "row_to_json",
     "source_from_json",
+    "to_compact_row",
     "with_sid",
 ]

@@ -22,42 +22,42 @@ _RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
 def canonical_host(text: str) -> str | None:
     """Return the canonical ASCII spelling of the host; None if the WHATWG parser refuses it."""
     if text.startswith("["):
-        return _ipv6(text[1:-1]) if text.endswith("]") else None
-    domain = _ascii_domain(_percent_decoded(text))
+        return _parse_ipv6(text[1:-1]) if text.endswith("]") else None
+    domain = _to_ascii_domain(_percent_decode(text))
     if not domain or _FORBIDDEN.search(domain):
         return None
-    return _ipv4(domain) if _ends_in_number(domain) else domain
+    return _parse_ipv4(domain) if _ends_in_number(domain) else domain
 
 
-def _percent_decoded(text: str) -> str:
+def _percent_decode(text: str) -> str:
     if "%" not in text:
         return text
     raw = _ESCAPE.sub(lambda escape: bytes.fromhex(escape[1].decode()), text.encode())
     return raw.decode("utf-8", "replace")
 
 
-def _ascii_domain(domain: str) -> str | None:
+def _to_ascii_domain(domain: str) -> str | None:
     if domain.isascii():
         return domain.lower()
     if len(domain) > MAX_IDNA_CHARS:
         return None
     try:
         labels = idna.uts46_remap(domain, std3_rules=False).split(".")
-        return ".".join(_ascii_label(_unicode_label(label)) for label in labels)
+        return ".".join(_to_ascii_label(_to_unicode_label(label)) for label in labels)
     except ValueError:  # idna's and the codec's errors, which are all UnicodeError, and a character they do not know
         return None
 
 
-def _unicode_label(label: str) -> str:
+def _to_unicode_label(label: str) -> str:
     if not label.startswith("xn--"):
         return label
     decoded = label[4:].encode("ascii").decode("punycode")
-    if _punycode(decoded) != label or idna.uts46_remap(decoded, std3_rules=False) != decoded:
+    if _to_punycode(decoded) != label or idna.uts46_remap(decoded, std3_rules=False) != decoded:
         raise ValueError("an xn-- label that no Unicode label is written as")
     return decoded
 
 
-def _ascii_label(label: str) -> str:
+def _to_ascii_label(label: str) -> str:
     if label.isascii():
         return label
     idna.check_initial_combiner(label)
@@ -65,21 +65,21 @@ def _ascii_label(label: str) -> str:
         raise ValueError("a joiner where no script has one")
     if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in label):
         idna.check_bidi(label)
-    return _punycode(label)
+    return _to_punycode(label)
 
 
-def _punycode(label: str) -> str:
+def _to_punycode(label: str) -> str:
     return label if label.isascii() else "xn--" + label.encode("punycode").decode("ascii")
 
 
 def _ends_in_number(domain: str) -> bool:
     labels = domain.removesuffix(".").rsplit(".", 1)
-    return labels[-1].isdecimal() or _number(labels[-1]) is not None
+    return labels[-1].isdecimal() or _parse_number(labels[-1]) is not None
 
 
-def _ipv4(domain: str) -> str | None:
+def _parse_ipv4(domain: str) -> str | None:
     parts = domain.removesuffix(".").split(".", 4)
-    numbers = [number for part in parts if (number := _number(part)) is not None]
+    numbers = [number for part in parts if (number := _parse_number(part)) is not None]
     if len(numbers) < len(parts) or len(parts) > 4:
         return None
     *leading, last = numbers
@@ -89,7 +89,7 @@ def _ipv4(domain: str) -> str | None:
     return ".".join(str(byte) for byte in address.to_bytes(4, "big"))
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     found = _NUMBER.fullmatch(text)
     if found is None:
         return None
@@ -99,20 +99,20 @@ def _number(text: str) -> int | None:
     return int(digits, {"hex": 16, "octal": 8, "decimal": 10}[found.lastgroup or "hex"])
 
 
-def _ipv6(text: str) -> str | None:
+def _parse_ipv6(text: str) -> str | None:
     if len(text) > 45 or text.count("::") > 1:
         return None
     head, gap, tail = text.partition("::")
-    before, after = _pieces(head, embeds=not gap), _pieces(tail, embeds=True)
+    before, after = _parse_pieces(head, embeds=not gap), _parse_pieces(tail, embeds=True)
     if before is None or after is None:
         return None
     missing = 8 - len(before) - len(after)
     if missing < 1 if gap else missing != 0:
         return None
-    return f"[{_compressed([*before, *[0] * missing, *after])}]"
+    return f"[{_compress([*before, *[0] * missing, *after])}]"
 
 
-def _pieces(text: str, *, embeds: bool) -> list[int] | None:
+def _parse_pieces(text: str, *, embeds: bool) -> list[int] | None:
     """Return the 16-bit pieces of one side of `::`; an IPv4 address may end the whole address."""
     if not text:
         return []
@@ -126,7 +126,7 @@ def _pieces(text: str, *, embeds: bool) -> list[int] | None:
     return [int(piece, 16) for piece in leading] if all(map(_PIECE.fullmatch, leading)) else None
 
 
-def _compressed(pieces: list[int]) -> str:
+def _compress(pieces: list[int]) -> str:
     text = [f"{piece:x}" for piece in pieces]
     runs = [[at for at, _ in run] for zero, run in groupby(enumerate(pieces), key=_is_zero) if zero]
     longest = max(runs, key=len) if runs else []

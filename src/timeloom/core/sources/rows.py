@@ -75,7 +75,7 @@ class NewSource(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaul
         for name in self.__struct_fields__:
             _check_field(name, getattr(self, name))
         if self.extra:
-            unknown_fields(self.extra)
+            parse_extra(self.extra)
 
 
 class SourceRow(NewSource, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,10 +86,10 @@ class SourceRow(NewSource, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         NewSource.__post_init__(self)
         if not 1 <= self.sid <= MAX_SID:
-            raise _malformed(f"sid is from 1 to {MAX_SID}, got {self.sid}")
+            raise _malformed_error(f"sid is from 1 to {MAX_SID}, got {self.sid}")
 
 
-_NAMES: Final = frozenset(field.name for field in fields(SourceRow)) - {"extra"}
+_FIELD_NAMES: Final = frozenset(field.name for field in fields(SourceRow)) - {"extra"}
 _INT_END: Final = 2**63
 _MAX_MESSAGE_CHARS: Final = 200
 _Kind = TypeVar("_Kind", bound=NewSource)
@@ -111,7 +111,7 @@ def row_to_json(row: NewSource) -> dict[str, object]:
     plain = cast("dict[str, object]", msgspec.to_builtins(row))
     plain.pop("extra", None)
     sid = {"sid": plain.pop("sid")} if "sid" in plain else {}
-    return {**sid, "source_type": row.source_type, **plain, **unknown_fields(row.extra)}
+    return {**sid, "source_type": row.source_type, **plain, **parse_extra(row.extra)}
 
 
 def with_sid(source: NewSource, sid: int) -> SourceRow:
@@ -121,20 +121,20 @@ def with_sid(source: NewSource, sid: int) -> SourceRow:
     return SourceRow(**values)
 
 
-def manual_source(title: str, text: str, url: str = "") -> NewSource:
+def make_manual_source(title: str, text: str, url: str = "") -> NewSource:
     """Return a source that a person entered by hand."""
     if not (title.strip() or text.strip() or url.strip()):
-        raise _malformed("a manual source has a title, a text or a url, got none")
+        raise _malformed_error("a manual source has a title, a text or a url, got none")
     return NewSource(source_type="manual", title=title, text=text, url=url)
 
 
-def eligible(mime: str) -> bool:
+def is_eligible_mime(mime: str) -> bool:
     """Return whether a file or attachment of this MIME type may enter the pool; parameters and case are ignored."""
     kind, _, subtype = mime.partition(";")[0].strip().lower().partition("/")
     return (kind in ("text", "image") and subtype != "") or (kind, subtype) == ("application", "pdf")
 
 
-def admitted(source: NewSource) -> NewSource:
+def prepare_for_pool(source: NewSource) -> NewSource:
     """Return the source as it enters the pool: checked, with a short snippet and a domain, without a large preview."""
     if source.source_type in ("file", "attachment"):
         _check_file(source)
@@ -142,59 +142,59 @@ def admitted(source: NewSource) -> NewSource:
     text = source.text or (content if isinstance(content, str) else "")
     return replace(
         source,
-        title=_cut(source.title, MAX_TITLE_CHARS),
-        text=_cut(text, MAX_TEXT_CHARS),
+        title=_shorten(source.title, MAX_TITLE_CHARS),
+        text=_shorten(text, MAX_TEXT_CHARS),
         content=content,
-        base64=_capped(source.base64),
+        base64=_drop_large_preview(source.base64),
         domain=source.domain or host_of(source.url),
     )
 
 
-def compact(row: SourceRow, text_chars: int = COMPACT_TEXT_CHARS) -> SourceRow:
+def to_compact_row(row: SourceRow, text_chars: int = COMPACT_TEXT_CHARS) -> SourceRow:
     """Return the row for the exported timeline: the fields that citations and lists show, and the paths to the rest."""
     return SourceRow(
         sid=row.sid,
         source_type=row.source_type,
-        title=_cut(row.title, MAX_TITLE_CHARS),
-        url=_whole(row.url),
-        text=_cut(row.text, text_chars),
-        mime=_whole(row.mime),
-        domain=_whole(row.domain),
-        favicon=_whole(row.favicon),
-        artifact_path=_whole(row.artifact_path),
-        physical_path=_whole(row.physical_path),
-        published_time_iso=_whole(row.published_time_iso),
+        title=_shorten(row.title, MAX_TITLE_CHARS),
+        url=_drop_if_long(row.url),
+        text=_shorten(row.text, text_chars),
+        mime=_drop_if_long(row.mime),
+        domain=_drop_if_long(row.domain),
+        favicon=_drop_if_long(row.favicon),
+        artifact_path=_drop_if_long(row.artifact_path),
+        physical_path=_drop_if_long(row.physical_path),
+        published_time_iso=_drop_if_long(row.published_time_iso),
         objective_relevance=row.objective_relevance,
     )
 
 
-def unknown_fields(extra: str) -> dict[str, object]:
+def parse_extra(extra: str) -> dict[str, object]:
     """Return the JSON object in the text of an `extra` field."""
     if not extra:
         return {}
     try:
         found = msgspec.json.decode(extra, type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise _malformed("extra is the text of a JSON object that nests a little, got something else") from error
-    if names := found.keys() & _NAMES:
-        raise _malformed(f"extra holds unknown fields only, got {min(names)}")
+        raise _malformed_error("extra is the text of a JSON object that nests a little, got something else") from error
+    if names := found.keys() & _FIELD_NAMES:
+        raise _malformed_error(f"extra holds unknown fields only, got {min(names)}")
     level: list[object] = [found]
     for _ in range(MAX_EXTRA_DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in _children(outer)]
     if level:
-        raise _malformed(f"extra nests at most {MAX_EXTRA_DEPTH} deep")
+        raise _malformed_error(f"extra nests at most {MAX_EXTRA_DEPTH} deep")
     return found
 
 
-def json_text(value: Mapping[str, object]) -> str:
+def to_json_text(value: Mapping[str, object]) -> str:
     """Return the object as JSON text with sorted keys, so that equal objects have equal texts."""
     try:
         return msgspec.json.encode(value, order="deterministic").decode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise _malformed("unknown fields are JSON values that nest a little, got something else") from error
+        raise _malformed_error("unknown fields are JSON values that nest a little, got something else") from error
 
 
-def _malformed(message: str) -> SourceError:
+def _malformed_error(message: str) -> SourceError:
     return SourceError("source_malformed", message)
 
 
@@ -202,16 +202,18 @@ def _check_field(name: str, value: object) -> None:
     match value:
         case str():
             if len(value) > MAX_FIELD_CHARS and name not in ("text", "content"):
-                raise _malformed(f"{name} has at most {MAX_FIELD_CHARS} characters, got {len(value)}")
+                raise _malformed_error(f"{name} has at most {MAX_FIELD_CHARS} characters, got {len(value)}")
             if not is_unicode(value):
-                raise _malformed(f"{name} is Unicode text, got a lone surrogate")
+                raise _malformed_error(f"{name} is Unicode text, got a lone surrogate")
         case int():
             # The message omits the value: converting a huge integer to text or float can fail.
             if not (0 if name.endswith("size_bytes") else -_INT_END) <= value < _INT_END:
-                raise _malformed(f"{name} is an integer of 64 bits, and a size is not negative; got one out of range")
+                raise _malformed_error(
+                    f"{name} is an integer of 64 bits, and a size is not negative; got one out of range"
+                )
         case float():
             if not math.isfinite(value):
-                raise _malformed(f"{name} is a finite number, got {value}")
+                raise _malformed_error(f"{name} is a finite number, got {value}")
         case BlobRef():
             _check_field(f"{name}.sha256", value.sha256)
             _check_field(f"{name}.size_bytes", value.size_bytes)
@@ -219,7 +221,7 @@ def _check_field(name: str, value: object) -> None:
             pass
 
 
-def _inside(value: object) -> Iterable[object]:
+def _children(value: object) -> Iterable[object]:
     match value:
         case dict():
             return cast("dict[str, object]", value).values()
@@ -231,13 +233,13 @@ def _inside(value: object) -> Iterable[object]:
 
 def _json_object(value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise _malformed(f"a source row is a JSON object, got {type(value).__name__}")
+        raise _malformed_error(f"a source row is a JSON object, got {type(value).__name__}")
     return cast("Mapping[str, object]", value)
 
 
 def _from_json(given: Mapping[str, object], kind: type[_Kind]) -> _Kind:
-    known = {name: value for name, value in given.items() if name in _NAMES and value is not None}
-    unknown = {name: value for name, value in given.items() if name not in _NAMES}
+    known = {name: value for name, value in given.items() if name in _FIELD_NAMES and value is not None}
+    unknown = {name: value for name, value in given.items() if name not in _FIELD_NAMES}
     icon = unknown.get("favicon_url")
     if icon is None or known.setdefault("favicon", icon) == icon:
         unknown.pop("favicon_url", None)
@@ -245,11 +247,11 @@ def _from_json(given: Mapping[str, object], kind: type[_Kind]) -> _Kind:
         del known["base64"]
     known.setdefault("source_type", _likely_type(known))
     if unknown:
-        known["extra"] = json_text(unknown)
+        known["extra"] = to_json_text(unknown)
     try:
         return msgspec.convert(known, kind)
     except msgspec.ValidationError as error:
-        raise _malformed(str(error)[:_MAX_MESSAGE_CHARS]) from error
+        raise _malformed_error(str(error)[:_MAX_MESSAGE_CHARS]) from error
 
 
 def _likely_type(known: Mapping[str, object]) -> SourceType:
@@ -259,25 +261,25 @@ def _likely_type(known: Mapping[str, object]) -> SourceType:
 
 
 def _check_file(source: NewSource) -> None:
-    if not eligible(source.mime):
+    if not is_eligible_mime(source.mime):
         got = source.mime[:_MAX_MESSAGE_CHARS] or "none"
         raise SourceError(
             "source_not_eligible", f"a {source.source_type} is text/*, image/* or application/pdf, got {got}"
         )
     if not (source.physical_path and source.artifact_path):
-        raise _malformed(f"a {source.source_type} has a physical_path and an artifact_path")
+        raise _malformed_error(f"a {source.source_type} has a physical_path and an artifact_path")
 
 
-def _cut(text: str, chars: int) -> str:
+def _shorten(text: str, chars: int) -> str:
     if len(text) <= chars:
         return text
     return text[: chars - 1] + "…" if chars > 0 else ""
 
 
-def _whole(text: str) -> str:
+def _drop_if_long(text: str) -> str:
     return text if len(text) <= MAX_COMPACT_CHARS else ""
 
 
-def _capped(preview: Data | None) -> Data | None:
+def _drop_large_preview(preview: Data | None) -> Data | None:
     """Return the preview if its base64 text, four characters for three bytes, is within the limit; else None."""
     return preview if preview and (size_of(preview) + 2) // 3 * 4 <= MAX_BASE64_CHARS else None

@@ -46,7 +46,7 @@ def normalize_url(text: str) -> str:
         return stripped
     scheme = found[1].lower()
     if scheme in _DEFAULT_PORTS:
-        return _web_key(scheme, seen[found.end() :]) or stripped
+        return _normalize_web_address(scheme, seen[found.end() :]) or stripped
     if len(scheme) == 1 or not stripped.startswith(found[0]):
         return stripped  # a drive letter, or a scheme with line breaks in it
     return scheme + stripped[len(scheme) :]
@@ -69,20 +69,20 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def _web_key(scheme: str, rest: str) -> str | None:
+def _normalize_web_address(scheme: str, rest: str) -> str | None:
     authority, rest = _split_authority(rest.lstrip("/\\"))
     credentials, _, host_and_port = authority.rpartition("@")
     host_text, port_text = _split_port(host_and_port)
-    host, port = canonical_host(host_text), _port(scheme, port_text)
+    host, port = canonical_host(host_text), _normalize_port(scheme, port_text)
     if host is None or port is None:
         return None
     before_fragment, _, fragment = rest.partition("#")
     path, mark, query = before_fragment.partition("?")
     return "".join(
         (
-            f"{scheme}://{_userinfo(credentials)}{host}{port}{_path(path)}",
-            _query(query) if mark else "",
-            _fragment(fragment),
+            f"{scheme}://{_normalize_userinfo(credentials)}{host}{port}{_normalize_path(path)}",
+            _normalize_query(query) if mark else "",
+            _normalize_fragment(fragment),
         )
     )
 
@@ -99,7 +99,7 @@ def _split_port(text: str) -> tuple[str, str]:
     return (text, "") if colon < 0 else (text[:colon], text[colon:])
 
 
-def _port(scheme: str, text: str) -> str | None:
+def _normalize_port(scheme: str, text: str) -> str | None:
     """Return the port with its `:`; empty for the scheme's default port, None if it is not a port."""
     if not text:
         return ""
@@ -111,14 +111,14 @@ def _port(scheme: str, text: str) -> str | None:
     return f":{found[1] or '0'}"
 
 
-def _userinfo(text: str) -> str:
+def _normalize_userinfo(text: str) -> str:
     name, _, password = text.partition(":")
     if not name and not password:
         return ""
     return _in_userinfo(name) + (f":{_in_userinfo(password)}" if password else "") + "@"
 
 
-def _path(text: str) -> str:
+def _normalize_path(text: str) -> str:
     """Return the path without dot segments; empty segments and a final slash stay, since servers distinguish them."""
     segments = text.replace("\\", "/").split("/")[1:]
     kept: list[str] = []
@@ -135,7 +135,7 @@ def _path(text: str) -> str:
     return _in_path("/" + "/".join(kept))
 
 
-def _query(text: str) -> str:
+def _normalize_query(text: str) -> str:
     """Return the query with its `?` and without tracking parameters; empty if nothing else remains."""
     pairs = _in_query(text).split("&")
     kept = [pair for pair in pairs if not _is_tracking(pair)]
@@ -147,7 +147,7 @@ def _is_tracking(pair: str) -> bool:
     return name.startswith(TRACKING_PREFIX) or name in TRACKING_NAMES
 
 
-def _fragment(text: str) -> str:
+def _normalize_fragment(text: str) -> str:
     """Return the fragment if it is a route (`#!…`, `#/…`), which names a page; empty if it names a place in a page."""
     if not text.startswith(("!", "/")):
         return ""
@@ -156,19 +156,19 @@ def _fragment(text: str) -> str:
     return "#" + _DIRECTIVE.sub(":%7E", route)
 
 
-def _encoder(encoded: str) -> Callable[[str], str]:
+def _make_encoder(encoded: str) -> Callable[[str], str]:
     """Return a function that percent-encodes these characters, controls and non-ASCII, and decodes unreserved ones."""
     table = tuple(
         chr(byte) if 0x20 < byte < 0x7F and chr(byte) not in encoded else f"%{byte:02X}" for byte in range(256)
     )
 
     def encode(text: str) -> str:
-        return "".join(map(table.__getitem__, _ESCAPES.sub(_tidy, text).encode()))
+        return "".join(map(table.__getitem__, _ESCAPES.sub(_normalize_escape, text).encode()))
 
     return encode
 
 
-def _tidy(escape: re.Match[str]) -> str:
+def _normalize_escape(escape: re.Match[str]) -> str:
     stray, digits = escape[1], escape[2].upper()
     char = chr(int(digits, 16))
     if stray is None:
@@ -177,7 +177,7 @@ def _tidy(escape: re.Match[str]) -> str:
     return f"{stray}%{digits}"
 
 
-_in_fragment: Final = _encoder('"<>`')
-_in_query: Final = _encoder("\"<>'")
-_in_path: Final = _encoder('"<>`?^{}')
-_in_userinfo: Final = _encoder('"<>`?^{}/:;=@[\\]|')
+_in_fragment: Final = _make_encoder('"<>`')
+_in_query: Final = _make_encoder("\"<>'")
+_in_path: Final = _make_encoder('"<>`?^{}')
+_in_userinfo: Final = _make_encoder('"<>`?^{}/:;=@[\\]|')

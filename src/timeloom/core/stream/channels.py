@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal, assert_never
 
 import msgspec
 
-from timeloom.core.stream.surrogates import ScalarFeed
+from timeloom.core.stream.surrogates import SurrogateJoiner
 
 DECISION: Final = "ReactDecisionOutV2"
 """The channel that carries one decision as one JSON object."""
@@ -38,7 +38,7 @@ DECLARED: Final = (
 """The channels that the model is instructed to use."""
 
 
-class Opened(msgspec.Struct, frozen=True, gc=False, tag=True):
+class ChannelOpened(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Start of a declared channel; `index` numbers the instances of one channel from 0."""
 
     text: ClassVar[str] = ""
@@ -46,7 +46,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False, tag=True):
     index: int
 
 
-class Delta(msgspec.Struct, frozen=True, gc=False, tag=True):
+class ChannelDelta(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Next piece of text of a declared channel; never empty."""
 
     channel: str
@@ -54,7 +54,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False, tag=True):
     text: str
 
 
-class Closed(msgspec.Struct, frozen=True, gc=False, tag=True):
+class ChannelClosed(msgspec.Struct, frozen=True, gc=False, tag=True):
     """End of a declared channel: by its close tag, by the next channel's open tag, or by the end of the stream."""
 
     text: ClassVar[str] = ""
@@ -63,12 +63,12 @@ class Closed(msgspec.Struct, frozen=True, gc=False, tag=True):
     by: Literal["close_tag", "open_tag", "end_of_stream"]
 
     @property
-    def cut(self) -> bool:
+    def is_cut(self) -> bool:
         """Whether the stream ended first, so that text may be missing."""
         return self.by == "end_of_stream"
 
 
-class Outside(msgspec.Struct, frozen=True, gc=False, tag=True):
+class OutsideText(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Text outside every channel, never empty; `index` numbers the runs of such text."""
 
     channel: ClassVar[str] = OUTSIDE
@@ -76,7 +76,7 @@ class Outside(msgspec.Struct, frozen=True, gc=False, tag=True):
     text: str
 
 
-class Undeclared(msgspec.Struct, frozen=True, gc=False, tag=True):
+class UndeclaredText(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Text of an undeclared channel, including its tags; `index` numbers the instances of that name."""
 
     channel: str
@@ -84,7 +84,7 @@ class Undeclared(msgspec.Struct, frozen=True, gc=False, tag=True):
     text: str
 
 
-class Violation(msgspec.Struct, frozen=True, gc=False, tag=True):
+class ProtocolViolation(msgspec.Struct, frozen=True, gc=False, tag=True):
     """A violation of the channel protocol at this point; the message states the fault and the expected form."""
 
     text: ClassVar[str] = ""
@@ -94,7 +94,7 @@ class Violation(msgspec.Struct, frozen=True, gc=False, tag=True):
     message: str
 
 
-Event = Opened | Delta | Closed | Outside | Undeclared | Violation
+ChannelEvent = ChannelOpened | ChannelDelta | ChannelClosed | OutsideText | UndeclaredText | ProtocolViolation
 """Union of all events. The texts of one channel and index, joined, are the complete text of that instance."""
 
 
@@ -119,18 +119,18 @@ class ChannelParser:
     )
 
     def __init__(self, declared: Sequence[Channel] = DECLARED) -> None:
-        self._declared = _by_name(declared)
+        self._declared = _index_by_name(declared)
         self._open_tags = tuple(f"<channel:{name}>" for name in self._declared)
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._scalars = ScalarFeed()
-        self._quotes = _Quotes()
+        self._scalars = SurrogateJoiner()
+        self._quotes = _JsonStringTracker()
         self._counts: dict[str, int] = {}
-        self._out: list[Event] = []
+        self._out: list[ChannelEvent] = []
         self._held = ""  # a possible beginning of a tag
         self._ended = False
-        self._leave()
+        self._leave_channel()
 
-    def feed(self, text: str) -> list[Event]:
+    def feed(self, text: str) -> list[ChannelEvent]:
         """Return the events of the next piece of text; only a possible beginning of a tag is held back."""
         if self._ended:
             raise ValueError("a closed ChannelParser takes no more text; make a new one for each reply")
@@ -138,16 +138,16 @@ class ChannelParser:
             text = self._scalars.feed(text)
         text = self._held + text
         if "<" in text:
-            self._take_tags(text)
+            self._process_tags(text)
         else:
             self._write(text)
-        return self._taken()
+        return self._drain_events()
 
-    def feed_bytes(self, data: bytes) -> list[Event]:
+    def feed_bytes(self, data: bytes) -> list[ChannelEvent]:
         """Return the events of the next UTF-8 bytes, cut anywhere; invalid bytes become U+FFFD."""
         return self.feed(self._utf8.decode(data))
 
-    def close(self) -> list[Event]:
+    def close(self) -> list[ChannelEvent]:
         """Return the last events: text that was held back, and the end of a channel that is still open."""
         if self._ended:
             return []
@@ -156,8 +156,8 @@ class ChannelParser:
         self._write(self._held + self._scalars.close())
         if self._name != OUTSIDE:
             self._violation(_UNCLOSED, f"The reply ended inside the channel `{self._name}`. {self._close_rule()}")
-            self._end("end_of_stream")
-        return events + self._taken()
+            self._end_channel("end_of_stream")
+        return events + self._drain_events()
 
     @property
     def current(self) -> tuple[str, int] | None:
@@ -166,29 +166,29 @@ class ChannelParser:
             return None
         return self._name, self._index
 
-    def pass_by(self, text: str) -> None:
+    def record_skipped(self, text: str) -> None:
         """Record text of the current channel that bypassed `feed`: text inside a JSON string, or text without tags."""
         self._last = text
 
-    def _taken(self) -> list[Event]:
+    def _drain_events(self) -> list[ChannelEvent]:
         events, self._out = self._out, []
         return events
 
-    def _take_tags(self, text: str) -> None:
+    def _process_tags(self, text: str) -> None:
         done = 0
         for tag in _TAG.finditer(text):
-            if not self._acts(tag):
+            if not self._is_effective(tag):
                 continue
             at = tag.start()
             self._write(text[done:at])
             done = at
             if self._quotes.inside:
                 continue
-            self._obey(tag)
+            self._apply_tag(tag)
             done = tag.end()
         self._write_or_hold(text, done)
 
-    def _acts(self, tag: re.Match[str]) -> bool:
+    def _is_effective(self, tag: re.Match[str]) -> bool:
         """Return whether the tag has a meaning here, apart from being inside a JSON string."""
         slash, name = tag.groups()
         if self._name == OUTSIDE:
@@ -203,20 +203,20 @@ class ChannelParser:
             return False
         return text[at - 1] == "\n" if at else self._last.endswith("\n")
 
-    def _obey(self, tag: re.Match[str]) -> None:
+    def _apply_tag(self, tag: re.Match[str]) -> None:
         slash, name = tag.groups()
         if slash:
             if self._channel is None:
                 self._write(tag[0])
-            self._end("close_tag")
+            self._end_channel("close_tag")
             return
         if self._name != OUTSIDE:
             came = f"`{tag[0]}` came before the channel `{self._name}` was closed"
             self._violation(_UNCLOSED, f"{came}. {self._close_rule()}")
-            self._end("open_tag")
-        self._begin(name, tag[0])
+            self._end_channel("open_tag")
+        self._begin_channel(name, tag[0])
 
-    def _begin(self, name: str, tag: str) -> None:
+    def _begin_channel(self, name: str, tag: str) -> None:
         self._channel = self._declared.get(name)
         self._name = name if self._channel is None else self._channel.name
         self._index = self._next_index(self._name)
@@ -227,14 +227,14 @@ class ChannelParser:
             self._write(tag)
         else:
             self._close_tags = tuple(f"</channel:{known}>" for known in (self._name, *self._channel.aliases))
-            self._out.append(Opened(self._name, self._index))
+            self._out.append(ChannelOpened(self._name, self._index))
 
-    def _end(self, by: Literal["close_tag", "open_tag", "end_of_stream"]) -> None:
+    def _end_channel(self, by: Literal["close_tag", "open_tag", "end_of_stream"]) -> None:
         if self._channel is not None:
-            self._out.append(Closed(self._name, self._index, by))
-        self._leave()
+            self._out.append(ChannelClosed(self._name, self._index, by))
+        self._leave_channel()
 
-    def _leave(self) -> None:
+    def _leave_channel(self) -> None:
         self._channel: Channel | None = None  # also None in an undeclared channel, whose name is in _name
         self._name = OUTSIDE
         self._index = -1  # -1 until there is more than white space
@@ -273,11 +273,11 @@ class ChannelParser:
             return
         self._last = text
         if self._channel is None:
-            self._out.append(Undeclared(self._name, self._index, text))
+            self._out.append(UndeclaredText(self._name, self._index, text))
             return
         if self._channel.holds == "json":
-            self._quotes.pass_over(text)
-        self._out.append(Delta(self._name, self._index, text))
+            self._quotes.track(text)
+        self._out.append(ChannelDelta(self._name, self._index, text))
 
     def _write_outside(self, text: str) -> None:
         if self._index < 0:
@@ -286,7 +286,7 @@ class ChannelParser:
                 return
             self._index = self._next_index(OUTSIDE)
             self._violation(_TEXT_OUTSIDE, f"There is text outside every channel. {self._channels_rule()}")
-        self._out.append(Outside(self._index, text))
+        self._out.append(OutsideText(self._index, text))
 
     def _next_index(self, name: str) -> int:
         index = self._counts.get(name, 0)
@@ -294,7 +294,7 @@ class ChannelParser:
         return index
 
     def _violation(self, code: str, message: str) -> None:
-        self._out.append(Violation(self._name, self._index, code, message))
+        self._out.append(ProtocolViolation(self._name, self._index, code, message))
 
     def _close_rule(self) -> str:
         return f"End every channel with its own close tag, here `</channel:{self._name}>`, before anything else."
@@ -304,23 +304,23 @@ class ChannelParser:
         return f"Write everything inside one of the channels {', '.join(f'`<channel:{name}>`' for name in names)}."
 
 
-def coalesce(events: Iterable[Event]) -> list[Event]:
+def coalesce(events: Iterable[ChannelEvent]) -> list[ChannelEvent]:
     """Join neighbouring pieces of one text; the result is the same for every way of cutting one reply."""
-    merged: list[Event] = []
+    merged: list[ChannelEvent] = []
     for _, run in itertools.groupby(events, key=lambda event: (type(event), event.channel, event.index)):
         first, *rest = run
         match first:
-            case Delta() | Outside() | Undeclared():
+            case ChannelDelta() | OutsideText() | UndeclaredText():
                 text = "".join([first.text, *(event.text for event in rest)])
                 merged.append(msgspec.structs.replace(first, text=text))
-            case Opened() | Closed() | Violation():
+            case ChannelOpened() | ChannelClosed() | ProtocolViolation():
                 merged += [first, *rest]
             case _:
                 assert_never(first)
     return merged
 
 
-def body(text: str) -> str:
+def trim_channel_text(text: str) -> str:
     """Return a channel's text without the one line break after its open tag and the one before its close tag."""
     text = text.removeprefix("\r").removeprefix("\n") if text.startswith("\r\n") else text.removeprefix("\n")
     return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
@@ -335,7 +335,7 @@ _TAG = re.compile(rf"<(/?)channel:({_NAME.pattern})>")
 _TAG_BEGINNING = re.compile(rf"</?(?:channel:(?:{_NAME.pattern})?|channel|channe|chann|chan|cha|ch|c)?")
 
 
-class _Quotes:
+class _JsonStringTracker:
     """Tracks whether JSON text is inside a string; a quote after an odd number of backslashes does not count."""
 
     __slots__ = ("_escaping", "inside")
@@ -347,7 +347,7 @@ class _Quotes:
         self.inside = False
         self._escaping = False
 
-    def pass_over(self, text: str) -> None:
+    def track(self, text: str) -> None:
         """Process more text: two backslashes cancel each other, a single one cancels the quote after it."""
         if self._escaping:
             text = "\\" + text
@@ -359,7 +359,7 @@ class _Quotes:
             self.inside = not self.inside
 
 
-def _by_name(declared: Sequence[Channel]) -> dict[str, Channel]:
+def _index_by_name(declared: Sequence[Channel]) -> dict[str, Channel]:
     channels: dict[str, Channel] = {}
     for channel in declared:
         for name in (channel.name, *channel.aliases):

@@ -8,7 +8,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.stream.json_fields import FieldEvent, FieldScanner
-from timeloom.core.stream.surrogates import mended
+from timeloom.core.stream.surrogates import replace_lone_surrogates
 
 STREAMED_FIELDS: Final = ("final_answer", "notes", "tool_call.params.content")
 """String fields of a decision that can be shown while the model writes them."""
@@ -25,7 +25,7 @@ SHAPE: Final = (
 """Form in which the model is asked to write a decision."""
 
 
-class CallTool(msgspec.Struct, frozen=True, tag_field="action", tag="call_tool"):
+class CallToolDecision(msgspec.Struct, frozen=True, tag_field="action", tag="call_tool"):
     """Decision to call this tool; `params` is the JSON object as the model wrote it."""
 
     tool_id: str
@@ -34,7 +34,7 @@ class CallTool(msgspec.Struct, frozen=True, tag_field="action", tag="call_tool")
     ignored: tuple[str, ...] = ()
 
 
-class Complete(msgspec.Struct, frozen=True, tag_field="action", tag="complete"):
+class CompleteDecision(msgspec.Struct, frozen=True, tag_field="action", tag="complete"):
     """Decision to end the turn with this answer."""
 
     final_answer: str
@@ -43,7 +43,7 @@ class Complete(msgspec.Struct, frozen=True, tag_field="action", tag="complete"):
     ignored: tuple[str, ...] = ()
 
 
-class Exit(msgspec.Struct, frozen=True, tag_field="action", tag="exit"):
+class ExitDecision(msgspec.Struct, frozen=True, tag_field="action", tag="exit"):
     """Decision to end the turn without completing the request; the answer may give the reason."""
 
     final_answer: str = ""
@@ -52,7 +52,7 @@ class Exit(msgspec.Struct, frozen=True, tag_field="action", tag="exit"):
     ignored: tuple[str, ...] = ()
 
 
-Decision = CallTool | Complete | Exit
+Decision = CallToolDecision | CompleteDecision | ExitDecision
 """The model's decision; `ignored` names the fields that have no meaning for its action."""
 
 
@@ -70,10 +70,10 @@ def parse_decision(text: str) -> Decision:
     """Parse a text that is one decision, apart from white space and a Markdown fence around it."""
     if len(text) > MAX_DECISION_CHARS:
         raise DecisionError(f"it has {len(text)} characters, more than {MAX_DECISION_CHARS}")
-    text = mended(text)
-    start, end = _span(text)
+    text = replace_lone_surrogates(text)
+    start, end = _object_span(text)
     _check_structure(text, start, end)
-    return _decision(_fields(text[start:end]))
+    return _build_decision(_decode_fields(text[start:end]))
 
 
 class DecisionStream:
@@ -94,7 +94,7 @@ class DecisionStream:
             return self._scanner.feed(text)
         brace = text.find("{")
         before = text if brace < 0 else text[:brace]
-        self._opening = (self._opening + _squeezed(before))[: _LONGEST_OPENING + 1]
+        self._opening = (self._opening + _squeeze(before))[: _LONGEST_OPENING + 1]
         if brace < 0:
             return []
         if self._opening not in _OPENINGS:
@@ -109,28 +109,28 @@ class DecisionStream:
         return self._scanner.current
 
     @property
-    def room(self) -> int:
+    def remaining_chars(self) -> int:
         """Number of characters that can still belong to the decision."""
         return self._left
 
-    def pass_by(self, chars: int) -> None:
+    def record_skipped(self, chars: int) -> None:
         """Record that many characters of the current string bypassed `feed`."""
         self._left -= chars
-        self._scanner.pass_by(chars)
+        self._scanner.record_skipped(chars)
 
 
 _OPENINGS: Final = ("", "```", "```json")
 _LONGEST_OPENING: Final = max(map(len, _OPENINGS))
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return "".join(text.split()).lower()
 
 
-def _span(text: str) -> tuple[int, int]:
+def _object_span(text: str) -> tuple[int, int]:
     """Return where the object begins and where the last character that may belong to it ends."""
     start = text.find("{")
-    opening = _squeezed(text[:start] if start >= 0 else text)
+    opening = _squeeze(text[:start] if start >= 0 else text)
     if start < 0:
         raise DecisionError("it is empty" if not opening else f"there is no JSON object in it, it begins {text[:40]!r}")
     if opening not in _OPENINGS:
@@ -147,20 +147,20 @@ def _check_structure(text: str, start: int, end: int) -> None:
     scanner = FieldScanner(())
     scanner.feed(text[start:end])
     if scanner.problem is not None:
-        raise DecisionError(f"{_place(text, start + scanner.problem.at)}, {scanner.problem.what}")
+        raise DecisionError(f"{_describe_position(text, start + scanner.problem.at)}, {scanner.problem.what}")
     if scanner.end is None:
-        raise DecisionError(f"{_place(text, end)}, the text ends before the object is closed")
+        raise DecisionError(f"{_describe_position(text, end)}, the text ends before the object is closed")
     if start + scanner.end < end:
-        place = _place(text, start + scanner.end)
+        place = _describe_position(text, start + scanner.end)
         raise DecisionError(f"{place}, more text follows the object; one channel holds one decision")
 
 
-def _place(text: str, at: int) -> str:
+def _describe_position(text: str, at: int) -> str:
     line_start = text.rfind("\n", 0, at) + 1
     return f"at line {text.count(chr(10), 0, at) + 1}, column {at - line_start + 1}"
 
 
-def _fields(document: str) -> Mapping[str, msgspec.Raw]:
+def _decode_fields(document: str) -> Mapping[str, msgspec.Raw]:
     data = _without_lone_surrogates(document).encode()
     try:
         msgspec.json.decode(data)  # decodes every value; the next line keeps them raw
@@ -183,24 +183,27 @@ _ESCAPE = re.compile(
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _decision(fields: Mapping[str, msgspec.Raw]) -> Decision:
-    notes = _text(fields, "notes")
-    action = _text(fields, "action")
+def _build_decision(fields: Mapping[str, msgspec.Raw]) -> Decision:
+    notes = _read_text(fields, "notes")
+    action = _read_text(fields, "action")
     match action:
         case "call_tool":
-            call = _tool_call(fields)
-            ignored = [*_unknown(fields, _FIELDS), *_filled(fields, "final_answer", "suggested_followups")]
-            ignored += [f"tool_call.{name}" for name in _unknown(call, ("tool_id", "params"))]
-            return CallTool(_tool_id(call), _params(call), notes, tuple(ignored))
+            call = _read_tool_call(fields)
+            ignored = [
+                *_unknown_names(fields, _FIELDS),
+                *_nonempty_names(fields, "final_answer", "suggested_followups"),
+            ]
+            ignored += [f"tool_call.{name}" for name in _unknown_names(call, ("tool_id", "params"))]
+            return CallToolDecision(_read_tool_id(call), _read_params(call), notes, tuple(ignored))
         case "complete" | "exit":
-            answer = _text(fields, "final_answer")
-            followups = _followups(fields)
-            ignored = (*_unknown(fields, _FIELDS), *_filled(fields, "tool_call"))
+            answer = _read_text(fields, "final_answer")
+            followups = _read_followups(fields)
+            ignored = (*_unknown_names(fields, _FIELDS), *_nonempty_names(fields, "tool_call"))
             if action == "exit":
-                return Exit(answer, followups, notes, ignored)
+                return ExitDecision(answer, followups, notes, ignored)
             if not answer.strip():
                 raise DecisionError("the action is `complete` and `final_answer` is empty; write the answer there")
-            return Complete(answer, followups, notes, ignored)
+            return CompleteDecision(answer, followups, notes, ignored)
         case _:
             got = f"got {action[:40]!r}" if action else "it is missing or empty"
             raise DecisionError(f"`action` must be `call_tool`, `complete` or `exit`, {got}")
@@ -214,35 +217,35 @@ _TEXTS: msgspec.json.Decoder[tuple[str, ...] | None] = msgspec.json.Decoder(tupl
 _MAYBE_OBJECT: msgspec.json.Decoder[dict[str, msgspec.Raw] | None] = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
-def _text(fields: Mapping[str, msgspec.Raw], name: str) -> str:
-    return _read(fields, name, _TEXT) or ""
+def _read_text(fields: Mapping[str, msgspec.Raw], name: str) -> str:
+    return _read_field(fields, name, _TEXT) or ""
 
 
-def _followups(fields: Mapping[str, msgspec.Raw]) -> tuple[str, ...]:
-    return tuple(text for text in _read(fields, "suggested_followups", _TEXTS) or () if text.strip())
+def _read_followups(fields: Mapping[str, msgspec.Raw]) -> tuple[str, ...]:
+    return tuple(text for text in _read_field(fields, "suggested_followups", _TEXTS) or () if text.strip())
 
 
-def _tool_call(fields: Mapping[str, msgspec.Raw]) -> Mapping[str, msgspec.Raw]:
-    call = _read(fields, "tool_call", _MAYBE_OBJECT)
+def _read_tool_call(fields: Mapping[str, msgspec.Raw]) -> Mapping[str, msgspec.Raw]:
+    call = _read_field(fields, "tool_call", _MAYBE_OBJECT)
     if not call:
         raise DecisionError("the action is `call_tool` and `tool_call` is missing or empty")
     return call
 
 
-def _tool_id(call: Mapping[str, msgspec.Raw]) -> str:
-    tool_id = _read(call, "tool_id", _TEXT, inside="tool_call.")
+def _read_tool_id(call: Mapping[str, msgspec.Raw]) -> str:
+    tool_id = _read_field(call, "tool_id", _TEXT, inside="tool_call.")
     if not tool_id or not tool_id.strip():
         raise DecisionError("the action is `call_tool` and `tool_call.tool_id` is missing or empty")
     return tool_id
 
 
-def _params(call: Mapping[str, msgspec.Raw]) -> str:
-    if _read(call, "params", _MAYBE_OBJECT, inside="tool_call.") is None:
+def _read_params(call: Mapping[str, msgspec.Raw]) -> str:
+    if _read_field(call, "params", _MAYBE_OBJECT, inside="tool_call.") is None:
         return "{}"
     return bytes(call["params"]).decode()
 
 
-def _read(
+def _read_field(
     fields: Mapping[str, msgspec.Raw], name: str, decoder: msgspec.json.Decoder[_T], inside: str = ""
 ) -> _T | None:
     """Return the value of a field; None if it is missing or null."""
@@ -254,16 +257,16 @@ def _read(
         raise DecisionError(f"the field `{inside}{name}` has the wrong type: {error}") from None
 
 
-def _unknown(fields: Mapping[str, msgspec.Raw], known: Iterable[str]) -> list[str]:
+def _unknown_names(fields: Mapping[str, msgspec.Raw], known: Iterable[str]) -> list[str]:
     return [name[:60] for name in fields if name not in known][:_MAX_IGNORED]
 
 
-def _filled(fields: Mapping[str, msgspec.Raw], *names: str) -> list[str]:
+def _nonempty_names(fields: Mapping[str, msgspec.Raw], *names: str) -> list[str]:
     """Return the names whose fields are not empty; empty values only repeat the template."""
-    return [name for name in names if name in fields and _says_something(fields[name])]
+    return [name for name in names if name in fields and _is_nonempty(fields[name])]
 
 
-def _says_something(raw: msgspec.Raw) -> bool:
+def _is_nonempty(raw: msgspec.Raw) -> bool:
     if bytes(raw).startswith(b"{"):
         return any(msgspec.json.decode(value) for value in _OBJECT.decode(raw).values())
     return bool(msgspec.json.decode(raw))

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from timeloom.core.stream.surrogates import ScalarFeed, mended
+from timeloom.core.stream.surrogates import SurrogateJoiner, replace_lone_surrogates
 
 MAX_DEPTH: Final = 64
 """Deepest accepted nesting. A larger limit approaches decoders' recursion limits; a smaller one refuses real
@@ -30,7 +30,7 @@ class FieldEnd(msgspec.Struct, frozen=True, gc=False, tag=True):
 FieldEvent = FieldDelta | FieldEnd
 
 
-class Problem(msgspec.Struct, frozen=True):
+class JsonProblem(msgspec.Struct, frozen=True):
     """Error in the JSON text, or a refused construct, and its character position."""
 
     at: int
@@ -63,17 +63,17 @@ class FieldScanner:
     def __init__(self, paths: Iterable[str]) -> None:
         self.end: int | None = None
         """Number of characters up to the end of the object; None before the end is reached."""
-        self.problem: Problem | None = None
+        self.problem: JsonProblem | None = None
         self._over = False
         self._base = 0  # number of characters before the current text
         self._held = ""  # the beginning of an escape
         self._expect: _Expect = "object"
         self._scalar: list[str] = []  # number or literal that the next piece may continue
         self._sink: str | list[str] | None = None  # target of the open string: a path, a key's pieces or None
-        self._next: _Node | None = _tree(paths)  # node of the next value; None off every path
-        self._stack: list[_Level] = []
+        self._next: _PathNode | None = _build_path_tree(paths)  # node of the next value; None off every path
+        self._stack: list[_OpenContainer] = []
         self._out: list[FieldEvent] = []
-        self._scalars = ScalarFeed()
+        self._scalars = SurrogateJoiner()
 
     def feed(self, text: str) -> list[FieldEvent]:
         """Return the events of the next piece of text; only an incomplete escape is held back."""
@@ -85,7 +85,7 @@ class FieldScanner:
         self._held = ""
         at = 0
         while at < len(text) and not self._over:
-            at = self._string(text, at) if self._expect == "string" else self._structure(text, at)
+            at = self._read_string(text, at) if self._expect == "string" else self._read_structure(text, at)
         if self._over and self.problem is None:
             self.end = self._base + at
         self._base += len(text) - len(self._held)
@@ -99,15 +99,15 @@ class FieldScanner:
             return None
         return None if isinstance(self._sink, list) else self._sink or ""
 
-    def pass_by(self, chars: int) -> None:
+    def record_skipped(self, chars: int) -> None:
         """Record that many characters of the current string, all matching `STRING_CHARACTERS`, bypassed `feed`."""
         self._base += chars
 
-    def _string(self, text: str, at: int) -> int:
+    def _read_string(self, text: str, at: int) -> int:
         """Read more of a string; return the position after the characters read."""
-        end = _after(CHARACTERS, text, at)
+        end = _match_end(STRING_CHARACTERS, text, at)
         if end > at and self._sink is not None:
-            self._pour(self._sink, text[at:end])
+            self._emit_text(self._sink, text[at:end])
         if end == len(text):
             return end
         if text[end] == '"':
@@ -121,8 +121,8 @@ class FieldScanner:
             self._fail(end, f"a string cannot contain a raw {text[end]!r}; write it as an escape such as \\n")
         return len(text)
 
-    def _pour(self, sink: str | list[str], raw: str) -> None:
-        text = decoded(raw)
+    def _emit_text(self, sink: str | list[str], raw: str) -> None:
+        text = decode_characters(raw)
         if isinstance(sink, str):
             self._out.append(FieldDelta(sink, text))
         else:
@@ -132,28 +132,28 @@ class FieldScanner:
         sink, self._sink = self._sink, None
         if isinstance(sink, list):
             self._expect = "`:`"
-            self._next = self._child("".join(sink), at)
+            self._next = self._enter_key("".join(sink), at)
             return
         if sink is not None:
             self._out.append(FieldEnd(sink))
         self._end_value()
 
-    def _child(self, key: str, at: int) -> "_Node | None":
+    def _enter_key(self, key: str, at: int) -> "_PathNode | None":
         level = self._stack[-1]
         if key in level.keys:
             self._fail(at, f"the key {key[:60]!r} stands twice in one object")
         level.keys.add(key)
         return level.node.children.get(key) if level.node else None
 
-    def _structure(self, text: str, at: int) -> int:
+    def _read_structure(self, text: str, at: int) -> int:
         """Read one token between strings; return the position after it."""
         if self._scalar:
-            end = _after(_WORD, text, at)
+            end = _match_end(_WORD, text, at)
             self._scalar.append(text[at:end])
             if end < len(text):
                 self._end_scalar(end)
             return end
-        at = self._skip_plain(text, _after(_SPACE, text, at))
+        at = self._skip_plain(text, _match_end(_SPACE, text, at))
         if at == len(text) or self._over:
             return at
         mark = text[at]
@@ -164,7 +164,7 @@ class FieldScanner:
             case '"':
                 self._begin_string()
             case "{" | "[":
-                self._push(mark, at)
+                self._open_container(mark, at)
             case "}" | "]":
                 self._stack.pop()
                 self._end_value()
@@ -183,24 +183,24 @@ class FieldScanner:
         is_object = self._stack[-1].is_object
         if self._expect not in (("a key", "a key or `}`") if is_object else ("a value", "a value or `]`")):
             return at
-        end = _after(_MEMBERS if is_object else _ITEMS, text, at)
+        end = _match_end(_MEMBERS if is_object else _ITEMS, text, at)
         if end > at:
             self._expect = "a key" if is_object else "a value"
         if end > at and is_object:
-            self._take_keys(text, at, end)
+            self._record_keys(text, at, end)
         return end
 
-    def _take_keys(self, text: str, at: int, end: int) -> None:
+    def _record_keys(self, text: str, at: int, end: int) -> None:
         """Record the keys of these members, all at once if there is no duplicate."""
         known = self._stack[-1].keys
-        keys = list(map(decoded, _MEMBER.findall(text, at, end)))
+        keys = list(map(decode_characters, _MEMBER.findall(text, at, end)))
         new = set(keys)
         if len(new) == len(keys) and known.isdisjoint(new):
             known |= new
             return
         for member in _MEMBER.finditer(text, at, end):
             if not self._over:
-                self._child(decoded(member[1]), member.end(1))
+                self._enter_key(decode_characters(member[1]), member.end(1))
 
     def _end_scalar(self, at: int) -> None:
         scalar = "".join(self._scalar)
@@ -216,11 +216,11 @@ class FieldScanner:
             self._sink = self._next.path if self._next else None
         self._expect = "string"
 
-    def _push(self, mark: str, at: int) -> None:
+    def _open_container(self, mark: str, at: int) -> None:
         if len(self._stack) == MAX_DEPTH:
             self._fail(at, f"objects and lists are nested deeper than {MAX_DEPTH}")
         leads_on = self._next is not None and bool(self._next.children)
-        self._stack.append(_Level(mark == "{", self._next if leads_on and mark == "{" else None))
+        self._stack.append(_OpenContainer(mark == "{", self._next if leads_on and mark == "{" else None))
         self._next = None
         self._expect = "a key or `}`" if mark == "{" else "a value or `]`"
 
@@ -231,7 +231,7 @@ class FieldScanner:
             self._expect = "`,` or `}`" if self._stack[-1].is_object else "`,` or `]`"
 
     def _fail(self, at: int, what: str) -> None:
-        self.problem = Problem(self._base + at, what)
+        self.problem = JsonProblem(self._base + at, what)
         self._over = True
 
 
@@ -254,7 +254,7 @@ _HEX = "[0-9A-Fa-f]"
 _HIGH = "[Dd][89ABab]"
 # The first half of a surrogate pair matches only together with its context, so that a pair is never decoded apart.
 # Groups are atomic, not possessive: possessive groups match wrongly before Python 3.11.5.
-CHARACTERS: Final = re.compile(
+STRING_CHARACTERS: Final = re.compile(
     rf"""(?>(?:[^"\\\x00-\x1f\ud800-\udfff]++"""
     rf"""|\\["\\/bfnrt]"""
     rf"""|\\u(?!{_HIGH}){_HEX}{{4}}"""
@@ -268,50 +268,50 @@ _ESCAPE_BEGINNING = re.compile(rf"\\(?:u(?:{_HEX}{{0,3}}|{_HIGH}{_HEX}{{2}}(?:\\
 _SPACE = re.compile(r"[ \t\r\n]+")
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
-_PLAIN = rf"""(?:{_SCALAR.pattern}|"(?:{CHARACTERS.pattern})?")"""
+_PLAIN = rf"""(?:{_SCALAR.pattern}|"(?:{STRING_CHARACTERS.pattern})?")"""
 _ITEMS = re.compile(rf"(?>(?:{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+)+)")
-_MEMBER = re.compile(rf""""((?:{CHARACTERS.pattern})?)"[ \t\r\n]*+:[ \t\r\n]*+{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+""")
+_MEMBER = re.compile(rf""""((?:{STRING_CHARACTERS.pattern})?)"[ \t\r\n]*+:[ \t\r\n]*+{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+""")
 _MEMBERS = re.compile(rf"(?>(?:{_MEMBER.pattern})+)")
 
 _decode = json.JSONDecoder(strict=False).raw_decode
 
 
-class _Node:
+class _PathNode:
     """A position in the followed documents; the string at this position is followed if `path` is set."""
 
     __slots__ = ("children", "path")
 
     def __init__(self) -> None:
-        self.children: dict[str, _Node] = {}
+        self.children: dict[str, _PathNode] = {}
         self.path: str | None = None
 
 
-class _Level:
+class _OpenContainer:
     """An open object or list: its node if a path leads through it, and the keys so far."""
 
     __slots__ = ("is_object", "keys", "node")
 
-    def __init__(self, is_object: bool, node: _Node | None) -> None:
+    def __init__(self, is_object: bool, node: _PathNode | None) -> None:
         self.is_object = is_object
         self.node = node
         self.keys: set[str] = set()
 
 
-def _tree(paths: Iterable[str]) -> _Node:
-    root = _Node()
+def _build_path_tree(paths: Iterable[str]) -> _PathNode:
+    root = _PathNode()
     for path in paths:
         node = root
         for key in path.split("."):
-            node = node.children.setdefault(key, _Node())
+            node = node.children.setdefault(key, _PathNode())
         node.path = path
     return root
 
 
-def decoded(raw: str) -> str:
+def decode_characters(raw: str) -> str:
     """Return the text of these string characters, which must not end with half of a surrogate pair."""
-    return raw if "\\" not in raw else mended(_decode(f'"{raw}"')[0])
+    return raw if "\\" not in raw else replace_lone_surrogates(_decode(f'"{raw}"')[0])
 
 
-def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     found = pattern.match(text, at)
     return found.end() if found else at

@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from timeloom.core.paths import MAX_PATH_CHARS
-from timeloom.core.stream.channels import DECISION, ChannelParser, Delta
+from timeloom.core.stream.channels import DECISION, ChannelDelta, ChannelParser
 from timeloom.core.stream.decision import DecisionStream
-from timeloom.core.stream.json_fields import CHARACTERS, FieldDelta, decoded
+from timeloom.core.stream.json_fields import STRING_CHARACTERS, FieldDelta, decode_characters
 
 SHOWN_CHANNELS: Final = ("thinking", "code")
 """Channels that clients see live."""
@@ -50,31 +50,38 @@ class LiveReply:
         self._parser = ChannelParser()
         self._decisions: dict[int, DecisionStream] = {}
         self._known: dict[tuple[int, str], str] = {}  # path and channel of the files that the decisions write
-        self._way: _Way | None = None
+        self._way: _FastPath | None = None
 
     def feed(self, text: str) -> list[LiveDelta]:
         """Return the visible text in the next piece of the reply."""
-        way = self._way
-        if way is None:
+        fast_path = self._way
+        if fast_path is None:
             return self._feed(text)
-        if not way.takes(text):
-            self._settle(way)
+        if not fast_path.accepts(text):
+            self._sync_parsers(fast_path)
             return self._feed(text)
-        way.last = text
-        way.room -= len(text)
-        if not way.channel:
+        fast_path.last_piece = text
+        fast_path.remaining_chars -= len(text)
+        if not fast_path.channel:
             return []
-        return [LiveDelta(way.channel, way.index, text if way.decision is None else decoded(text), way.file)]
+        return [
+            LiveDelta(
+                fast_path.channel,
+                fast_path.index,
+                text if fast_path.decision is None else decode_characters(text),
+                fast_path.file,
+            )
+        ]
 
     def _feed(self, text: str) -> list[LiveDelta]:
         shown: list[LiveDelta] = []
         for event in self._parser.feed(text):
-            if isinstance(event, Delta):
+            if isinstance(event, ChannelDelta):
                 self._show(event, shown)
-        self._way = self._short_way()
+        self._way = self._find_fast_path()
         return shown
 
-    def _show(self, delta: Delta, shown: list[LiveDelta]) -> None:
+    def _show(self, delta: ChannelDelta, shown: list[LiveDelta]) -> None:
         if delta.channel == DECISION:
             stream = self._decisions.get(delta.index)
             if stream is None:
@@ -91,42 +98,42 @@ class LiveReply:
             # A longer text is not a path, and appending to it would copy it for each piece.
             if len(known) <= MAX_PATH_CHARS:
                 self._known[index, field.path] = known + field.text
-        elif channel := self._channel(field.path, index):
-            shown.append(LiveDelta(channel, index, field.text, self._file(channel, index)))
+        elif channel := self._visible_channel(field.path, index):
+            shown.append(LiveDelta(channel, index, field.text, self._file_path(channel, index)))
 
-    def _channel(self, field: str, index: int) -> str:
+    def _visible_channel(self, field: str, index: int) -> str:
         """Return the channel on which the field's text is shown; empty if it is not shown."""
         channel = SHOWN_FIELDS.get(field, "")
         is_kept = channel == "canvas" and self._known.get((index, CHANNEL_FIELD)) == INTERNAL
         return "" if is_kept else channel
 
-    def _file(self, channel: str, index: int) -> str:
+    def _file_path(self, channel: str, index: int) -> str:
         return self._known.get((index, FILE_FIELD), "") if channel == "canvas" else ""
 
-    def _short_way(self) -> "_Way | None":
+    def _find_fast_path(self) -> "_FastPath | None":
         """Return the fast path for text that only continues; None if all text must go through the parsers."""
         current = self._parser.current
         if current is None:
             return None
         name, index = current
         if name != DECISION:
-            return _Way(name if name in SHOWN_CHANNELS else "", index)
+            return _FastPath(name if name in SHOWN_CHANNELS else "", index)
         decision = self._decisions.get(index)
         field = decision.current if decision is not None else None
         if decision is None or field is None or field in (FILE_FIELD, CHANNEL_FIELD):
             return None
-        channel = self._channel(field, index)
-        return _Way(channel, index, self._file(channel, index), decision, decision.room)
+        channel = self._visible_channel(field, index)
+        return _FastPath(channel, index, self._file_path(channel, index), decision, decision.remaining_chars)
 
-    def _settle(self, way: "_Way") -> None:
-        if way.last:
-            self._parser.pass_by(way.last)
-        if way.decision is not None:
-            way.decision.pass_by(way.decision.room - way.room)
+    def _sync_parsers(self, fast_path: "_FastPath") -> None:
+        if fast_path.last_piece:
+            self._parser.record_skipped(fast_path.last_piece)
+        if fast_path.decision is not None:
+            fast_path.decision.record_skipped(fast_path.decision.remaining_chars - fast_path.remaining_chars)
 
 
 @dataclass(slots=True)
-class _Way:
+class _FastPath:
     """Destination of text that only continues, and the text that has bypassed the parsers."""
 
     channel: str
@@ -134,17 +141,17 @@ class _Way:
     index: int
     file: str = ""
     decision: DecisionStream | None = None
-    room: int = 2**62
+    remaining_chars: int = 2**62
     """Number of characters that may still bypass the parsers."""
-    last: str = ""
+    last_piece: str = ""
     """Most recent piece that bypassed the parsers."""
 
-    def takes(self, text: str) -> bool:
+    def accepts(self, text: str) -> bool:
         """Return whether the text only continues the text before it."""
         if self.decision is not None:
-            return len(text) <= self.room and CHARACTERS.fullmatch(text) is not None
-        return text != "" and not _BEGINNING.search(text)
+            return len(text) <= self.remaining_chars and STRING_CHARACTERS.fullmatch(text) is not None
+        return text != "" and not _TAG_OR_SURROGATE.search(text)
 
 
-_BEGINNING: Final = re.compile(r"[\ud800-\udfff]|</?(?:c|\Z)")
+_TAG_OR_SURROGATE: Final = re.compile(r"[\ud800-\udfff]|</?(?:c|\Z)")
 """Matches a possible beginning of a channel tag, and half of a surrogate pair."""

@@ -3,7 +3,7 @@
 REPLACEMENT = "\ufffd"
 
 
-class ScalarFeed:
+class SurrogateJoiner:
     """Converts pieces of text to text that can be encoded; the joined result does not depend on the cuts."""
 
     __slots__ = ("half",)
@@ -19,7 +19,7 @@ class ScalarFeed:
         if "\ud800" <= text[-1:] <= "\udbff":
             self.half = text[-1]
             text = text[:-1]
-        return mended(text)
+        return replace_lone_surrogates(text)
 
     def close(self) -> str:
         """Return U+FFFD if a first half is left at the end of the text; else an empty string."""
@@ -28,7 +28,7 @@ class ScalarFeed:
         return left
 
 
-def mended(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """Return the text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     try:
         text.encode()

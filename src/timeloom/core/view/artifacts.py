@@ -12,7 +12,7 @@ READING_TOOLS: Final = frozenset({"react.read", "react.pull"})
 """Tools that show an existing artifact; their output at its path is not a new version."""
 
 
-class Version(msgspec.Struct, gc=False):
+class ArtifactVersion(msgspec.Struct, gc=False):
     """The entries that one call or one upload wrote at a path: metadata and content."""
 
     tool_call_id: CallId | None
@@ -20,21 +20,21 @@ class Version(msgspec.Struct, gc=False):
     content_seqs: list[int] = []
 
 
-class Artifact(msgspec.Struct, gc=False):
+class ArtifactHistory(msgspec.Struct, gc=False):
     """The versions of an artifact, oldest first, and its newest metadata."""
 
-    versions: list[Version] = []
+    versions: list[ArtifactVersion] = []
     by_call: dict[str, int] = {}
     """The index of each call's version."""
     digest: Digest | None = None
 
     @property
-    def edited(self) -> bool:
+    def is_edited(self) -> bool:
         """Whether there is more than one version."""
         return len(self.versions) > 1
 
     @property
-    def latest(self) -> Version:
+    def latest(self) -> ArtifactVersion:
         """The newest version, which the path names."""
         return self.versions[-1]
 
@@ -42,7 +42,7 @@ class Artifact(msgspec.Struct, gc=False):
 class ArtifactsView(msgspec.Struct):
     """Every artifact by its logical path, in order of first appearance, including hidden ones."""
 
-    artifacts: dict[str, Artifact] = {}
+    artifacts: dict[str, ArtifactHistory] = {}
     reading_calls: dict[str, bool] = {}
     edit_seqs: dict[int, bool] = {}
     """The metadata entries of every version except the first of each artifact."""
@@ -84,17 +84,17 @@ class ArtifactsView(msgspec.Struct):
         if version is not None:
             version.content_seqs.append(entry.seq)
 
-    def _version(self, entry: Entry, path: str, call_id: CallId | None) -> Version | None:
+    def _version(self, entry: Entry, path: str, call_id: CallId | None) -> ArtifactVersion | None:
         """Return the version that the call's blocks belong to, or None if the call only shows the artifact."""
         key = _key(entry, call_id)
         artifact = self.artifacts.get(path)
         if artifact is None:
-            artifact = self.artifacts[path] = Artifact()
+            artifact = self.artifacts[path] = ArtifactHistory()
         elif key not in artifact.by_call and key in self.reading_calls:
             return None
         place = artifact.by_call.setdefault(key, len(artifact.versions))
         if place == len(artifact.versions):
-            artifact.versions.append(Version(call_id))
+            artifact.versions.append(ArtifactVersion(call_id))
         return artifact.versions[place]
 
 

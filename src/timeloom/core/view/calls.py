@@ -16,7 +16,7 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 
 
-class Call(msgspec.Struct, gc=False):
+class CallEntries(msgspec.Struct, gc=False):
     """The entries of one call; without a receipt it is unknown whether the call ran."""
 
     tool_call_id: CallId
@@ -36,7 +36,7 @@ class Call(msgspec.Struct, gc=False):
 class CallsView(msgspec.Struct):
     """All calls by turn and call id, in order of first appearance, and the calls without a receipt."""
 
-    calls: dict[str, Call] = {}
+    calls: dict[str, CallEntries] = {}
     open: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
@@ -62,7 +62,7 @@ class CallsView(msgspec.Struct):
             case _:
                 pass
 
-    def get(self, turn: TurnId, call_id: CallId) -> Call | None:
+    def get(self, turn: TurnId, call_id: CallId) -> CallEntries | None:
         """Return the call of that turn, or None if it is unknown."""
         return self.calls.get(_key(turn, call_id))
 
@@ -76,10 +76,10 @@ class CallsView(msgspec.Struct):
         call.receipt_seqs.append(entry.seq)
         self.open.pop(_key(entry.turn_id, result.tool_call_id), None)
 
-    def _call(self, entry: Entry, call_id: CallId) -> Call:
+    def _call(self, entry: Entry, call_id: CallId) -> CallEntries:
         key = _key(entry.turn_id, call_id)
         if key not in self.calls:
-            self.calls[key] = Call(call_id)
+            self.calls[key] = CallEntries(call_id)
         return self.calls[key]
 
 

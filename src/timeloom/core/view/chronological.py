@@ -8,18 +8,18 @@ from timeloom.core.paths import EventAttachmentPath, parse
 from timeloom.core.timeline import Entry, microseconds_between
 
 
-def restored(entries: Iterable[Entry]) -> list[Entry]:
+def sort_chronologically(entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries of complete turns, with each event at its stated start time and its attachments after it.
 
     An event stays within its turn and after the start of the turn. A stated time later than the stored time is ignored.
     All other entries keep their order.
     """
-    times = _Times()
+    times = _StartTimes()
     found = [(times.began_us(entry), entry.seq, entry) for entry in entries]
     return [entry for *_, entry in sorted(found, key=lambda one: one[:2])]
 
 
-class _Times:
+class _StartTimes:
     """Start times of entries, in microseconds since the first entry."""
 
     def __init__(self) -> None:
@@ -36,21 +36,21 @@ class _Times:
             case TurnStarted():
                 self._opened[entry.turn_id] = self._latest_us
             case Followup() | Steer() | ExternalEvent() as event:
-                self._events[event.message_id] = self._of_event(entry.turn_id, event.started_ts)
+                self._events[event.message_id] = self._event_start_us(entry.turn_id, event.started_ts)
                 return self._events[event.message_id]
             case Attachment(artifact_path=path) | AttachmentMeta(digest=Digest(artifact_path=path)):
-                return self._of_attachment(path)
+                return self._attachment_start_us(path)
             case _:
                 pass
         return self._latest_us
 
-    def _of_event(self, turn: TurnId, started_ts: str) -> int:
+    def _event_start_us(self, turn: TurnId, started_ts: str) -> int:
         if not started_ts:
             return self._latest_us
         began_us = max(self._opened.get(turn, self._latest_us), microseconds_between(self._first, started_ts))
         return min(self._latest_us, began_us)
 
-    def _of_attachment(self, path: str) -> int:
+    def _attachment_start_us(self, path: str) -> int:
         match parse(path):
             case EventAttachmentPath(message=message):
                 return self._events.get(MessageId(message), self._latest_us)

@@ -12,7 +12,7 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import hint
 
 
-class Given(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class FeedbackItem(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Feedback that currently applies: its entry, and the fields that lists show."""
 
     seq: int
@@ -37,10 +37,10 @@ class FeedbackCounts(msgspec.Struct, frozen=True, kw_only=True):
     machine: int = 0
 
     @classmethod
-    def of(cls, said: Iterable[str]) -> "FeedbackCounts":
+    def from_reactions(cls, reactions: Iterable[str]) -> "FeedbackCounts":
         """Return the counts of these reactions, where `machine` counts machine feedback; other values are ignored."""
-        every = Counter(said)
-        return cls(ok=every["ok"], not_ok=every["not_ok"], neutral=every["neutral"], machine=every["machine"])
+        counts = Counter(reactions)
+        return cls(ok=counts["ok"], not_ok=counts["not_ok"], neutral=counts["neutral"], machine=counts["machine"])
 
     @property
     def satisfaction(self) -> float | None:
@@ -56,13 +56,13 @@ class FeedbackView(msgspec.Struct):
     is added to the existing feedback.
     """
 
-    turns: dict[TurnId, list[Given]] = {}
+    turns: dict[TurnId, list[FeedbackItem]] = {}
 
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""
         if not isinstance(entry.block, Feedback):
             return
-        given, before = _given(entry.seq, entry.block), self.turns.pop(entry.turn_id, [])
+        given, before = _to_item(entry.seq, entry.block), self.turns.pop(entry.turn_id, [])
         if given.origin == "user":
             before = [one for one in before if one.origin != "user"]
         if given.origin == "machine" or given.reaction or given.hint:
@@ -71,16 +71,16 @@ class FeedbackView(msgspec.Struct):
             self.turns[entry.turn_id] = before
 
 
-def count(given: Iterable[Given]) -> FeedbackCounts:
+def count_feedback(given: Iterable[FeedbackItem]) -> FeedbackCounts:
     """Return the counts of this feedback."""
     said = (one for one in given if not one.is_empty)
-    return FeedbackCounts.of((one.reaction or "") if one.origin == "user" else one.origin for one in said)
+    return FeedbackCounts.from_reactions((one.reaction or "") if one.origin == "user" else one.origin for one in said)
 
 
-def says_nothing(block: Feedback) -> bool:
+def is_empty_feedback(block: Feedback) -> bool:
     """Whether the feedback has no text, reaction or confidence."""
-    return _given(0, block).is_empty
+    return _to_item(0, block).is_empty
 
 
-def _given(seq: int, block: Feedback) -> Given:
-    return Given(seq, block.origin, block.reaction, block.confidence, block.author, hint(block.text))
+def _to_item(seq: int, block: Feedback) -> FeedbackItem:
+    return FeedbackItem(seq, block.origin, block.reaction, block.confidence, block.author, hint(block.text))

@@ -21,7 +21,7 @@ MAX_SKELETONS: Final = 20
 compaction would repeat all plans of the conversation."""
 
 
-class Lineage(msgspec.Struct, frozen=True):
+class PlanLineage(msgspec.Struct, frozen=True):
     """The newest snapshot of a plan, its entry, and the last entry that shows the plan."""
 
     snapshot: PlanSnapshot
@@ -32,7 +32,7 @@ class Lineage(msgspec.Struct, frozen=True):
 class PlansView(msgspec.Struct):
     """All plans and the open ones among them, ordered by their last change; the current plan is always open."""
 
-    lineages: dict[PlanId, Lineage] = {}
+    lineages: dict[PlanId, PlanLineage] = {}
     open_seqs: dict[PlanId, int] = {}
     current: PlanId | None = None
 
@@ -41,7 +41,7 @@ class PlansView(msgspec.Struct):
         match entry.block:
             case PlanRecorded(snapshot=snapshot, change=change):
                 self._record(snapshot, entry.seq)
-                self._turn_to(snapshot, takes_over=change in ("new", "replace", "activate"))
+                self._update_current(snapshot, takes_over=change in ("new", "replace", "activate"))
             case PlansCompacted(plans=plans):
                 for skeleton in plans:
                     self._show(skeleton.snapshot.plan_id, entry.seq)
@@ -73,11 +73,11 @@ class PlansView(msgspec.Struct):
         # Removed first, because overwriting a key keeps its old position in the dict.
         self.lineages.pop(plan_id, None)
         self.open_seqs.pop(plan_id, None)
-        self.lineages[plan_id] = Lineage(snapshot, seq, shown_seq=seq)
+        self.lineages[plan_id] = PlanLineage(snapshot, seq, shown_seq=seq)
         if snapshot.state == "open":
             self.open_seqs[plan_id] = seq
 
-    def _turn_to(self, snapshot: PlanSnapshot, *, takes_over: bool) -> None:
+    def _update_current(self, snapshot: PlanSnapshot, *, takes_over: bool) -> None:
         if snapshot.state != "open":
             if self.current == snapshot.plan_id:
                 self.current = None
@@ -90,21 +90,21 @@ class PlansView(msgspec.Struct):
             self.lineages[plan_id] = replace(lineage, shown_seq=seq)
 
 
-def carried_over(view: PlansView) -> PlanSnapshot | None:
+def find_current_plan(view: PlansView) -> PlanSnapshot | None:
     """Return the plan that a new turn resumes: the current plan, if there is one."""
     return None if view.current is None else view.latest(view.current)
 
 
-def announced(view: PlansView) -> tuple[PlanSnapshot, ...]:
+def plans_to_announce(view: PlansView) -> tuple[PlanSnapshot, ...]:
     """Return the open plans for a prompt, last changed at the end; the current plan is always included."""
     shown = tuple(view.last_open(MAX_ANNOUNCED))
-    current = carried_over(view)
+    current = find_current_plan(view)
     if current is None or current in shown:
         return shown
     return (current, *shown[1:])
 
 
-def skeletons(view: PlansView, first_seq: int, last_seq: int) -> tuple[PlanSkeleton, ...]:
+def make_skeletons(view: PlansView, first_seq: int, last_seq: int) -> tuple[PlanSkeleton, ...]:
     """Return the plan skeletons that a compaction of these entries keeps, last changed at the end.
 
     A plan counts if the last entry that shows it is in the range: its newest snapshot, or an older history that listed

@@ -26,27 +26,27 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.turn_index import hint
 
-CANCEL: Final = "cancel"
+CANCEL_EVENT: Final = "cancel"
 """The kind of the external event that ends the current turn."""
 
-STEERED: Final = "steered"
+STEERED_ERROR: Final = "steered"
 """The error code of a request that a steer interrupted; it is not a failure of the model."""
 
-MODEL: Final = "model"
+MODEL_TOOL_ID: Final = "model"
 """The tool id in approval requests for model calls. Real tool ids contain a dot."""
 
-Asked = Literal["no", "asked", "answered", "failed"]
+RequestState = Literal["no", "asked", "answered", "failed"]
 
-Leave = Literal["started", "asked", "approved", "refused"]
+ApprovalState = Literal["started", "asked", "approved", "refused"]
 """The state of a step that may need approval: running, waiting for approval, approved or refused."""
 
 
-class Question(msgspec.Struct):
+class GatedStep(msgspec.Struct):
     """A step that may need a person's approval, and the state of that approval."""
 
     call_id: CallId
     policy: str = ""
-    leave: Leave = "started"
+    leave: ApprovalState = "started"
     said: str = ""
     """Who decided, and the reason."""
     withdrawn: bool = False
@@ -54,7 +54,7 @@ class Question(msgspec.Struct):
     again."""
 
     @property
-    def is_asked(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether the step still waits for a person's decision."""
         return self.leave == "asked" and not self.withdrawn
 
@@ -65,7 +65,7 @@ class ProgressView(msgspec.Struct):
     turn_id: TurnId = NO_TURN
     running: bool = False
     round: int = 0
-    asked: Asked = "no"
+    asked: RequestState = "no"
     """Whether the model was asked in this round, and the outcome."""
     answer_seq: int = 0
     error: str = ""
@@ -82,9 +82,9 @@ class ProgressView(msgspec.Struct):
     """Number of consecutive replies that could not be executed."""
     calls: list[CallId] = []
     """The calls of this round, in order."""
-    open_call: Question | None = None
+    open_call: GatedStep | None = None
     """The call that has no receipt yet."""
-    model_call: Question | None = None
+    model_call: GatedStep | None = None
     """The model call that needs approval and was not made yet."""
     gate: tuple[str, str] | None = None
     """The policy that refused the model call, and its reason."""
@@ -148,23 +148,23 @@ class ProgressView(msgspec.Struct):
             case Gate(verdict="refuse", tool_call_id=None, policy=policy, text=text):
                 self.gate = (policy, text)
             case Gate(verdict="allow"):
-                for question in self._questions(block.tool_call_id):
+                for question in self._gated_steps(block.tool_call_id):
                     question.leave, question.withdrawn = "started", False
-            case ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, policy=policy) if tool_id == MODEL:
-                self.model_call = Question(call_id, policy, "asked")
-            case ApprovalRequested(tool_call_id=call_id, policy=policy) if self._questions(call_id):
-                self.open_call = Question(call_id, policy, "asked", withdrawn=self.steered)
+            case ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, policy=policy) if tool_id == MODEL_TOOL_ID:
+                self.model_call = GatedStep(call_id, policy, "asked")
+            case ApprovalRequested(tool_call_id=call_id, policy=policy) if self._gated_steps(call_id):
+                self.open_call = GatedStep(call_id, policy, "asked", withdrawn=self.steered)
             case ApprovalDecided():
                 self._decide(block)
             case _:
                 pass
 
-    def _questions(self, call_id: CallId | None) -> list[Question]:
+    def _gated_steps(self, call_id: CallId | None) -> list[GatedStep]:
         return [one for one in (self.open_call, self.model_call) if one and one.call_id == call_id]
 
     def _decide(self, decided: ApprovalDecided) -> None:
-        for question in self._questions(decided.tool_call_id):
-            if question.is_asked:
+        for question in self._gated_steps(decided.tool_call_id):
+            if question.is_pending:
                 question.leave = "approved" if decided.approved else "refused"
                 question.said = f"{hint(decided.by)}{f': {hint(decided.text)}' if decided.text else ''}"
 
@@ -175,16 +175,16 @@ class ProgressView(msgspec.Struct):
                 self.tool_calls[tool_id] = self.tool_calls.get(tool_id, 0) + 1
             case ToolCall(tool_call_id=call_id, tool_id=tool_id):
                 self.calls.append(call_id)
-                self.open_call, self.refusals = Question(call_id, withdrawn=self.steered), 0
+                self.open_call, self.refusals = GatedStep(call_id, withdrawn=self.steered), 0
                 self.acted += 1
                 self.tool_calls[tool_id] = self.tool_calls.get(tool_id, 0) + 1
             case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
-                if self._questions(call_id):
+                if self._gated_steps(call_id):
                     self.open_call = None
             case Completion():
                 self.refusals = 0
                 self.acted += 1
-            case ExternalEvent(kind=kind, author=by, text=text) if kind == CANCEL:
+            case ExternalEvent(kind=kind, author=by, text=text) if kind == CANCEL_EVENT:
                 said = hint(text)
                 self.cancelled = f"cancelled by {hint(by) or 'somebody'}{f': {said}' if said else ''}"
             case Followup() | ExternalEvent():
@@ -208,7 +208,7 @@ class ProgressView(msgspec.Struct):
     def _add_answer(self, seq: int, answer: ModelAnswered) -> None:
         self.answer_seq, self.error, self.detail = seq, answer.error, answer.detail
         self.asked = "failed" if answer.error else "answered"
-        if answer.error != STEERED:
+        if answer.error != STEERED_ERROR:
             self.failures = self.failures + 1 if answer.error else 0
 
     def _add_notice(self) -> None:
@@ -219,3 +219,10 @@ class ProgressView(msgspec.Struct):
     def _add_input(self, seq: int, credit: int) -> None:
         self.unseen.append(seq)
         self.credits += credit
+
+
+def pending_approvals(progress: ProgressView) -> tuple[CallId, ...]:
+    """Return the calls of the open turn that a person has to decide on."""
+    if not progress.running:
+        return ()
+    return tuple(one.call_id for one in (progress.open_call, progress.model_call) if one and one.is_pending)

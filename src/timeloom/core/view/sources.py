@@ -20,12 +20,12 @@ class SourcesView(msgspec.Struct):
             case SourcesAdded(rows=rows):
                 self.pool.add_rows(rows)
             case Completion(sources_used=sids):
-                self._use(sids, entry.seq)
+                self._record_use(sids, entry.seq)
             case ResultDigest(digest=digest):
-                self._use(digest.sources_used, entry.seq)
+                self._record_use(digest.sources_used, entry.seq)
             case _:
                 pass
 
-    def _use(self, sids: tuple[int, ...], seq: int) -> None:
+    def _record_use(self, sids: tuple[int, ...], seq: int) -> None:
         for sid in dict.fromkeys(sids):
             self.used_at.setdefault(sid, []).append(seq)

@@ -48,11 +48,11 @@ class Spend(msgspec.Struct, gc=False):
                 # An estimate of zero cost for real usage is exact: the model is free.
                 is_guess = not reported and (usage.cost_nano_usd > 0 or usage == Usage())
                 self.unknown_costs += not priced or is_guess
-                self.input_tokens = _sum(self.input_tokens, usage.input_tokens)
-                self.cache_read_tokens = _sum(self.cache_read_tokens, usage.cache_read_tokens)
-                self.cache_write_tokens = _sum(self.cache_write_tokens, usage.cache_write_tokens)
-                self.output_tokens = _sum(self.output_tokens, usage.output_tokens)
-                self.cost_nano_usd = _sum(self.cost_nano_usd, usage.cost_nano_usd)
+                self.input_tokens = _capped_sum(self.input_tokens, usage.input_tokens)
+                self.cache_read_tokens = _capped_sum(self.cache_read_tokens, usage.cache_read_tokens)
+                self.cache_write_tokens = _capped_sum(self.cache_write_tokens, usage.cache_write_tokens)
+                self.output_tokens = _capped_sum(self.output_tokens, usage.output_tokens)
+                self.cost_nano_usd = _capped_sum(self.cost_nano_usd, usage.cost_nano_usd)
             case ToolCall():
                 self.tool_calls += 1
             case RoundStarted():
@@ -101,11 +101,11 @@ class SpendView(msgspec.Struct):
             case ModelAnswered(purpose=name) | ResultDigest(tool_call_id=name) | ResultStatus(tool_call_id=name):
                 took_us = microseconds_between(self.began.pop(name, entry.ts), entry.ts)
                 for spend in (self.total, self.by_turn.setdefault(entry.turn_id, Spend())):
-                    spend.wall_us = _sum(spend.wall_us, took_us)
+                    spend.wall_us = _capped_sum(spend.wall_us, took_us)
             case _:
                 pass
 
 
-def _sum(spent: int, more: int) -> int:
+def _capped_sum(spent: int, more: int) -> int:
     # Providers may report any number, and snapshots store 64 bits.
     return min(spent + more, MAX_SUM)

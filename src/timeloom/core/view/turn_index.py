@@ -35,7 +35,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexPath, select
+from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexPath, select_sources
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.timeline import Entry
 
@@ -114,7 +114,7 @@ def turn_index(turn: TurnId, entries: Iterable[Entry]) -> TurnIndex:
             if isinstance(entry.block, ContentBlock):
                 older = contents.get(row.path)
                 if older and row.path.startswith("fi:"):
-                    place = str(EntriesPath.of([older]))
+                    place = str(EntriesPath.from_numbers([older]))
                     rows[place] = IndexRow("artifact", place, f"an older version of {row.path}", rows[row.path].tool_id)
                 contents[row.path] = entry.seq
             rows[row.path] = row
@@ -128,11 +128,11 @@ def index_row(entry: Entry, tools: Mapping[str, str] = _NO_TOOLS) -> IndexRow | 
     if not path:
         return None
     tool_id = tools.get(getattr(block, "tool_call_id", None) or "", "")
-    return IndexRow(_KINDS.get(type(block), "other"), path, hint(_said(block)), tool_id)
+    return IndexRow(_KINDS.get(type(block), "other"), path, hint(_block_words(block)), tool_id)
 
 
 def _places(seqs: list[int]) -> tuple[EntriesPath, ...]:
-    return tuple(EntriesPath.of(seqs[at : at + MAX_SELECTED]) for at in range(0, len(seqs), MAX_SELECTED))
+    return tuple(EntriesPath.from_numbers(seqs[at : at + MAX_SELECTED]) for at in range(0, len(seqs), MAX_SELECTED))
 
 
 def hint(text: Text) -> str:
@@ -148,12 +148,12 @@ def _path(entry: Entry) -> str:
         case ResultDigest(digest=digest):
             return digest.artifact_path
         case SourcesAdded(rows=rows):
-            return str(select(row.sid for row in rows))
+            return str(select_sources(row.sid for row in rows))
         case _:
             return entry.path
 
 
-def _said(block: AnyBlock) -> Text:
+def _block_words(block: AnyBlock) -> Text:
     match block:
         case ResultDigest(digest=digest):
             return _digest_words(digest)

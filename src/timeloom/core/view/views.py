@@ -11,8 +11,8 @@ from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.core.view.calls import CallsView
 from timeloom.core.view.context.cuts import CutsView
 from timeloom.core.view.context.forgetting import ForgettingView
-from timeloom.core.view.context.provider_caches import CachedView
-from timeloom.core.view.context.token_calibration import ReportedView
+from timeloom.core.view.context.provider_caches import ProviderCachesView
+from timeloom.core.view.context.token_calibration import TokenCalibrationView
 from timeloom.core.view.context.visible import VisibleView
 from timeloom.core.view.conversation import ConversationView
 from timeloom.core.view.feedback import FeedbackView
@@ -22,7 +22,7 @@ from timeloom.core.view.plans import PlansView
 from timeloom.core.view.progress import ProgressView
 from timeloom.core.view.sources import SourcesView
 from timeloom.core.view.spend import SpendView
-from timeloom.core.view.text_origins import GovernanceView
+from timeloom.core.view.text_origins import TextOriginsView
 from timeloom.core.view.turns import TurnsView
 
 VIEWS_VERSION: Final = "4"
@@ -48,12 +48,12 @@ class Views(msgspec.Struct):
     plans: PlansView = field(default_factory=PlansView)
     sources: SourcesView = field(default_factory=SourcesView)
     spend: SpendView = field(default_factory=SpendView)
-    reported: ReportedView = field(default_factory=ReportedView)
-    cached: CachedView = field(default_factory=CachedView)
+    reported: TokenCalibrationView = field(default_factory=TokenCalibrationView)
+    cached: ProviderCachesView = field(default_factory=ProviderCachesView)
     forgetting: ForgettingView = field(default_factory=ForgettingView)
     progress: ProgressView = field(default_factory=ProgressView)
     live: LiveEventsView = field(default_factory=LiveEventsView)
-    governance: GovernanceView = field(default_factory=GovernanceView)
+    governance: TextOriginsView = field(default_factory=TextOriginsView)
     feedback: FeedbackView = field(default_factory=FeedbackView)
 
     def add(self, entry: Entry) -> None:

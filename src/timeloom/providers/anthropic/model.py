@@ -6,11 +6,11 @@ from typing import Final
 from timeloom.core.blocks import Usage
 from timeloom.ports.clock import Clock
 from timeloom.ports.model import ModelEvent, ModelRequest
-from timeloom.providers.anthropic.reply import AnthropicReply
+from timeloom.providers.anthropic.reply import AnthropicReplyParser
 from timeloom.providers.anthropic.request import request_body
 from timeloom.providers.prices import Cost, Prices
 from timeloom.providers.settings import ModelSettings
-from timeloom.providers.streaming_request import Call, Exchange, Service, call_headers
+from timeloom.providers.streaming_request import ModelService, ServiceClient, ServiceRequest, call_headers
 
 OFFICIAL: Final = "https://api.anthropic.com"
 API_VERSION: Final = "2023-06-01"
@@ -30,7 +30,7 @@ class AnthropicModel:
         headers = {"anthropic-version": API_VERSION}
         if settings.key:
             headers["x-api-key"] = settings.key
-        service = Service(
+        service = ModelService(
             name="Anthropic" if self._is_official else "the Anthropic-compatible service",
             url=f"{url}/v1/messages",
             headers=headers,
@@ -38,7 +38,7 @@ class AnthropicModel:
             timeouts=settings.timeouts,
         )
         self._service_name = service.name
-        self._exchange = Exchange(service, clock)
+        self._client = ServiceClient(service, clock)
 
     @property
     def name(self) -> str:
@@ -49,17 +49,17 @@ class AnthropicModel:
         return self._window_tokens
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self._prices.warm()
+        self._prices.preload_library()
         headers = {} if self._is_official else call_headers(request)
-        call = Call(body=request_body(self._model, request), headers=headers, cost=self._cost)
-        return self._exchange.reply(call, AnthropicReply(self._service_name))
+        service_request = ServiceRequest(body=request_body(self._model, request), headers=headers, cost=self._cost)
+        return self._client.stream_reply(service_request, AnthropicReplyParser(self._service_name))
 
     def price_nano_usd(self, usage: Usage) -> int | None:
         cost = self._cost(usage)
         return cost.nano_usd if cost.known else None
 
     async def close(self) -> None:
-        await self._exchange.close()
+        await self._client.close()
 
     def _cost(self, usage: Usage) -> Cost:
         return self._prices.cost(self.name, usage)

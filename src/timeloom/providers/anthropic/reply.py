@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from timeloom.core.blocks import Usage
-from timeloom.ports.model import Finished, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
-from timeloom.providers.decode import count, decoded
-from timeloom.providers.errors import Said, failure_in_stream
+from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
+from timeloom.providers.decode import decode_event, to_token_count
+from timeloom.providers.errors import ReportedError, to_stream_error
 from timeloom.providers.sse import SseEvent
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -19,25 +19,25 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 }
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _CacheCreation(msgspec.Struct, frozen=True):
     ephemeral_1h_input_tokens: float | None = None
 
 
-class _Counts(msgspec.Struct, frozen=True):
+class _AnthropicUsage(msgspec.Struct, frozen=True):
     input_tokens: float | None = None
     output_tokens: float | None = None
     cache_read_input_tokens: float | None = None
     cache_creation_input_tokens: float | None = None
-    cache_creation: _Written | None = None
+    cache_creation: _CacheCreation | None = None
 
-    def numbers(self) -> Mapping[str, int]:
+    def reported_counts(self) -> Mapping[str, int]:
         """Return the reported counts by name, without those that are missing."""
-        said = {name: getattr(self, name) for name in _Counts.__struct_fields__ if name != "cache_creation"}
-        said["ephemeral_1h_input_tokens"] = self.cache_creation and self.cache_creation.ephemeral_1h_input_tokens
-        return {name: count(value) for name, value in said.items() if value is not None}
+        values = {name: getattr(self, name) for name in _AnthropicUsage.__struct_fields__ if name != "cache_creation"}
+        values["ephemeral_1h_input_tokens"] = self.cache_creation and self.cache_creation.ephemeral_1h_input_tokens
+        return {name: to_token_count(value) for name, value in values.items() if value is not None}
 
 
-class _Delta(msgspec.Struct, frozen=True):
+class _ContentDelta(msgspec.Struct, frozen=True):
     type: str = ""
     text: str = ""
     thinking: str = ""
@@ -46,10 +46,10 @@ class _Delta(msgspec.Struct, frozen=True):
 
 class _Message(msgspec.Struct, frozen=True):
     model: str = ""
-    usage: _Counts | None = None
+    usage: _AnthropicUsage | None = None
 
 
-class _Failure(msgspec.Struct, frozen=True):
+class _StreamFailure(msgspec.Struct, frozen=True):
     type: str = ""
     message: str = ""
 
@@ -58,17 +58,17 @@ class _Event(msgspec.Struct, frozen=True):
     """All event types in one shape; unknown types have no fields here and are ignored."""
 
     type: str = ""
-    delta: _Delta | None = None
-    content_block: _Delta | None = None
+    delta: _ContentDelta | None = None
+    content_block: _ContentDelta | None = None
     message: _Message | None = None
-    usage: _Counts | None = None
-    error: _Failure | None = None
+    usage: _AnthropicUsage | None = None
+    error: _StreamFailure | None = None
 
 
 _EVENT: Final = msgspec.json.Decoder(_Event)
 
 
-class AnthropicReply:
+class AnthropicReplyParser:
     """Folds the events of one stream into model events."""
 
     def __init__(self, service: str) -> None:
@@ -92,17 +92,17 @@ class AnthropicReply:
     def feed(self, event: SseEvent) -> list[ModelEvent]:
         if self.done:
             return []
-        heard = decoded(self._service, _EVENT, event.data)
-        match heard.type:
+        parsed = decode_event(self._service, _EVENT, event.data)
+        match parsed.type:
             case "content_block_delta" | "content_block_start":
-                return _pieces(heard.delta or heard.content_block)
+                return _pieces(parsed.delta or parsed.content_block)
             case "message_start" | "message_delta":
-                self._note(heard)
+                self._update(parsed)
             case "message_stop":
                 return self._finish()
             case "error":
-                said = heard.error or _Failure()
-                raise failure_in_stream(self._service, Said(type=said.type, message=said.message))
+                failure = parsed.error or _StreamFailure()
+                raise to_stream_error(self._service, ReportedError(type=failure.type, message=failure.message))
             case _:
                 pass
         return []
@@ -110,24 +110,24 @@ class AnthropicReply:
     def end(self) -> list[ModelEvent]:
         raise ModelError("cut", f"the stream of {self._service} ended before its last event")
 
-    def _note(self, heard: _Event) -> None:
-        message = heard.message or _Message()
+    def _update(self, parsed: _Event) -> None:
+        message = parsed.message or _Message()
         self._model = message.model or self._model
-        if heard.delta is not None and heard.delta.stop_reason:
-            self._stop_reason = heard.delta.stop_reason
-        counts = heard.usage or message.usage
+        if parsed.delta is not None and parsed.delta.stop_reason:
+            self._stop_reason = parsed.delta.stop_reason
+        counts = parsed.usage or message.usage
         if counts:
-            self._counts.update(counts.numbers())
+            self._counts.update(counts.reported_counts())
 
     def _finish(self) -> list[ModelEvent]:
         if self._stop_reason == "refusal":
             raise ModelError("refused", f"the model of {self._service} declined to answer")
         self.done = True
         reason: StopReason = STOP_REASONS.get(self._stop_reason, "other")
-        return [Finished(reason, self.usage, self._model, usage_reported=bool(self._counts))]
+        return [FinishEvent(reason, self.usage, self._model, usage_reported=bool(self._counts))]
 
 
-def _pieces(delta: _Delta | None) -> list[ModelEvent]:
+def _pieces(delta: _ContentDelta | None) -> list[ModelEvent]:
     if delta is None:
         return []
     if delta.text:

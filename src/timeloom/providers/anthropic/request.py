@@ -26,8 +26,8 @@ Part = dict[str, object]
 
 def request_body(model: str, request: ModelRequest) -> bytes:
     """Return the JSON body of a streaming request."""
-    segments = _sendable(request.segments)
-    system_point, points = _points(request, segments)
+    segments = _drop_blank_segments(request.segments)
+    system_point, points = _cache_lifetimes(request, segments)
     body: dict[str, object] = {
         "model": model,
         "max_tokens": request.max_output_tokens,
@@ -37,7 +37,7 @@ def request_body(model: str, request: ModelRequest) -> bytes:
         ],
     }
     if request.system.strip():
-        body["system"] = [_marked({"type": "text", "text": request.system}, system_point)]
+        body["system"] = [_with_cache_control({"type": "text", "text": request.system}, system_point)]
     if request.thinking_tokens > 0:
         budget = max(MIN_THINKING_TOKENS, request.thinking_tokens)
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}
@@ -48,7 +48,7 @@ def request_body(model: str, request: ModelRequest) -> bytes:
     return msgspec.json.encode(body)
 
 
-def _sendable(segments: Sequence[Segment]) -> list[Segment]:
+def _drop_blank_segments(segments: Sequence[Segment]) -> list[Segment]:
     """Drop blank text segments, which the API rejects; a blank one passes its cache point to the previous segment."""
     kept: list[Segment] = []
     for segment in segments:
@@ -59,7 +59,9 @@ def _sendable(segments: Sequence[Segment]) -> list[Segment]:
     return kept
 
 
-def _points(request: ModelRequest, segments: Sequence[Segment]) -> tuple[Lifetime | None, list[Lifetime | None]]:
+def _cache_lifetimes(
+    request: ModelRequest, segments: Sequence[Segment]
+) -> tuple[Lifetime | None, list[Lifetime | None]]:
     """Return the cache lifetimes of the system text and of each segment; at most the last four points are kept.
 
     The last points cover the longest prefix. The API rejects a lifetime that is shorter than a later one, so such a
@@ -81,9 +83,9 @@ def _points(request: ModelRequest, segments: Sequence[Segment]) -> tuple[Lifetim
 def _part(segment: Segment, lifetime: Lifetime | None) -> Part:
     match segment:
         case TextSegment(text=text):
-            return _marked({"type": "text", "text": text}, lifetime)
+            return _with_cache_control({"type": "text", "text": text}, lifetime)
         case DataSegment(mime=mime, data=data):
-            return _marked(_data(mime.partition(";")[0].strip().lower(), data), lifetime)
+            return _with_cache_control(_data(mime.partition(";")[0].strip().lower(), data), lifetime)
         case _:
             assert_never(segment)
 
@@ -95,5 +97,5 @@ def _data(mime: str, data: bytes) -> Part:
     return {"type": "image" if mime in IMAGE_MIMES else "document", "source": source}
 
 
-def _marked(part: Part, lifetime: Lifetime | None) -> Part:
+def _with_cache_control(part: Part, lifetime: Lifetime | None) -> Part:
     return {**part, "cache_control": CACHE_CONTROL[lifetime]} if lifetime else part

@@ -13,9 +13,9 @@ import msgspec
 from timeloom.providers.http.answer import TransportError
 
 PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
-_SAFE: Final = "/%:@!$&'()*+,;=~-._?"
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?|")
+_SAFE_CHARACTERS: Final = "/%:@!$&'()*+,;=~-._?"
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?|")
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,11 +29,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=64)
-def address_of(url: str) -> Address:
+def parse_address(url: str) -> Address:
     """Parse the URL; raises `TransportError` if it is invalid."""
     try:
         parts = urlsplit(url)
-        host, port = _ascii(parts.hostname or ""), parts.port
+        host, port = _to_ascii(parts.hostname or ""), parts.port
     except ValueError as error:
         raise TransportError("its address is not a URL") from error
     if parts.scheme not in PORTS or not host:
@@ -43,8 +43,12 @@ def address_of(url: str) -> Address:
         host=host,
         port=port or PORTS[parts.scheme],
         secure=parts.scheme == "https",
-        target=quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""),
-        headers={"host": shown if port in (None, PORTS[parts.scheme]) else f"{shown}:{port}", **_login(parts)},
+        target=quote(parts.path or "/", safe=_SAFE_CHARACTERS)
+        + (f"?{quote(parts.query, safe=_SAFE_CHARACTERS)}" if parts.query else ""),
+        headers={
+            "host": shown if port in (None, PORTS[parts.scheme]) else f"{shown}:{port}",
+            **_basic_authorization(parts),
+        },
     )
 
 
@@ -52,18 +56,18 @@ def request_head(address: Address, headers: Mapping[str, str], length: int) -> b
     """Return the head of a POST with a body of `length` bytes; raises `TransportError` for an invalid header."""
     sent = {**headers, **address.headers, "content-length": str(length)}
     for name, value in sent.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             # The value is not shown: it may be a key.
             raise TransportError(f"the header {name!r} has characters that HTTP does not allow")
     lines = [f"POST {address.target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items()), "", ""]
     return "\r\n".join(lines).encode("ascii")
 
 
-def _ascii(host: str) -> str:
+def _to_ascii(host: str) -> str:
     return host if host.isascii() else idna.encode(host, uts46=True).decode("ascii")
 
 
-def _login(parts: SplitResult) -> Mapping[str, str]:
+def _basic_authorization(parts: SplitResult) -> Mapping[str, str]:
     """Return the basic authorization of a user name in the URL, which replaces an API key as in other clients."""
     if parts.username is None:
         return {}

@@ -10,7 +10,7 @@ class TransportError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """A response whose body is not read yet; header names are in lower case."""
 
     status: int
@@ -27,7 +27,7 @@ class Answer:
 class Transport(Protocol):
     """Sends requests to one service."""
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(self, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """Send the request and return the response once its headers arrived; raises `TransportError`."""
         ...
 

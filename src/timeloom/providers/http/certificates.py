@@ -19,7 +19,7 @@ BUNDLES: Final = (
 
 
 @cache
-def certificates() -> ssl.SSLContext:
+def load_certificates() -> ssl.SSLContext:
     """Return the TLS context of this machine, loaded once, because loading takes longer than a request on loopback."""
     named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
     if sys.platform in ("darwin", "win32") and not named:

@@ -6,7 +6,7 @@ from typing import Final, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from timeloom.providers.http.answer import TransportError
-from timeloom.providers.read_timeout import Patience
+from timeloom.providers.read_timeout import ReadTimeout
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Maximum size of status line and headers; a service that sends more fails."""
@@ -15,7 +15,7 @@ MAX_HELD_BYTES: Final = 256 * 1024
 """Maximum of unread body bytes; beyond it, reading from the socket is paused."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection: send a request, read its response to the end, send the next; or drop the connection."""
 
     def __init__(self) -> None:
@@ -25,44 +25,44 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
-        self._patience = Patience()
+        self._read_timeout = ReadTimeout()
         self._waiter: asyncio.Future[None] | None = None
-        self._gone = self._loop.create_future()
+        self._closed = self._loop.create_future()
         self._pieces: list[bytes] = []
         self._held_bytes = 0
         self._head_bytes = 0
         self._has_head = False
-        self._asking = False
+        self._awaits_response = False
         self._keeps_alive = True
         self._paused = False
-        self._trouble = ""
+        self._failure = ""
 
     @property
-    def reusable(self) -> bool:
+    def is_reusable(self) -> bool:
         """Whether the response is complete and the next request can be sent."""
         transport = self._transport
-        if transport is None or self._asking or self._pieces or self._trouble or transport.is_closing():
+        if transport is None or self._awaits_response or self._pieces or self._failure or transport.is_closing():
             return False
         # Unsent bytes of a request that was rejected early would precede the next request.
         return self._keeps_alive and not transport.get_write_buffer_size()
 
-    async def ask(self, request: bytes) -> None:
+    async def send(self, request: bytes) -> None:
         """Send the request and wait for the response headers; raises `TransportError`."""
         if self._transport is None:
             raise TransportError("the connection was closed")
         self._parser = HttpResponseParser(self)
-        self._has_head, self._head_bytes, self._asking = False, 0, True
+        self._has_head, self._head_bytes, self._awaits_response = False, 0, True
         self._transport.write(request)
-        while not self._has_head and self._asking:
-            await self._more()
+        while not self._has_head and self._awaits_response:
+            await self._wait_for_data()
         if not self._has_head:
-            raise TransportError(self._trouble or "the connection was closed before an answer came")
+            raise TransportError(self._failure or "the connection was closed before an answer came")
 
     async def read(self, limit_s: float) -> bytes:
         """Return the next bytes of the body; empty at its end or if the connection broke. Raises `TimeoutError`."""
-        while not self._pieces and self._asking:
-            waiter = self._more()
-            self._patience.limit(waiter, limit_s)
+        while not self._pieces and self._awaits_response:
+            waiter = self._wait_for_data()
+            self._read_timeout.limit(waiter, limit_s)
             await waiter
         data = b"".join(self._pieces)
         self._pieces.clear()
@@ -77,9 +77,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         # Awaited, so that the connection is closed when the caller continues.
-        await asyncio.wait({self._gone})
+        await asyncio.wait({self._closed})
 
-    def _more(self) -> asyncio.Future[None]:
+    def _wait_for_data(self) -> asyncio.Future[None]:
         """Return a future that is done when data or the end arrives; not a coroutine, to save time per chunk."""
         self._waiter = self._loop.create_future()
         return self._waiter
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self._asking:
+        if not self._awaits_response:
             self._fail("the service sent what nobody had asked for")
             return
         if not self._has_head:
@@ -107,9 +107,9 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport, self._asking = None, False
-        self._trouble = self._trouble or (str(exc) if exc else "")
-        self._gone.set_result(None)
+        self._transport, self._awaits_response = None, False
+        self._failure = self._failure or (str(exc) if exc else "")
+        self._closed.set_result(None)
         self._wake()
 
     # Callbacks of the parser.
@@ -137,17 +137,17 @@ class Connection(asyncio.Protocol):
         self._pieces.append(body)
 
     def on_message_complete(self) -> None:
-        self._asking = not self._has_head
+        self._awaits_response = not self._has_head
         self._keeps_alive = self._parser.should_keep_alive()
 
-    def _fail(self, trouble: str) -> None:
-        self._trouble, self._asking = self._trouble or trouble, False
+    def _fail(self, failure: str) -> None:
+        self._failure, self._awaits_response = self._failure or failure, False
         if self._transport is not None:
             self._transport.abort()
 
     def _wake(self) -> None:
         waiter = self._waiter
-        if waiter is not None and (self._pieces or self._has_head or not self._asking):
+        if waiter is not None and (self._pieces or self._has_head or not self._awaits_response):
             self._waiter = None
             # The waiting task may have been cancelled.
             if not waiter.done():

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import httpx2
 
-from timeloom.providers.http.answer import Answer, TransportError
-from timeloom.providers.http.certificates import certificates
+from timeloom.providers.http.answer import HttpResponse, TransportError
+from timeloom.providers.http.certificates import load_certificates
 
 
 class ProxiedTransport:
@@ -17,7 +17,7 @@ class ProxiedTransport:
         self._connect_s = connect_s
         self._client: httpx2.AsyncClient | None = None
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(self, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         client = self._open()
         try:
             request = client.build_request("POST", self._url, content=body, headers={**headers})
@@ -33,11 +33,11 @@ class ProxiedTransport:
             except httpx2.TransportError:
                 return b""
 
-        async def leave() -> None:
+        async def release() -> None:
             await chunks.aclose()
             await response.aclose()
 
-        return Answer(response.status_code, response.headers, read, leave)
+        return HttpResponse(response.status_code, response.headers, read, release)
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -49,7 +49,7 @@ class ProxiedTransport:
             timeout = httpx2.Timeout(None, connect=self._connect_s)
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
             try:
-                self._client = httpx2.AsyncClient(timeout=timeout, limits=limits, verify=certificates())
+                self._client = httpx2.AsyncClient(timeout=timeout, limits=limits, verify=load_certificates())
             except (ImportError, ValueError) as error:
                 raise TransportError(f"the proxy of this machine cannot be used: {error}") from error
         return self._client

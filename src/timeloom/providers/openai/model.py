@@ -6,11 +6,11 @@ from typing import Final
 from timeloom.core.blocks import Usage
 from timeloom.ports.clock import Clock
 from timeloom.ports.model import ModelEvent, ModelRequest
-from timeloom.providers.openai.reply import OpenAIReply
+from timeloom.providers.openai.reply import OpenAIReplyParser
 from timeloom.providers.openai.request import request_body
 from timeloom.providers.prices import Cost, Prices
 from timeloom.providers.settings import ModelSettings
-from timeloom.providers.streaming_request import Call, Exchange, Service, call_headers
+from timeloom.providers.streaming_request import ModelService, ServiceClient, ServiceRequest, call_headers
 
 OFFICIAL: Final = "https://api.openai.com/v1"
 WINDOW_TOKENS: Final = 128_000
@@ -27,7 +27,7 @@ class OpenAIModel:
         self._is_official = url == OFFICIAL
         self._window_tokens = settings.window_tokens or WINDOW_TOKENS
         self._prices = Prices(settings.prices)
-        service = Service(
+        service = ModelService(
             name="OpenAI" if self._is_official else "the OpenAI-compatible service",
             url=f"{url}/chat/completions",
             headers={"authorization": f"Bearer {settings.key}"} if settings.key else {},
@@ -35,7 +35,7 @@ class OpenAIModel:
             timeouts=settings.timeouts,
         )
         self._service_name = service.name
-        self._exchange = Exchange(service, clock)
+        self._client = ServiceClient(service, clock)
 
     @property
     def name(self) -> str:
@@ -46,18 +46,18 @@ class OpenAIModel:
         return self._window_tokens
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self._prices.warm()
+        self._prices.preload_library()
         headers = {} if self._is_official else call_headers(request)
         body = request_body(self._model, request, official=self._is_official)
-        call = Call(body=body, headers=headers, cost=self._cost)
-        return self._exchange.reply(call, OpenAIReply(self._service_name))
+        service_request = ServiceRequest(body=body, headers=headers, cost=self._cost)
+        return self._client.stream_reply(service_request, OpenAIReplyParser(self._service_name))
 
     def price_nano_usd(self, usage: Usage) -> int | None:
         cost = self._cost(usage)
         return cost.nano_usd if cost.known else None
 
     async def close(self) -> None:
-        await self._exchange.close()
+        await self._client.close()
 
     def _cost(self, usage: Usage) -> Cost:
         # Other services have different prices for the same model, and a local machine has none.

@@ -6,25 +6,25 @@ from typing import Final
 import msgspec
 
 from timeloom.core.blocks import Usage
-from timeloom.ports.model import Finished, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
-from timeloom.providers.decode import count, decoded
-from timeloom.providers.errors import failure_in_stream, said_of
+from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
+from timeloom.providers.decode import decode_event, to_token_count
+from timeloom.providers.errors import parse_error, to_stream_error
 from timeloom.providers.sse import SseEvent
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {"stop": "end", "eos": "end", "length": "max_tokens"}
 
 
-class _Cached(msgspec.Struct, frozen=True):
+class _PromptTokenDetails(msgspec.Struct, frozen=True):
     cached_tokens: float | None = None
 
 
-class _Counts(msgspec.Struct, frozen=True):
+class _OpenAIUsage(msgspec.Struct, frozen=True):
     prompt_tokens: float | None = None
     completion_tokens: float | None = None
-    prompt_tokens_details: _Cached | None = None
+    prompt_tokens_details: _PromptTokenDetails | None = None
 
 
-class _Delta(msgspec.Struct, frozen=True):
+class _ChoiceDelta(msgspec.Struct, frozen=True):
     content: str | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
@@ -32,21 +32,21 @@ class _Delta(msgspec.Struct, frozen=True):
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    delta: _Delta | None = None
+    delta: _ChoiceDelta | None = None
     finish_reason: str | None = None
 
 
 class _Chunk(msgspec.Struct, frozen=True):
     model: str | None = None
     choices: list[_Choice] | None = None
-    usage: _Counts | None = None
+    usage: _OpenAIUsage | None = None
     error: object = None
 
 
 _CHUNK: Final = msgspec.json.Decoder(_Chunk)
 
 
-class OpenAIReply:
+class OpenAIReplyParser:
     """Folds the chunks of one stream into model events."""
 
     def __init__(self, service: str) -> None:
@@ -54,17 +54,20 @@ class OpenAIReply:
         self._service = service
         self._model = ""
         self._finish_reason = ""
-        self._counts: _Counts | None = None
+        self._counts: _OpenAIUsage | None = None
 
     @property
     def usage(self) -> Usage:
         """The usage reported so far; zero for services that report none."""
-        counts = self._counts or _Counts()
-        prompt, cached = count(counts.prompt_tokens), count((counts.prompt_tokens_details or _Cached()).cached_tokens)
+        counts = self._counts or _OpenAIUsage()
+        prompt, cached = (
+            to_token_count(counts.prompt_tokens),
+            to_token_count((counts.prompt_tokens_details or _PromptTokenDetails()).cached_tokens),
+        )
         return Usage(
             input_tokens=max(0, prompt - cached),
             cache_read_tokens=min(cached, prompt),
-            output_tokens=count(counts.completion_tokens),
+            output_tokens=to_token_count(counts.completion_tokens),
         )
 
     def feed(self, event: SseEvent) -> list[ModelEvent]:
@@ -72,9 +75,9 @@ class OpenAIReply:
             return []
         if event.data.strip() == b"[DONE]":
             return self._finish()
-        chunk = decoded(self._service, _CHUNK, event.data)
+        chunk = decode_event(self._service, _CHUNK, event.data)
         if chunk.error is not None:
-            raise failure_in_stream(self._service, said_of(chunk.error))
+            raise to_stream_error(self._service, parse_error(chunk.error))
         self._model = chunk.model or self._model
         self._counts = chunk.usage or self._counts
         # The request asks for one choice; the last chunk, with the usage, has none.
@@ -105,4 +108,4 @@ class OpenAIReply:
             raise ModelError("refused", f"{self._service} filtered the reply away")
         self.done = True
         reason: StopReason = STOP_REASONS.get(self._finish_reason, "other")
-        return [Finished(reason, self.usage, self._model, usage_reported=self._counts is not None)]
+        return [FinishEvent(reason, self.usage, self._model, usage_reported=self._counts is not None)]

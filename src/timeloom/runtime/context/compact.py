@@ -9,18 +9,25 @@ import msgspec
 from timeloom.core.blocks import AnyBlock, PlansCompacted, RangeSummary
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
-from timeloom.core.policy.gates import Ruling
+from timeloom.core.policy.gates import PolicyResult
 from timeloom.core.render.entries.cards import CardLimits, turn_card
-from timeloom.core.render.summary import clean_prose, longest_card, prose_of, recap, request_text, summary_text
-from timeloom.core.tokens import estimate
-from timeloom.core.view.plans import skeletons
-from timeloom.ports.model import Finished, Model
-from timeloom.runtime.context.read_range import read_runs
-from timeloom.runtime.context.summary_facts import survivors
+from timeloom.core.render.summary import (
+    clean_prose,
+    extract_prose,
+    fallback_prose,
+    max_card_tokens,
+    summary_request_text,
+    summary_text,
+)
+from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.plans import make_skeletons
+from timeloom.ports.model import FinishEvent, Model
+from timeloom.runtime.context.read_range import read_ranges
+from timeloom.runtime.context.summary_facts import collect_summary_facts
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.model_calls.side_call import SideCall, SideReply, side_call
-from timeloom.runtime.model_calls.stream_reply import Ending
-from timeloom.runtime.prompt.instructions.load import load_texts
+from timeloom.runtime.model_calls.side_call import SideCall, SideReply, make_side_call
+from timeloom.runtime.model_calls.stream_reply import ReplyEnd
+from timeloom.runtime.prompt.instructions.load import load_instructions
 from timeloom.runtime.session.session import Session
 
 MAX_INPUT_TOKENS: Final = 40_000
@@ -32,24 +39,24 @@ MAX_REPLY_CHARS: Final = 40_000
 DEADLINE_S: Final = 120.0
 """How long the summary model may take. Smaller times out models that think; larger keeps the user waiting."""
 
-LIMITS: Final = CardLimits(text_chars=2_000, rows=200)
+CARD_LIMITS: Final = CardLimits(text_chars=2_000, rows=200)
 """How much of each turn the summary model is shown."""
 
-CHANGED_COURSE: Final = "the user changed course"
+INTERRUPTED_BY_USER: Final = "the user changed course"
 
 
-class Former(msgspec.Struct, frozen=True):
+class PreviousSummary(msgspec.Struct, frozen=True):
     """The prose of the previous summary and the last entry it covers; empty if that summary was erased."""
 
     text: str = ""
     last_seq: int = 0
 
 
-class Prose(msgspec.Struct, frozen=True):
+class DraftSummary(msgspec.Struct, frozen=True):
     """The prose that a model wrote and the blocks to append with it; if it wrote none, the reason."""
 
     text: str = ""
-    why_not: str = ""
+    fallback_reason: str = ""
     blocks: tuple[AnyBlock, ...] = ()
 
 
@@ -64,91 +71,99 @@ class Compactor:
     text_chars: int
     deadline_s: float = DEADLINE_S
 
-    async def compact(self, cut: int, tokens: int, interrupt: asyncio.Event, *, by_hand: str = "") -> None:
+    async def compact(self, cut: int, tokens: int, interrupt: asyncio.Event, *, fallback_reason: str = "") -> None:
         """Append a summary of up to `tokens` tokens that replaces all entries up to `cut`.
 
         A model writes it, unless `fallback_reason` says why it must not. A summary is appended in any case.
         """
         session = self.session
         turn = session.views.progress.turn_id
-        former = await self._former()
-        kept = await survivors(session, cut, tokens, self.text_chars)
-        prose = Prose(why_not=by_hand) if by_hand else await self._prose(cut, former, interrupt)
+        previous = await self._load_previous_summary()
+        facts = await collect_summary_facts(session, cut, tokens, self.text_chars)
+        draft = (
+            DraftSummary(fallback_reason=fallback_reason)
+            if fallback_reason
+            else await self._draft_summary(cut, previous, interrupt)
+        )
         turns = session.views.turns.turns
-        fresh = [row for row in kept.turns if turns[row.turn_id].spans[0][1] > former.last_seq]
-        text = prose.text or recap(former.text, fresh, min(self.settings.prose_tokens, tokens // 3))
-        kept = msgspec.structs.replace(kept, by_hand=prose.why_not)
+        fresh = [row for row in facts.turns if turns[row.turn_id].spans[0][1] > previous.last_seq]
+        text = draft.text or fallback_prose(previous.text, fresh, min(self.settings.prose_tokens, tokens // 3))
+        facts = msgspec.structs.replace(facts, by_hand=draft.fallback_reason)
         summary = RangeSummary(
-            covered_turn_ids=self._covered(cut),
-            text=summary_text(text, kept, tokens, self.settings.prose_tokens),
+            covered_turn_ids=self._covered_turns(cut),
+            text=summary_text(text, facts, tokens, self.settings.prose_tokens),
             first_seq=FIRST_SEQ,
             last_seq=cut,
             n=session.views.turns.turns[turn].range_summaries + 1,
         )
-        open_plans = [plan for plan in skeletons(session.views.plans, FIRST_SEQ, cut) if plan.snapshot.state == "open"]
+        open_plans = [
+            plan for plan in make_skeletons(session.views.plans, FIRST_SEQ, cut) if plan.snapshot.state == "open"
+        ]
         plans = [PlansCompacted(plans=tuple(open_plans))] if open_plans else []
-        await session.append([*prose.blocks, *plans, summary], turn)
+        await session.append([*draft.blocks, *plans, summary], turn)
 
-    def _covered(self, cut: int) -> tuple[TurnId, ...]:
+    def _covered_turns(self, cut: int) -> tuple[TurnId, ...]:
         turns = self.session.views.turns.turns.items()
         return tuple(turn_id for turn_id, turn in turns if turn.spans[0][1] <= cut)
 
-    async def _former(self) -> Former:
+    async def _load_previous_summary(self) -> PreviousSummary:
         """Return the previous summary, which the new one includes; empty if it was erased."""
         forgetting = self.session.views.forgetting
         seq = forgetting.summary_seq
         for entry in await self.session.entries([seq] if seq else []):
             if isinstance(entry.block, RangeSummary) and not entry.block.erased:
-                return Former(prose_of(await self.session.text(entry.block.text)), forgetting.summed_seq)
-        return Former()
+                return PreviousSummary(extract_prose(await self.session.text(entry.block.text)), forgetting.summed_seq)
+        return PreviousSummary()
 
-    async def _prose(self, cut: int, former: Former, interrupt: asyncio.Event) -> Prose:
+    async def _draft_summary(self, cut: int, previous: PreviousSummary, interrupt: asyncio.Event) -> DraftSummary:
         if self.model is None:
-            return Prose(why_not="no model is set for it")
-        turn, system = self.session.views.progress.turn_id, load_texts()["compaction"]
-        room = min(MAX_INPUT_TOKENS, self.model.window_tokens // 2) - estimate(system)
-        cards = await self._cards(former.last_seq, cut, room)
-        asked = SideCall(
+            return DraftSummary(fallback_reason="no model is set for it")
+        turn, system = self.session.views.progress.turn_id, load_instructions()["compaction"]
+        max_tokens = min(MAX_INPUT_TOKENS, self.model.window_tokens // 2) - estimate_tokens(system)
+        cards = await self._cards(previous.last_seq, cut, max_tokens)
+        side = SideCall(
             purpose="compaction",
-            what="summary",
+            result_name="summary",
             turn=turn,
             key=f"compaction/{turn}/{cut}",
             system=system,
-            tail=request_text(former.text, cards, self.settings.prose_tokens, room),
+            tail=summary_request_text(previous.text, cards, self.settings.prose_tokens, max_tokens),
             max_output_tokens=self.settings.prose_tokens * 2,
             max_reply_chars=MAX_REPLY_CHARS,
             deadline_s=self.deadline_s,
-            given_up=CHANGED_COURSE,
+            interrupted_reason=INTERRUPTED_BY_USER,
         )
-        match await side_call(self.session, self.governor, self.model, asked, interrupt):
-            case Ruling(text=why_not):
-                return Prose(why_not=why_not)
+        match await make_side_call(self.session, self.governor, self.model, side, interrupt):
+            case PolicyResult(text=why_not):
+                return DraftSummary(fallback_reason=why_not)
             case SideReply(text=text, ending=ending, outcome=outcome):
-                prose = clean_prose(text) if isinstance(ending, Finished) else ""
-                return Prose(prose, "" if prose else _why_not(ending), (outcome,))
+                prose = clean_prose(text) if isinstance(ending, FinishEvent) else ""
+                return DraftSummary(prose, "" if prose else _failure_reason(ending), (outcome,))
 
-    async def _cards(self, done: int, cut: int, tokens: int) -> list[str]:
+    async def _cards(self, covered_seq: int, cut: int, tokens: int) -> list[str]:
         """Return cards of the turns after entry `covered_seq` up to `cut`, oldest first, within `tokens`."""
         cards: list[str] = []
-        most = longest_card(tokens)
+        card_tokens = max_card_tokens(tokens)
         for turn_id, turn in reversed(self.session.views.turns.turns.items()):
             runs = [
-                (max(first, done + 1), min(last, cut)) for first, last in turn.spans if last > done and first <= cut
+                (max(first, covered_seq + 1), min(last, cut))
+                for first, last in turn.spans
+                if last > covered_seq and first <= cut
             ]
-            if turn.spans[0][1] <= done or tokens < 0:
+            if turn.spans[0][1] <= covered_seq or tokens < 0:
                 break
             if runs:
-                entries, known = await read_runs(self.session, runs)
-                cards.append(turn_card(turn_id, turn.n, entries, known, LIMITS))
-                tokens -= min(estimate(cards[-1]), most)
+                entries, known = await read_ranges(self.session, runs)
+                cards.append(turn_card(turn_id, turn.n, entries, known, CARD_LIMITS))
+                tokens -= min(estimate_tokens(cards[-1]), card_tokens)
         return cards[::-1]
 
 
-def _why_not(ending: Ending) -> str:
+def _failure_reason(ending: ReplyEnd) -> str:
     match ending:
-        case Finished():
+        case FinishEvent():
             return "its model wrote nothing"
         case None:
-            return CHANGED_COURSE
+            return INTERRUPTED_BY_USER
         case error:
             return f"its model failed: {error}"

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 
 from timeloom.core.blocks import RangeSummary
 from timeloom.core.payload import BlobRef
-from timeloom.core.render.entries.cards import Known
+from timeloom.core.render.entries.cards import CardContext
 from timeloom.core.render.entries.entry_text import needed_payloads
 from timeloom.core.timeline import Entry
 from timeloom.runtime.session.session import Session
 
 
-async def read_runs(session: Session, runs: Iterable[tuple[int, int]]) -> tuple[list[Entry], Known]:
+async def read_ranges(session: Session, runs: Iterable[tuple[int, int]]) -> tuple[list[Entry], CardContext]:
     """Return the entries of these ranges and the data their cards need; summaries that are not visible are skipped."""
     seqs = [seq for first, last in runs for seq in range(first, last + 1)]
     shown = session.views.visible.shown
@@ -19,13 +19,13 @@ async def read_runs(session: Session, runs: Iterable[tuple[int, int]]) -> tuple[
         for entry in await session.entries(seqs)
         if not isinstance(entry.block, RangeSummary) or entry.seq in shown
     ]
-    return entries, await known_of(session, entries)
+    return entries, await load_card_context(session, entries)
 
 
-async def known_of(session: Session, entries: Sequence[Entry]) -> Known:
+async def load_card_context(session: Session, entries: Sequence[Entry]) -> CardContext:
     """Return the stored payloads of these entries and the seqs of the newest versions of open plans."""
     payloads: dict[BlobRef, bytes] = {}
     for entry in entries:
         for ref in needed_payloads(entry):
             payloads[ref] = await session.payload(ref)
-    return Known(payloads, frozenset(session.views.plans.open_seqs.values()))
+    return CardContext(payloads, frozenset(session.views.plans.open_seqs.values()))

@@ -8,7 +8,7 @@ from timeloom.core.blocks import ExternalEvent, Followup, Note, Steer, UserPromp
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ
 from timeloom.core.render.foreign_text.fence import one_line
-from timeloom.core.render.summary import SAID_CHARS, Survivors, TurnRow
+from timeloom.core.render.summary import MESSAGE_CHARS, SummaryFacts, TurnRow
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turns import Turn
 from timeloom.runtime.session.session import Session
@@ -17,33 +17,33 @@ ROW_TOKENS: Final = 40
 """Minimum tokens of a row of a summary; no more rows are collected than can fit."""
 
 MAX_FILES: Final = 60
-MAX_LOOKED_AT: Final = 400
+MAX_EXAMINED_ARTIFACTS: Final = 400
 """Maximum files that a summary lists, and maximum artifacts examined to find them."""
 
 
-async def survivors(session: Session, cut: int, tokens: int, text_chars: int) -> Survivors:
+async def collect_summary_facts(session: Session, cut: int, tokens: int, text_chars: int) -> SummaryFacts:
     """Return the facts that a summary up to that entry must contain besides its prose, within `tokens`."""
     views = session.views
     rows = max(1, tokens // ROW_TOKENS)
     forgetting = views.forgetting
-    covered = [(turn_id, turn.n) for turn_id, turn in _newest_until(session, cut, rows)][::-1]
+    covered = [(turn_id, turn.n) for turn_id, turn in _newest_turns(session, cut, rows)][::-1]
     running = views.progress.turn_id
-    inside = bool(covered) and covered[-1][0] == running
-    return Survivors(
+    covers_running_turn = bool(covered) and covered[-1][0] == running
+    return SummaryFacts(
         first_seq=FIRST_SEQ,
         last_seq=cut,
         last_turn=covered[-1][1] if covered else 0,
         turns=tuple([await _turn_row(session, turn_id, n) for turn_id, n in covered if turn_id != running]),
-        current=await _current(session, running, cut, text_chars) if inside else (),
-        notes=tuple(await _lines(session, _until(forgetting.notes, cut, rows))),
-        said=tuple(await _lines(session, _until(forgetting.said, cut, rows))),
+        current_messages=await _current_messages(session, running, cut, text_chars) if covers_running_turn else (),
+        notes=tuple(await _lines(session, _last_seqs(forgetting.notes, cut, rows))),
+        messages=tuple(await _lines(session, _last_seqs(forgetting.said, cut, rows))),
         files=_files(session),
-        outside=tuple(_until(forgetting.outside, cut, rows)),
-        former=await _path_of(session, forgetting.summary_seq),
+        outside=tuple(_last_seqs(forgetting.outside, cut, rows)),
+        previous_path=await _path_of(session, forgetting.summary_seq),
     )
 
 
-def _newest_until(session: Session, cut: int, rows: int) -> Iterator[tuple[TurnId, Turn]]:
+def _newest_turns(session: Session, cut: int, rows: int) -> Iterator[tuple[TurnId, Turn]]:
     turns = session.views.turns.turns
     begun = ((turn_id, turn) for turn_id, turn in reversed(turns.items()) if turn.spans[0][0] <= cut)
     return islice(begun, rows)
@@ -51,10 +51,10 @@ def _newest_until(session: Session, cut: int, rows: int) -> Iterator[tuple[TurnI
 
 async def _turn_row(session: Session, turn: TurnId, n: int) -> TurnRow:
     recap = f"ws:{turn}.conv.working.summary"
-    found = session.views.paths
-    asked = await _first(session, found.find(f"ar:{turn}.user.prompt")[:1])
-    answered = await _first(session, found.find(f"ar:{turn}.assistant.completion"))
-    summed = await _first(session, found.find(recap))
+    paths = session.views.paths
+    asked = await _load_first(session, paths.find(f"ar:{turn}.user.prompt")[:1])
+    answered = await _load_first(session, paths.find(f"ar:{turn}.assistant.completion"))
+    summed = await _load_first(session, paths.find(recap))
     first = session.views.turns.turns[turn].spans[0][0]
     ts = asked.ts if asked else (await session.entries([first]))[0].ts
     return TurnRow(
@@ -63,18 +63,18 @@ async def _turn_row(session: Session, turn: TurnId, n: int) -> TurnRow:
         ts=ts,
         asked=await _text(session, asked),
         answered=await _text(session, answered),
-        recap=await _text(session, summed),
-        recap_path=recap if summed else "",
+        working_summary=await _text(session, summed),
+        working_summary_path=recap if summed else "",
     )
 
 
-async def _current(session: Session, turn: TurnId, cut: int, chars: int) -> tuple[str, ...]:
+async def _current_messages(session: Session, turn: TurnId, cut: int, chars: int) -> tuple[str, ...]:
     """Return the user's messages in the running turn up to the cut."""
     first = session.views.turns.turns[turn].spans[0][0]
     prompts = [seq for seq in session.views.paths.find(f"ar:{turn}.user.prompt") if seq <= cut]
-    said = [seq for seq in session.views.forgetting.said if first <= seq <= cut]
+    message_seqs = [seq for seq in session.views.forgetting.said if first <= seq <= cut]
     lines: list[str] = []
-    for entry in await session.entries(sorted([*prompts, *said])):
+    for entry in await session.entries(sorted([*prompts, *message_seqs])):
         text = await _text(session, entry)
         lines.append(f"- {_kind(entry)} {one_line(entry.path)}: {one_line(text, chars)}")
     return tuple(lines)
@@ -87,13 +87,13 @@ async def _lines(session: Session, seqs: Sequence[int]) -> list[str]:
         if isinstance(entry.block, Note):
             lines.append("- " + text.strip().replace("\n", "\n  "))
         else:
-            lines.append(f"- {_kind(entry)} {entry.ts[:16]} {one_line(entry.path)}: {one_line(text, SAID_CHARS)}")
+            lines.append(f"- {_kind(entry)} {entry.ts[:16]} {one_line(entry.path)}: {one_line(text, MESSAGE_CHARS)}")
     return lines
 
 
 def _files(session: Session) -> tuple[str, ...]:
     """Return lines for the conversation's files, newest last, each with type and size of its newest version."""
-    newest = islice(reversed(session.views.artifacts.artifacts.items()), MAX_LOOKED_AT)
+    newest = islice(reversed(session.views.artifacts.artifacts.items()), MAX_EXAMINED_ARTIFACTS)
     files = ((path, artifact.digest) for path, artifact in newest if path.startswith("fi:"))
     lines = [
         f"- {one_line(path, 1_200)}{f' ({one_line(digest.mime)}, {digest.size_bytes} bytes)' if digest else ''}"
@@ -102,7 +102,7 @@ def _files(session: Session) -> tuple[str, ...]:
     return tuple(lines[::-1])
 
 
-def _until(seqs: Sequence[int], cut: int, most: int) -> list[int]:
+def _last_seqs(seqs: Sequence[int], cut: int, most: int) -> list[int]:
     """Return the last seqs up to the cut, at most `most`, in order."""
     found = list(islice((seq for seq in reversed(seqs) if seq <= cut), most))
     return found[::-1]
@@ -112,7 +112,7 @@ async def _path_of(session: Session, seq: int) -> str:
     return (await session.entries([seq]))[0].path if seq else ""
 
 
-async def _first(session: Session, seqs: Sequence[int]) -> Entry | None:
+async def _load_first(session: Session, seqs: Sequence[int]) -> Entry | None:
     found = await session.entries(seqs)
     return found[0] if found else None
 

@@ -10,40 +10,40 @@ from timeloom.core.blocks import ResultContent, ResultStatus, ToolCall
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 from timeloom.ports.blobs import Blobs
-from timeloom.runtime.erase.same_text import whole
+from timeloom.runtime.erase.same_text import load_whole_entry
 
-SEARCHING: Final = "react.rg"
-COPYING: Final = frozenset({"react.checkout", "react.patch"})
+SEARCH_TOOL: Final = "react.rg"
+COPY_TOOLS: Final = frozenset({"react.checkout", "react.patch"})
 """Tools whose results report lines found in files, and tools whose results report files copied from other turns."""
 
 
-class FileTraces:
+class FileReferences:
     """The search results that show lines of files, and the files that are copies of others."""
 
     def __init__(self) -> None:
-        self.shown: defaultdict[str, set[int]] = defaultdict(set)
+        self.shown_in: defaultdict[str, set[int]] = defaultdict(set)
         """By path, the seqs of the results that show lines of the file."""
         self.copies: defaultdict[str, set[str]] = defaultdict(set)
         """By path, the paths to which the file was copied, possibly to be changed there."""
 
-    def copies_of(self, paths: Iterable[str]) -> frozenset[str]:
+    def find_copies(self, paths: Iterable[str]) -> frozenset[str]:
         """Return all direct and indirect copies of these files."""
         found: set[str] = set()
-        ways = list(paths)
-        while ways:
-            fresh = self.copies.get(ways.pop(), set[str]()) - found
+        pending = list(paths)
+        while pending:
+            fresh = self.copies.get(pending.pop(), set[str]()) - found
             found |= fresh
-            ways += fresh
+            pending += fresh
         return frozenset(found)
 
-    def showing(self, paths: Iterable[str]) -> frozenset[int]:
+    def find_results(self, paths: Iterable[str]) -> frozenset[int]:
         """Return the seqs of the results that show lines of any of these files."""
-        return frozenset(seq for path in paths for seq in self.shown.get(path, ()))
+        return frozenset(seq for path in paths for seq in self.shown_in.get(path, ()))
 
 
-async def find_traces(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> FileTraces:
+async def find_file_references(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> FileReferences:
     """Return the references found in the results of search and copy tools; no other results are read."""
-    traces = FileTraces()
+    references = FileReferences()
     tools: dict[tuple[TurnId, CallId], str] = {}
     for entry in entries:
         match entry.block:
@@ -51,23 +51,23 @@ async def find_traces(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> Fi
                 tools[entry.turn_id, call] = tool
             case ResultContent(tool_call_id=call) | ResultStatus(tool_call_id=call):
                 tool = tools.get((entry.turn_id, call), "")
-                if tool == SEARCHING or tool in COPYING:
-                    _add(traces, entry.seq, tool, await _said(blobs, tenant, entry))
+                if tool == SEARCH_TOOL or tool in COPY_TOOLS:
+                    _add_report(references, entry.seq, tool, await _load_report(blobs, tenant, entry))
             case _:
                 pass
-    return traces
+    return references
 
 
-def _add(traces: FileTraces, seq: int, tool: str, said: object) -> None:
-    for row in _rows(said):
-        if tool == SEARCHING and row.get("matches"):
-            traces.shown[str(row.get("logical_path"))].add(seq)
-        if tool in COPYING and row.get("copied_from"):
-            traces.copies[str(row["copied_from"])].add(str(row.get("path")))
+def _add_report(references: FileReferences, seq: int, tool: str, report: object) -> None:
+    for row in _rows(report):
+        if tool == SEARCH_TOOL and row.get("matches"):
+            references.shown_in[str(row.get("logical_path"))].add(seq)
+        if tool in COPY_TOOLS and row.get("copied_from"):
+            references.copies[str(row["copied_from"])].add(str(row.get("path")))
 
 
-async def _said(blobs: Blobs, tenant: str, entry: Entry) -> object:
-    text: object = getattr((await whole(blobs, tenant, entry)).block, "text", None)
+async def _load_report(blobs: Blobs, tenant: str, entry: Entry) -> object:
+    text: object = getattr((await load_whole_entry(blobs, tenant, entry)).block, "text", None)
     try:
         return msgspec.json.decode(text) if isinstance(text, str) else None
     except (msgspec.MsgspecError, RecursionError):
@@ -75,11 +75,11 @@ async def _said(blobs: Blobs, tenant: str, entry: Entry) -> object:
         return None
 
 
-def _rows(said: object) -> Iterator[dict[str, object]]:
+def _rows(report: object) -> Iterator[dict[str, object]]:
     """Yield the object itself and the objects in its lists."""
-    if not isinstance(said, dict):
+    if not isinstance(report, dict):
         return
-    row = cast("dict[str, object]", said)
+    row = cast("dict[str, object]", report)
     yield row
     for inner in row.values():
         listed = cast("list[object]", inner) if isinstance(inner, list) else []

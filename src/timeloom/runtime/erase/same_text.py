@@ -7,88 +7,88 @@ from typing import Final, cast
 import msgspec
 
 from timeloom.core.blocks import ContentBlock, ModelAnswered, ModelCalled, ResultContent
-from timeloom.core.blocks.extract_payloads import put_back, references
+from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.payload import BlobRef
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.timeline import Entry
 from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.ports.blobs import BlobError, Blobs
 
-QUOTED_CHARS: Final = 12
+MIN_MATCH_CHARS: Final = 12
 """Minimum length of a searched text. Shorter ones, such as "yes", also occur in unrelated entries."""
 
 MAX_DEPTH: Final = 32
 """Maximum nesting of JSON that is parsed; deeper text is searched as plain text."""
 
 
-class Quotes(msgspec.Struct, frozen=True):
+class TextMatches(msgspec.Struct, frozen=True):
     """The seqs of entries with the same text: copies made by the runtime, and independent blocks."""
 
     copies: frozenset[int] = frozenset()
     others: frozenset[int] = frozenset()
 
 
-class Words:
+class SearchTexts:
     """The texts and payload references of some entries, to be searched in others."""
 
     def __init__(self, texts: Iterable[str], refs: Iterable[BlobRef]) -> None:
-        squeezed = (_squeezed(text) for text in texts)
-        self.texts = tuple(dict.fromkeys(text for text in squeezed if len(text) >= QUOTED_CHARS))
+        normalized = (_normalize_space(text) for text in texts)
+        self.texts = tuple(dict.fromkeys(text for text in normalized if len(text) >= MIN_MATCH_CHARS))
         self.refs = frozenset(refs)
 
-    def are_in(self, text: str) -> bool:
+    def occur_in(self, text: str) -> bool:
         """Return whether the text contains one of the texts completely, fenced or not."""
         if not self.texts:
             return False
-        plain, bare = _squeezed(text), _squeezed(unfence(text))
+        plain, bare = _normalize_space(text), _normalize_space(unfence(text))
         return any(words in plain or words in bare for words in self.texts)
 
 
-async def words_of(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> Words:
+async def load_search_texts(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> SearchTexts:
     """Return the texts and payload references of these entries."""
-    refs = [ref for entry in entries for ref in references(entry.block)]
-    return Words(await texts_of(blobs, tenant, entries), refs)
+    refs = [ref for entry in entries for ref in find_blob_refs(entry.block)]
+    return SearchTexts(await load_entry_texts(blobs, tenant, entries), refs)
 
 
-async def texts_of(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> tuple[str, ...]:
+async def load_entry_texts(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return the texts of the entries that have one."""
-    texts = [getattr((await whole(blobs, tenant, entry)).block, "text", None) for entry in entries]
+    texts = [getattr((await load_whole_entry(blobs, tenant, entry)).block, "text", None) for entry in entries]
     return tuple(text for text in texts if isinstance(text, str))
 
 
-async def find_quotes(
-    blobs: Blobs, tenant: str, entries: Sequence[Entry], words: Words, artifacts: ArtifactsView
-) -> Quotes:
+async def find_matches(
+    blobs: Blobs, tenant: str, entries: Sequence[Entry], wanted: SearchTexts, artifacts: ArtifactsView
+) -> TextMatches:
     """Return which of the entries contain the same text; it reads all payloads of the entries."""
     copies: set[int] = set()
     others: set[int] = set()
     for entry in entries:
-        if not await _holds(blobs, tenant, entry, words):
+        if not await _contains(blobs, tenant, entry, wanted):
             continue
         (copies if _is_copy(entry, artifacts) else others).add(entry.seq)
-    return Quotes(frozenset(copies), frozenset(others))
+    return TextMatches(frozenset(copies), frozenset(others))
 
 
-async def whole(blobs: Blobs, tenant: str, entry: Entry) -> Entry:
+async def load_whole_entry(blobs: Blobs, tenant: str, entry: Entry) -> Entry:
     """Return the entry with its payloads in place; a missing payload is empty."""
     payloads: dict[BlobRef, bytes] = {}
-    for ref in references(entry):
+    for ref in find_blob_refs(entry):
         try:
             payloads[ref] = await blobs.read_blob(tenant, ref)
         except BlobError:
             payloads[ref] = b""
     # Damaged bytes that are no valid text are replaced.
-    return put_back(entry, lambda ref: payloads[ref].decode("utf-8", "replace").encode())
+    return restore_payloads(entry, lambda ref: payloads[ref].decode("utf-8", "replace").encode())
 
 
-async def _holds(blobs: Blobs, tenant: str, entry: Entry, words: Words) -> bool:
-    if words.refs.intersection(references(entry)):
+async def _contains(blobs: Blobs, tenant: str, entry: Entry, wanted: SearchTexts) -> bool:
+    if wanted.refs.intersection(find_blob_refs(entry)):
         return True
-    if not words.texts:
+    if not wanted.texts:
         return False
-    block = (await whole(blobs, tenant, entry)).block
+    block = (await load_whole_entry(blobs, tenant, entry)).block
     value: object = msgspec.to_builtins(block, builtin_types=(bytes,))
-    return any(words.are_in(text) for text in _texts(value, MAX_DEPTH))
+    return any(wanted.occur_in(text) for text in _iter_texts(value, MAX_DEPTH))
 
 
 def _is_copy(entry: Entry, artifacts: ArtifactsView) -> bool:
@@ -101,33 +101,33 @@ def _is_copy(entry: Entry, artifacts: ArtifactsView) -> bool:
             return False
 
 
-def _texts(value: object, depth: int) -> Iterator[str]:
+def _iter_texts(value: object, depth: int) -> Iterator[str]:
     """Yield every text in a value, including texts inside JSON strings."""
     match value:
         case str():
             yield value
             if depth and value[:1] in ("{", "["):
-                yield from _texts_in_json(value, depth)
+                yield from _iter_json_texts(value, depth)
         case dict():
             for inner in cast("dict[str, object]", value).values() if depth else ():
-                yield from _texts(inner, depth - 1)
+                yield from _iter_texts(inner, depth - 1)
         case list() | tuple():
             for inner in cast("Sequence[object]", value) if depth else ():
-                yield from _texts(inner, depth - 1)
+                yield from _iter_texts(inner, depth - 1)
         case _:
             return
 
 
-def _texts_in_json(text: str, depth: int) -> Iterator[str]:
+def _iter_json_texts(text: str, depth: int) -> Iterator[str]:
     try:
         inner: object = json.loads(text)
     except (ValueError, RecursionError):
         return
     if not isinstance(inner, str):
-        yield from _texts(inner, depth - 1)
+        yield from _iter_texts(inner, depth - 1)
 
 
-def _squeezed(text: str) -> str:
+def _normalize_space(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -9,46 +9,46 @@ from timeloom.core.blocks import Followup, Steer, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 from timeloom.ports.store import Store
-from timeloom.runtime.erase.same_text import texts_of
+from timeloom.runtime.erase.same_text import load_entry_texts
 
-HISTORY: Final = "chat_history"
+HISTORY_FILE: Final = "chat_history"
 """The file in the data directory with the input history of terminal chats."""
 
-EXPORTS: Final = "export"
+EXPORTS_FOLDER: Final = "export"
 """The folder in the data directory where `timeloom demo` writes its exports."""
 
 PAGE: Final = 500
 
 
-def forget_elsewhere(data_dir: Path, conversation: ConversationId, typed: Iterable[str]) -> None:
+def erase_side_files(data_dir: Path, conversation: ConversationId, user_texts: Iterable[str]) -> None:
     """Remove the conversation's exports, and these texts from the input history of the terminal."""
-    _forget_typed(data_dir / HISTORY, typed)
-    shutil.rmtree(data_dir / EXPORTS / conversation, ignore_errors=True)
+    _remove_from_history(data_dir / HISTORY_FILE, user_texts)
+    shutil.rmtree(data_dir / EXPORTS_FOLDER / conversation, ignore_errors=True)
 
 
-async def typed_in(store: Store, conversation: ConversationId) -> tuple[str, ...]:
+async def load_user_texts(store: Store, conversation: ConversationId) -> tuple[str, ...]:
     """Return all texts that users wrote in the conversation."""
     tenant, seq = (await store.info(conversation)).tenant, 0
     typed: list[Entry] = []
     while page := await store.load(conversation, after=seq, limit=PAGE):
         typed += [entry for entry in page if isinstance(entry.block, UserPrompt | Followup | Steer)]
         seq = page[-1].seq
-    return await texts_of(store, tenant, typed)
+    return await load_entry_texts(store, tenant, typed)
 
 
-def _forget_typed(history: Path, typed: Iterable[str]) -> None:
-    gone = {" ".join(text.split()) for text in typed}
-    if not history.exists() or not gone:
+def _remove_from_history(history: Path, user_texts: Iterable[str]) -> None:
+    erased = {" ".join(text.split()) for text in user_texts}
+    if not history.exists() or not erased:
         return
     lines = history.read_text(encoding="utf-8", errors="replace").split("\n")
-    kept = [line for chunk in _chunks(lines) if _said(chunk) not in gone for line in chunk]
-    fresh = history.with_name(f"{HISTORY}.part")
+    kept = [line for chunk in _history_items(lines) if _item_text(chunk) not in erased for line in chunk]
+    fresh = history.with_name(f"{HISTORY_FILE}.part")
     fresh.touch(mode=0o600)
     fresh.write_text("\n".join(kept), encoding="utf-8")
     fresh.replace(history)
 
 
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+def _history_items(lines: Iterable[str]) -> Iterator[list[str]]:
     """Yield each history item: a line with the time, then the typed lines, each prefixed with a plus."""
     chunk: list[str] = []
     for line in lines:
@@ -59,5 +59,5 @@ def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
     yield chunk
 
 
-def _said(chunk: Iterable[str]) -> str:
+def _item_text(chunk: Iterable[str]) -> str:
     return " ".join(" ".join(line[1:] for line in chunk if line.startswith("+")).split())

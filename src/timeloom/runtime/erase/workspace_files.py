@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from timeloom.core.paths import FileForm, parse, physical
+from timeloom.core.paths import FileForm, parse, to_physical
 from timeloom.core.payload import ref_of
-from timeloom.runtime.erase.same_text import Words
-from timeloom.tools.workspace import MAX_FILE_BYTES, UNSEEN
+from timeloom.runtime.erase.same_text import SearchTexts
+from timeloom.tools.workspace import MAX_FILE_BYTES, RESERVED_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,20 @@ class FilesToErase:
     whole: bool = False
 
 
-def all_files(folder: Path) -> FilesToErase:
+def list_all_files(folder: Path) -> FilesToErase:
     """Return all files of the workspace."""
     return FilesToErase(folder, tuple(sorted(_files(folder))), whole=True)
 
 
-def find_files(folder: Path, paths: Iterable[str], words: Words) -> FilesToErase:
+def find_files(folder: Path, paths: Iterable[str], wanted: SearchTexts) -> FilesToErase:
     """Return the files at these logical paths, their undo files, and files that contain the same text."""
-    places = {str(physical(form)) for path in paths if isinstance(form := parse(path), FileForm)}
-    turns = {place.partition("/")[0] for place in places}
-    found = [name for name in _files(folder) if name in places or _is_undo(name, turns) or _holds(folder / name, words)]
+    physical_paths = {str(to_physical(form)) for path in paths if isinstance(form := parse(path), FileForm)}
+    turns = {place.partition("/")[0] for place in physical_paths}
+    found = [
+        name
+        for name in _files(folder)
+        if name in physical_paths or _is_undo_file(name, turns) or _contains(folder / name, wanted)
+    ]
     return FilesToErase(folder, tuple(sorted(found)))
 
 
@@ -40,10 +44,10 @@ def erase_files(files: FilesToErase) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
     for folder in sorted({path.parent for path in paths}):
-        _sync(folder)
+        _sync_folder(folder)
     if files.whole and files.folder.exists():
         shutil.rmtree(files.folder, ignore_errors=True)
-        _sync(files.folder.parent)
+        _sync_folder(files.folder.parent)
 
 
 def _files(folder: Path) -> Iterator[str]:
@@ -55,7 +59,7 @@ def _files(folder: Path) -> Iterator[str]:
                 yield path.relative_to(folder).as_posix()
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Sync the folder so that the removal of names is durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -64,12 +68,12 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _is_undo(name: str, turns: set[str]) -> bool:
+def _is_undo_file(name: str, turns: set[str]) -> bool:
     turn, _, rest = name.partition("/")
-    return turn in turns and rest.rpartition("/")[2].startswith(UNSEEN)
+    return turn in turns and rest.rpartition("/")[2].startswith(RESERVED_PREFIX)
 
 
-def _holds(path: Path, words: Words) -> bool:
+def _contains(path: Path, wanted: SearchTexts) -> bool:
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES)
-    return ref_of(data) in words.refs or words.are_in(data.decode("utf-8", "replace"))
+    return ref_of(data) in wanted.refs or wanted.occur_in(data.decode("utf-8", "replace"))

@@ -17,7 +17,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.paths import FilePath, PathError, PhysicalPath, parse, physical
+from timeloom.core.paths import FilePath, PathError, PhysicalPath, parse, to_physical
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry, microseconds_between
 from timeloom.core.view.artifacts import ArtifactsView
@@ -25,8 +25,8 @@ from timeloom.core.view.views import Views
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import timestamp
 from timeloom.ports.store import Store
-from timeloom.tools.artifacts import stored_file
-from timeloom.tools.workspace import UNSEEN, Workspace
+from timeloom.tools.artifacts import find_stored_file
+from timeloom.tools.workspace import RESERVED_PREFIX, Workspace
 
 
 class CutTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class CutTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     turn_id: TurnId
     entries: tuple[Entry, ...]
-    later: ArtifactsView
+    all_artifacts: ArtifactsView
 
 
 async def copy_files(store: Store, source: Path, target: Path, turns: Sequence[TurnId], cut: CutTurn | None) -> None:
@@ -42,7 +42,7 @@ async def copy_files(store: Store, source: Path, target: Path, turns: Sequence[T
     try:
         await asyncio.to_thread(_copy_turns, source, target, turns, cut)
         if cut:
-            await _restore(store, ConversationId(source.name), target, cut)
+            await _restore_versions(store, ConversationId(source.name), target, cut)
     except OSError as error:
         await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
         name = errno.errorcode.get(error.errno or 0, "an unknown error")
@@ -53,18 +53,22 @@ def _copy_turns(source: Path, target: Path, turns: Sequence[TurnId], cut: CutTur
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target.mkdir(mode=0o700)
     for turn in turns:
-        is_wanted = _until(cut) if cut and turn == cut.turn_id else _any
+        is_wanted = _unchanged_since(cut) if cut and turn == cut.turn_id else _accept_all
         _copy_tree(source / turn, target / turn, is_wanted)
 
 
-def _any(_file: Path, _physical: str) -> bool:
+def _accept_all(_file: Path, _physical: str) -> bool:
     return True
 
 
-def _until(cut: CutTurn) -> Callable[[Path, str], bool]:
+def _unchanged_since(cut: CutTurn) -> Callable[[Path, str], bool]:
     """Return a predicate for files that are unchanged since the cut, by recorded versions and modification time."""
     last = cut.entries[-1]
-    changed = {_place(path) for path, seqs in _seqs(cut.later).items() if any(seq > last.seq for seq in seqs)}
+    changed = {
+        _physical_path(path)
+        for path, seqs in _seqs_by_path(cut.all_artifacts).items()
+        if any(seq > last.seq for seq in seqs)
+    }
 
     def is_wanted(file: Path, place: str) -> bool:
         written = timestamp(file.lstat().st_mtime_ns // 1000)
@@ -73,18 +77,18 @@ def _until(cut: CutTurn) -> Callable[[Path, str], bool]:
     return is_wanted
 
 
-def _seqs(files: ArtifactsView) -> dict[str, list[int]]:
+def _seqs_by_path(files: ArtifactsView) -> dict[str, list[int]]:
     return {
         path: [seq for version in known.versions for seq in (*version.content_seqs, version.digest_seq or 0)]
         for path, known in files.artifacts.items()
     }
 
 
-def _place(path: str) -> str:
+def _physical_path(path: str) -> str:
     """Return the physical path of that logical path; empty if it names no file."""
     try:
         found = parse(path)
-        return str(physical(found)) if isinstance(found, FilePath) else ""
+        return str(to_physical(found)) if isinstance(found, FilePath) else ""
     except PathError:
         return ""
 
@@ -97,7 +101,7 @@ def _copy_tree(source: Path, target: Path, is_wanted: Callable[[Path, str], bool
         there.mkdir(mode=0o755, parents=True, exist_ok=True)
         for name in [*names, *(name for name in folders if (here / name).is_symlink())]:
             place = "/".join((source.name, *here.relative_to(source).parts, name))
-            if not name.startswith(UNSEEN):
+            if not name.startswith(RESERVED_PREFIX):
                 _copy(here / name, there / name, lambda file, place=place: is_wanted(file, place))
 
 
@@ -112,21 +116,21 @@ def _copy(source: Path, target: Path, is_wanted: Callable[[Path], bool]) -> None
         return
 
 
-async def _restore(store: Store, source: ConversationId, target: Path, cut: CutTurn) -> None:
+async def _restore_versions(store: Store, source: ConversationId, target: Path, cut: CutTurn) -> None:
     """Write the versions that the timeline had at the cut, for files that were not copied."""
     known = ArtifactsView()
     for entry in cut.entries:
         known.add(entry)
-    past = _Past(store, source, (await store.info(source)).tenant, Views(artifacts=known))
+    past = _PastTimeline(store, source, (await store.info(source)).tenant, Views(artifacts=known))
     workspace = Workspace(target)
     for path in known.artifacts:
-        place = _place(path)
+        place = _physical_path(path)
         if not place.startswith(f"{cut.turn_id}/") or (target / place).exists():
             continue
         found = parse(path)
         assert isinstance(found, FilePath)
         try:
-            stored = await stored_file(found, past)
+            stored = await find_stored_file(found, past)
         except BlobError:
             # The content was erased or lost, so the fork cannot have the file either.
             continue
@@ -135,7 +139,7 @@ async def _restore(store: Store, source: ConversationId, target: Path, cut: CutT
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
+class _PastTimeline:
     """Reads the timeline of the source as it was at the cut."""
 
     store: Store

@@ -14,28 +14,28 @@ PAGE: Final = 500
 """Conversations listed per request to the store."""
 
 
-async def sharing(store: Store, info: ConversationInfo, seq: int) -> tuple[ConversationId, ...]:
+async def find_conversations_sharing(store: Store, info: ConversationInfo, seq: int) -> tuple[ConversationId, ...]:
     """Return the conversations that contain that entry of this one: forks, ancestors, and forks of those.
 
     Forks of a deleted conversation are still found through it.
     """
-    listed = await _all(store, info.tenant)
+    listed = await _list_conversations(store, info.tenant)
     parents = {other.id: other.parent for other in listed if other.parent}
-    beside = defaultdict[ConversationId, list[ConversationId]](list)
+    neighbours = defaultdict[ConversationId, list[ConversationId]](list)
     for child, parent in parents.items():
-        beside[child].append(parent)
-        beside[parent].append(child)
-    ways, seen = deque([info.id]), {info.id}
-    while ways:
-        here = ways.popleft()
-        for there in beside[here]:
-            if there not in seen and seq <= await _common(store, here, there, parents):
+        neighbours[child].append(parent)
+        neighbours[parent].append(child)
+    queue, seen = deque([info.id]), {info.id}
+    while queue:
+        here = queue.popleft()
+        for there in neighbours[here]:
+            if there not in seen and seq <= await _common_seq(store, here, there, parents):
                 seen.add(there)
-                ways.append(there)
+                queue.append(there)
     return tuple(sorted(other.id for other in listed if other.id in seen - {info.id}))
 
 
-async def _all(store: Store, tenant: str) -> list[ConversationInfo]:
+async def _list_conversations(store: Store, tenant: str) -> list[ConversationInfo]:
     found: list[ConversationInfo] = []
     cursor = ""
     while True:
@@ -46,7 +46,7 @@ async def _all(store: Store, tenant: str) -> list[ConversationInfo]:
             return found
 
 
-async def _common(
+async def _common_seq(
     store: Store, one: ConversationId, other: ConversationId, parents: Mapping[ConversationId, ConversationId]
 ) -> int:
     """Return the last seq that a fork and its source have in common."""

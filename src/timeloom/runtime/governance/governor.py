@@ -10,24 +10,43 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import ModelAnswered
-from timeloom.core.policy.budget import SCOPES, Account, Allowance, Budgets, Scope, accounts, amount, exhausted, told
+from timeloom.core.policy.budget import (
+    SCOPES,
+    Allowance,
+    Budgets,
+    BudgetUsage,
+    Scope,
+    describe_exhausted,
+    find_exhausted,
+    format_amount,
+    list_budget_usage,
+)
 from timeloom.core.policy.gates import (
     ALLOWED,
     DEFAULT_POLICIES,
     ModelStep,
     Policy,
+    PolicyResult,
     Proposal,
-    Ruling,
-    Spent,
+    SpendTotals,
     ToolStep,
+    pick_strictest,
     policy_name,
     refuse,
-    strictest,
 )
-from timeloom.core.policy.next_step import BUDGET
-from timeloom.core.render.tail.announce import Budget
+from timeloom.core.policy.next_step import BUDGET_POLICY
+from timeloom.core.render.tail.announce import AnnouncedBudget
 from timeloom.core.view.spend import Spend
-from timeloom.ports.ledger import Amounts, BudgetBusyError, BudgetSpentError, Cap, Most, Reservation, Reserved, scope
+from timeloom.ports.ledger import (
+    Amounts,
+    BudgetBusyError,
+    BudgetCap,
+    BudgetGrant,
+    BudgetSpentError,
+    MaxAmounts,
+    Reservation,
+    scope,
+)
 from timeloom.runtime.governance.costs import model_cost
 from timeloom.runtime.session.session import Session
 
@@ -35,13 +54,13 @@ Step = ModelStep | ToolStep
 
 NO_BUDGETS: Final = Budgets()
 
-SHARED: Final[tuple[Scope, ...]] = ("tree", "user", "project")
+SHARED_SCOPES: Final[tuple[Scope, ...]] = ("tree", "user", "project")
 """Scopes that several conversations spend from at once; the other scopes belong to one conversation."""
 
 _logger = logging.getLogger(__name__)
 
 
-class Bill(msgspec.Struct):
+class Charge(msgspec.Struct):
     """The actual cost of a step; if it stays None, the presumed cost of the reservation is settled."""
 
     cost: Amounts | None = None
@@ -50,8 +69,8 @@ class Bill(msgspec.Struct):
 class Admission(msgspec.Struct, frozen=True):
     """The ruling on a step, the reservation made for it, and the time of that reservation."""
 
-    ruling: Ruling = ALLOWED
-    reserved: Reserved | None = None
+    ruling: PolicyResult = ALLOWED
+    reserved: BudgetGrant | None = None
     epoch_us: int = 0
 
 
@@ -62,19 +81,19 @@ class Governor:
     session: Session
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
     budgets: Budgets = NO_BUDGETS
-    _settled: bool = field(default=False)
+    _leftovers_settled: bool = field(default=False)
 
     @property
     def is_shared(self) -> bool:
         """Whether other conversations spend from the same budgets; admitting a step may then have to wait."""
-        return bool(self._shared())
+        return bool(self._shared_scopes())
 
-    async def admit(self, step: Step, key: str, most: Most, *, begun: bool = False) -> Admission:
+    async def admit(self, step: Step, key: str, most: MaxAmounts, *, begun: bool = False) -> Admission:
         """Check the policies, then the budgets, and reserve the step's maximum cost.
 
         A step that was `begun` needs no second approval: a person has approved it, or a crash interrupted it.
         """
-        ruling = self._ruling(step, begun)
+        ruling = self._decide(step, begun)
         if ruling.verdict == "refuse" or (ruling.verdict == "ask" and not begun):
             return Admission(ruling)
         caps = self._caps()
@@ -88,20 +107,20 @@ class Governor:
         try:
             reserved = await self.session.ledger.reserve(reservation)
         except BudgetSpentError as error:
-            return Admission(Ruling("refuse", told(_account(error)), BUDGET))
+            return Admission(PolicyResult("refuse", describe_exhausted(_to_budget_usage(error)), BUDGET_POLICY))
         except BudgetBusyError as error:
-            return Admission(Ruling("refuse", str(error), BUDGET))
+            return Admission(PolicyResult("refuse", str(error), BUDGET_POLICY))
         return Admission(reserved=reserved, epoch_us=self.session.epoch_us())
 
     @asynccontextmanager
-    async def charging(self, admission: Admission) -> AsyncGenerator[Bill]:
+    async def charge_on_exit(self, admission: Admission) -> AsyncGenerator[Charge]:
         """Settle the step's cost and duration when the context exits, normally or with an error."""
-        bill = Bill()
+        charge = Charge()
         try:
-            yield bill
+            yield charge
         finally:
             if admission.reserved:
-                cost = bill.cost or _promised(admission.reserved.most)
+                cost = charge.cost or _presumed_cost(admission.reserved.most)
                 wall_ms = max(0, self.session.epoch_us() - admission.epoch_us) // 1000
                 await self.session.ledger.settle(admission.reserved, replace(cost, wall_ms=wall_ms))
 
@@ -110,15 +129,15 @@ class Governor:
         if admission.reserved:
             await self.session.ledger.release(admission.reserved)
 
-    async def announced(self) -> tuple[Budget, ...]:
+    async def budgets_for_prompt(self) -> tuple[AnnouncedBudget, ...]:
         """Return the budgets in the form that the prompt shows."""
-        known = [*self._own_accounts(*self._own_spend())]
-        for cap, name in zip(self._caps(), self._shared(), strict=True):
+        known = [*self._own_budget_usage(*self._own_spend())]
+        for cap, name in zip(self._caps(), self._shared_scopes(), strict=True):
             spent = await self.session.ledger.spent(cap.scope)
-            known += accounts(name, getattr(self.budgets, name), _spent_of(spent))
-        return tuple(_announced(one) for one in known)
+            known += list_budget_usage(name, getattr(self.budgets, name), _amounts_to_totals(spent))
+        return tuple(_to_announced_budget(one) for one in known)
 
-    def _ruling(self, step: Step, begun: bool) -> Ruling:
+    def _decide(self, step: Step, begun: bool) -> PolicyResult:
         turn, conversation = self._own_spend()
         # A tool call that was begun is already included in the spend.
         counted = int(begun and isinstance(step, ToolStep))
@@ -130,41 +149,41 @@ class Governor:
             conversation=conversation,
             origins=frozenset(self.session.views.governance.origins),
         )
-        rulings = [_asked(policy, proposal) for policy in self.policies]
+        rulings = [_apply_policy(policy, proposal) for policy in self.policies]
         if isinstance(step, ModelStep) and not step.priced and self._limits_money():
-            rulings.append(Ruling("refuse", _UNPRICED.format(step.model), BUDGET))
-        if account := exhausted(self._own_accounts(turn, conversation), step):
-            rulings.append(Ruling("refuse", told(account), BUDGET))
-        return strictest(rulings)
+            rulings.append(PolicyResult("refuse", _UNPRICED.format(step.model), BUDGET_POLICY))
+        if account := find_exhausted(self._own_budget_usage(turn, conversation), step):
+            rulings.append(PolicyResult("refuse", describe_exhausted(account), BUDGET_POLICY))
+        return pick_strictest(rulings)
 
-    def _own_spend(self) -> tuple[Spent, Spent]:
+    def _own_spend(self) -> tuple[SpendTotals, SpendTotals]:
         """Return the spend of the newest turn and of the conversation."""
         spend, turn = self.session.views.spend, self.session.views.progress.turn_id
-        return _spent(spend.by_turn.get(turn, Spend())), _spent(spend.total)
+        return _to_spend_totals(spend.by_turn.get(turn, Spend())), _to_spend_totals(spend.total)
 
-    def _own_accounts(self, turn: Spent, conversation: Spent) -> tuple[Account, ...]:
+    def _own_budget_usage(self, turn: SpendTotals, conversation: SpendTotals) -> tuple[BudgetUsage, ...]:
         return (
-            *accounts("turn", self.budgets.turn, turn),
-            *accounts("conversation", self.budgets.conversation, conversation),
+            *list_budget_usage("turn", self.budgets.turn, turn),
+            *list_budget_usage("conversation", self.budgets.conversation, conversation),
         )
 
     def _limits_money(self) -> bool:
         return any(_allowance(self.budgets, name).cost_nano_usd is not None for name in SCOPES)
 
-    def _shared(self) -> list[Scope]:
-        return [name for name in SHARED if any(_allowance(self.budgets, name).limits())]
+    def _shared_scopes(self) -> list[Scope]:
+        return [name for name in SHARED_SCOPES if any(_allowance(self.budgets, name).limits())]
 
-    def _caps(self) -> tuple[Cap, ...]:
-        return tuple(self._cap(name) for name in self._shared())
+    def _caps(self) -> tuple[BudgetCap, ...]:
+        return tuple(self._cap(name) for name in self._shared_scopes())
 
-    def _cap(self, name: Scope) -> Cap:
+    def _cap(self, name: Scope) -> BudgetCap:
         caller, allowance = self.session.caller, _allowance(self.budgets, name)
         names = {
             "tree": (self.session.root,),
             "user": (caller.tenant, caller.user),
             "project": (caller.tenant, caller.project),
         }
-        return Cap(
+        return BudgetCap(
             scope=scope(name, *names[name]),
             rounds=allowance.rounds,
             tokens=allowance.tokens,
@@ -178,14 +197,14 @@ class Governor:
 
         A reservation under `key` is kept, because the step is about to be reserved again.
         """
-        if self._settled:
+        if self._leftovers_settled:
             return
-        self._settled = True
+        self._leftovers_settled = True
         for reserved in await self.session.ledger.unsettled(self.session.conversation):
             if reserved.key != key:
-                await self.session.ledger.settle(reserved, await self._cost(reserved))
+                await self.session.ledger.settle(reserved, await self._recorded_cost(reserved))
 
-    async def _cost(self, reserved: Reserved) -> Amounts:
+    async def _recorded_cost(self, reserved: BudgetGrant) -> Amounts:
         match reserved.key.removeprefix(f"{self.session.conversation}/").split("/"):
             case ["model", turn, number, attempt]:
                 seqs = self.session.views.paths.find(f"ar:{turn}.react.model.{number}")
@@ -198,22 +217,22 @@ class Governor:
                         return model_cost(block.usage, rounds=reserved.most.rounds)
             case _:
                 pass
-        return _promised(reserved.most)
+        return _presumed_cost(reserved.most)
 
 
 _UNPRICED = "nobody knows what {} costs, so that it cannot be held to a budget of money; put its price in `prices`"
 
 
-def _promised(most: Most) -> Amounts:
+def _presumed_cost(most: MaxAmounts) -> Amounts:
     # The duration of an interrupted call is unknown, so its time is not counted.
-    return replace(most.presumed, wall_ms=0)
+    return replace(most.presumed_amounts, wall_ms=0)
 
 
-def _account(error: BudgetSpentError) -> Account:
-    return Account(cast(Scope, error.scope.partition(":")[0]), error.measure, error.used, error.limit)
+def _to_budget_usage(error: BudgetSpentError) -> BudgetUsage:
+    return BudgetUsage(cast(Scope, error.scope.partition(":")[0]), error.measure, error.used, error.limit)
 
 
-def _asked(policy: Policy, proposal: Proposal) -> Ruling:
+def _apply_policy(policy: Policy, proposal: Proposal) -> PolicyResult:
     name = policy_name(policy)
     try:
         ruling = policy(proposal) or ALLOWED
@@ -229,8 +248,8 @@ def _allowance(budgets: Budgets, name: Scope) -> Allowance:
     return found
 
 
-def _spent(spend: Spend) -> Spent:
-    return Spent(
+def _to_spend_totals(spend: Spend) -> SpendTotals:
+    return SpendTotals(
         rounds=spend.rounds,
         model_calls=spend.model_calls,
         tool_calls=spend.tool_calls,
@@ -240,8 +259,8 @@ def _spent(spend: Spend) -> Spent:
     )
 
 
-def _spent_of(spent: Amounts) -> Spent:
-    return Spent(
+def _amounts_to_totals(spent: Amounts) -> SpendTotals:
+    return SpendTotals(
         rounds=spent.rounds,
         tool_calls=spent.tool_calls,
         tokens=spent.tokens,
@@ -250,6 +269,6 @@ def _spent_of(spent: Amounts) -> Spent:
     )
 
 
-def _announced(account: Account) -> Budget:
-    used, limit = amount(account.measure, account.used), amount(account.measure, account.limit)
-    return Budget(f"{account.scope} budget", account.used, account.limit, f"{used} of {limit}")
+def _to_announced_budget(account: BudgetUsage) -> AnnouncedBudget:
+    used, limit = format_amount(account.measure, account.used), format_amount(account.measure, account.limit)
+    return AnnouncedBudget(f"{account.scope} budget", account.used, account.limit, f"{used} of {limit}")

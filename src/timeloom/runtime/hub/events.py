@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from timeloom.core.blocks import (
     ApprovalRequested,
-    Attachment,
-    ContentBlock,
     ModelCalled,
     ResultDigest,
     ResultStatus,
@@ -21,14 +18,11 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.turn import EndReason
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.timeline import Entry
-from timeloom.core.view.progress import ProgressView
+from timeloom.core.view.progress import pending_approvals
 from timeloom.core.view.views import Views
-from timeloom.ports.store import Store
-from timeloom.runtime.context.fit_window import Compaction
-from timeloom.runtime.read.export import with_payloads
-from timeloom.wire.block_json import encode_block
+from timeloom.runtime.context.fit_window import CompactionEvent
 
-State = Literal["idle", "running", "waiting", "interrupted"]
+ConversationState = Literal["idle", "running", "waiting", "interrupted"]
 """The state of a conversation: no turn, a running turn, a turn that waits for a person, or one that no process runs."""
 
 
@@ -119,7 +113,7 @@ class ConvStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "conv.status"
     conversation_id: ConversationId
-    state: State
+    state: ConversationState
     tail: int
     turn_id: str = ""
     round: int = 0
@@ -149,11 +143,11 @@ Event = (
 )
 
 
-def status_of(conversation: ConversationId, views: Views) -> ConvStatus:
+def to_status(conversation: ConversationId, views: Views) -> ConvStatus:
     """Return the status according to the views."""
     progress = views.progress
-    asked = waits_for(progress)
-    running: State = "waiting" if asked else "running"
+    asked = pending_approvals(progress)
+    running: ConversationState = "waiting" if asked else "running"
     return ConvStatus(
         conversation_id=conversation,
         state=running if progress.running else "idle",
@@ -165,33 +159,14 @@ def status_of(conversation: ConversationId, views: Views) -> ConvStatus:
     )
 
 
-def waits_for(progress: ProgressView) -> tuple[CallId, ...]:
-    """Return the calls of the open turn that a person has to decide on."""
-    if not progress.running:
-        return ()
-    return tuple(one.call_id for one in (progress.open_call, progress.model_call) if one and one.is_asked)
-
-
-def compaction_of(compaction: Compaction) -> ChatCompaction:
+def to_compaction_event(compaction: CompactionEvent) -> ChatCompaction:
     """Return the event of a compaction."""
     return ChatCompaction(
         status=compaction.status, before_tokens=compaction.before_tokens, after_tokens=compaction.after_tokens
     )
 
 
-async def whole_block(store: Store, tenant: str, entry: Entry) -> bytes:
-    """Return the block as JSON with its texts in place.
-
-    Bytes stay references, and so do the texts of model requests, which have a separate route.
-    """
-    block = entry.block
-    if isinstance(block, ModelCalled | Attachment) or (isinstance(block, ContentBlock) and block.text is None):
-        return encode_block(entry)
-    whole = await with_payloads(store, tenant, block)
-    return encode_block(entry if whole is block else replace(entry, block=whole))
-
-
-def following(entry: Entry) -> Iterator[Event]:
+def derive_events(entry: Entry) -> Iterator[Event]:
     """Yield the events that follow the block of that entry."""
     turn, seq = entry.turn_id, entry.seq
     match entry.block:
@@ -207,8 +182,10 @@ def following(entry: Entry) -> Iterator[Event]:
         case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
             yield ChatStep(step="result", turn_id=turn, seq=seq, tool_call_id=call_id)
         case ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, text=text, policy=policy):
-            said = text if isinstance(text, str) else ""
-            yield ChatApproval(turn_id=turn, seq=seq, tool_call_id=call_id, tool_id=tool_id, text=said, policy=policy)
+            reason_text = text if isinstance(text, str) else ""
+            yield ChatApproval(
+                turn_id=turn, seq=seq, tool_call_id=call_id, tool_id=tool_id, text=reason_text, policy=policy
+            )
         case TurnEnded(reason=reason):
             yield ChatComplete(turn_id=turn, seq=seq, reason=reason)
         case _:

@@ -13,17 +13,25 @@ from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId, make_conversation_id
 from timeloom.core.timeline import NO_TURN, Entry
-from timeloom.core.view.progress import CANCEL
+from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
-from timeloom.ports.leases import HeldError
+from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
-from timeloom.runtime.hub.events import ChatError, ConvStatus, Event, status_of
-from timeloom.runtime.hub.live_conversation import GONE, USER, Accepted, Opening, LiveConversation, Sent, Work
-from timeloom.runtime.hub.subscription import Mailbox, Stream
+from timeloom.runtime.hub.events import ChatError, ConvStatus, Event, to_status
+from timeloom.runtime.hub.live_conversation import (
+    DELETED,
+    USER,
+    ConversationOpener,
+    IncomingMessage,
+    LiveConversation,
+    LiveOperation,
+    SendReceipt,
+)
+from timeloom.runtime.hub.subscription import SubscriberQueue, Subscription
 from timeloom.runtime.session.load_views import load_views
-from timeloom.runtime.turn.attachments import TextFile
+from timeloom.runtime.turn.attachments import IncomingFile
 
 PAGE: Final = 1000
 """Conversations with open turns listed per request to the store."""
@@ -32,7 +40,7 @@ CLOSING: Final = ChatError(
     code="server_closing", message="the server is shutting down; reconnect with the id of the last block"
 )
 
-Streaming = AbstractAsyncContextManager[tuple[Stream, AsyncGenerator[Event]]]
+SubscriptionContext = AbstractAsyncContextManager[tuple[Subscription, AsyncGenerator[Event]]]
 """A context that yields a subscription and its events; leaving it ends the subscription."""
 
 _logger = logging.getLogger(__name__)
@@ -50,7 +58,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum bytes queued for one reader before its stream is ended."""
     beat_s: float = 15.0
     """Longest silence of a stream before a heartbeat. With more, proxies may close the connection."""
-    recover_at_once: int = 8
+    resume_concurrency: int = 8
     """Number of open turns resumed concurrently after a restart."""
 
 
@@ -58,15 +66,15 @@ class Hub:
     """Accepts messages and events, runs turns and provides event streams; use it as an async context manager."""
 
     def __init__(
-        self, store: Store, opening: Opening, clock: Clock, ids: Ids, settings: HubSettings | None = None
+        self, store: Store, opener: ConversationOpener, clock: Clock, ids: Ids, settings: HubSettings | None = None
     ) -> None:
         self._store = store
-        self._opening = opening
+        self._opener = opener
         self._clock = clock
         self._ids = ids
         self._settings = settings or HubSettings()
-        self._seats: dict[ConversationId, LiveConversation] = {}
-        self._recovering: asyncio.Task[None] | None = None
+        self._live_conversations: dict[ConversationId, LiveConversation] = {}
+        self._resume_task: asyncio.Task[None] | None = None
         self._closing = False
         self._slow_readers = 0
 
@@ -84,216 +92,234 @@ class Hub:
     @property
     def conversations(self) -> tuple[ConversationId, ...]:
         """The conversations that are open in this process, or have a request or reader here."""
-        return tuple(self._seats)
+        return tuple(self._live_conversations)
 
     @property
     def running(self) -> int:
         """The number of turns that run in this process."""
-        return sum(seat.task is not None for seat in self._seats.values())
+        return sum(live.task is not None for live in self._live_conversations.values())
 
     @property
     def readers(self) -> int:
         """The number of readers of all conversations in this process."""
-        return sum(seat.channel.readers for seat in self._seats.values())
+        return sum(live.broadcaster.readers for live in self._live_conversations.values())
 
     @property
     def slow_readers(self) -> int:
         """The number of readers whose streams were ended so far because they were too slow."""
         return self._slow_readers
 
-    def recover(self) -> asyncio.Task[None]:
+    def resume_open_turns(self) -> asyncio.Task[None]:
         """Start a task that resumes all open turns whose conversations no other process holds."""
-        self._recovering = asyncio.create_task(self._recover(), name="recovering")
-        return self._recovering
+        self._resume_task = asyncio.create_task(self._resume_all(), name="recovering")
+        return self._resume_task
 
-    async def begin(self, header: ConversationStarted, text: str, files: tuple[TextFile, ...] = ()) -> Accepted:
+    async def start_conversation(
+        self, header: ConversationStarted, text: str, files: tuple[IncomingFile, ...] = ()
+    ) -> SendReceipt:
         """Start a new conversation with this message."""
-        return await self._do(self._fresh(), lambda seat: seat.begin_with(header, Sent(text=text, files=files)))
+        return await self._run_on(
+            self._new_conversation_id(),
+            lambda live: live.create_with_message(header, IncomingMessage(text=text, files=files)),
+        )
 
-    async def begin_heard(
-        self, header: ConversationStarted, text: str, files: tuple[TextFile, ...] = ()
-    ) -> tuple[Accepted, Streaming]:
+    async def start_and_stream(
+        self, header: ConversationStarted, text: str, files: tuple[IncomingFile, ...] = ()
+    ) -> tuple[SendReceipt, SubscriptionContext]:
         """Start a new conversation with this message; also return its stream, which the caller must enter."""
-        sent = Sent(text=text, files=files)
-        return await self._heard(self._fresh(), header.tenant, lambda seat: seat.begin_with(header, sent), is_new=True)
+        message = IncomingMessage(text=text, files=files)
+        return await self._do_and_stream(
+            self._new_conversation_id(),
+            header.tenant,
+            lambda live: live.create_with_message(header, message),
+            is_new=True,
+        )
 
-    async def say_heard(
-        self, info: ConversationInfo, text: str, files: tuple[TextFile, ...] = (), author: str = USER
-    ) -> tuple[Accepted, Streaming]:
+    async def send_message_and_stream(
+        self, info: ConversationInfo, text: str, files: tuple[IncomingFile, ...] = (), author: str = USER
+    ) -> tuple[SendReceipt, SubscriptionContext]:
         """Send a message as `send_message` does; also return the stream of its events, which the caller must enter."""
-        sent = Sent(text=text, files=files, author=author)
-        return await self._heard(info.id, info.tenant, lambda seat: seat.say(sent))
+        message = IncomingMessage(text=text, files=files, author=author)
+        return await self._do_and_stream(info.id, info.tenant, lambda live: live.send_message(message))
 
-    async def found(self, header: ConversationStarted, conversation: ConversationId | None = None) -> ConversationInfo:
+    async def create_empty(
+        self, header: ConversationStarted, conversation: ConversationId | None = None
+    ) -> ConversationInfo:
         """Create a conversation without messages, with the given id or a new one."""
-        name = conversation or self._fresh()
-        async with self._at(name) as seat:
-            await seat.begin(header)
+        name = conversation or self._new_conversation_id()
+        async with self._use(name) as live:
+            await live.create(header)
         return await self._store.info(name)
 
-    async def say(
-        self, conversation: ConversationId, text: str, files: tuple[TextFile, ...] = (), author: str = USER
-    ) -> Accepted:
+    async def send_message(
+        self, conversation: ConversationId, text: str, files: tuple[IncomingFile, ...] = (), author: str = USER
+    ) -> SendReceipt:
         """Send a message; it becomes a follow-up of a running turn, or opens a turn."""
-        return await self._do(conversation, lambda seat: seat.say(Sent(text=text, files=files, author=author)))
+        return await self._run_on(
+            conversation, lambda live: live.send_message(IncomingMessage(text=text, files=files, author=author))
+        )
 
-    async def send(self, conversation: ConversationId, sent: Sent) -> Accepted:
+    async def send_event(self, conversation: ConversationId, message: IncomingMessage) -> SendReceipt:
         """Send an event: a follow-up, a steer, a cancellation, or an external event of any other kind."""
-        match sent.kind:
+        match message.kind:
             case "followup":
-                return await self._do(conversation, lambda seat: seat.say(sent))
+                return await self._run_on(conversation, lambda live: live.send_message(message))
             case "steer":
-                return await self._do(conversation, lambda seat: seat.steer(sent))
-            case kind if kind == CANCEL:
-                return await self._do(conversation, lambda seat: seat.cancel(sent.by, sent.text))
+                return await self._run_on(conversation, lambda live: live.steer(message))
+            case kind if kind == CANCEL_EVENT:
+                return await self._run_on(conversation, lambda live: live.cancel(message.by, message.text))
             case _:
-                return await self._do(conversation, lambda seat: seat.tell(sent))
+                return await self._run_on(conversation, lambda live: live.send_event(message))
 
     async def decide(
         self, conversation: ConversationId, call_id: CallId, approved: bool, by: str, text: str = ""
-    ) -> Accepted:
+    ) -> SendReceipt:
         """Record a person's decision on a requested approval and resume the turn."""
-        return await self._do(conversation, lambda seat: seat.decide(call_id, approved, by, text))
+        return await self._run_on(conversation, lambda live: live.decide(call_id, approved, by, text))
 
     async def append(
         self, conversation: ConversationId, blocks: Sequence[AnyBlock], turn_id: TurnId = NO_TURN
     ) -> tuple[Entry, ...]:
         """Append blocks that need no turn, such as a title or feedback; raises `ConversationHeldError`."""
-        async with self._at(conversation) as seat:
-            return await seat.append(blocks, turn_id)
+        async with self._use(conversation) as live:
+            return await live.append(blocks, turn_id)
 
     async def status(self, conversation: ConversationId) -> ConvStatus:
         """Return the conversation's status, also if another process has it open."""
-        seat = self._seats.get(conversation)
-        if seat and seat.turns:
-            status, is_left = status_of(conversation, seat.turns.session.views), seat.has_failed
+        live = self._live_conversations.get(conversation)
+        if live and live.turn_runner:
+            status, is_left = to_status(conversation, live.turn_runner.session.views), live.has_failed
         else:
-            status = status_of(conversation, await load_views(self._store, conversation))
+            status = to_status(conversation, await load_views(self._store, conversation))
             is_left = status.state == "running" and not await self._store.is_held(conversation)
             if is_left:
                 # The holder may have ended the turn just before it released the lease.
-                status = status_of(conversation, await load_views(self._store, conversation))
+                status = to_status(conversation, await load_views(self._store, conversation))
         return replace(status, state="interrupted") if is_left and status.state == "running" else status
 
-    def stream(self, info: ConversationInfo, after: int) -> Streaming:
+    def stream(self, info: ConversationInfo, after: int) -> SubscriptionContext:
         """Return a context with the events of the conversation after that entry."""
         if after > info.tail:
             raise CodedError("cursor_malformed", f"the last entry is {info.tail}; the cursor {after} is beyond it")
-        self._need_open()
-        return self._streamed(info, after)
+        self._require_open()
+        return self._stream(info, after)
 
     @asynccontextmanager
-    async def released(self, conversation: ConversationId, *, parks: bool = False) -> AsyncGenerator[None]:
+    async def release_temporarily(
+        self, conversation: ConversationId, *, stops_turn: bool = False
+    ) -> AsyncGenerator[None]:
         """Release the conversation's lease while the context lasts.
 
         A running turn raises `turn_open`, unless `stops_turn` is set: then it is stopped and stays open.
         """
-        async with self._at(conversation) as seat, seat.released(parks=parks):
+        async with self._use(conversation) as live, live.release_temporarily(stops_turn=stops_turn):
             yield
 
-    def deleted(self, conversation: ConversationId) -> None:
+    def end_streams(self, conversation: ConversationId) -> None:
         """End the streams of a deleted conversation."""
-        if seat := self._seats.get(conversation):
-            seat.channel.end(GONE)
+        if live := self._live_conversations.get(conversation):
+            live.broadcaster.end(DELETED)
 
-    def hang_up(self) -> None:
+    def stop_accepting(self) -> None:
         """Reject new requests and end all streams; running turns continue until `close`."""
         self._closing = True
-        for seat in self._seats.values():
-            seat.channel.end(CLOSING)
+        for live in self._live_conversations.values():
+            live.broadcaster.end(CLOSING)
 
     async def close(self) -> None:
         """Wait `grace_s` for running turns, then stop them; they stay open and are resumed at the next start."""
-        self.hang_up()
-        if self._recovering:
-            self._recovering.cancel()
-            await asyncio.wait({self._recovering})
-        running = [seat.task for seat in self._seats.values() if seat.task]
+        self.stop_accepting()
+        if self._resume_task:
+            self._resume_task.cancel()
+            await asyncio.wait({self._resume_task})
+        running = [live.task for live in self._live_conversations.values() if live.task]
         if running:
             await asyncio.wait(running, timeout=self._settings.grace_s)
-        await asyncio.gather(*(seat.close(CLOSING) for seat in tuple(self._seats.values())))
+        await asyncio.gather(*(live.close(CLOSING) for live in tuple(self._live_conversations.values())))
 
     @asynccontextmanager
-    async def _streamed(
+    async def _stream(
         self, info: ConversationInfo, after: int
-    ) -> AsyncGenerator[tuple[Stream, AsyncGenerator[Event]]]:
-        async with self._at(info.id) as seat:
-            with self._joined(seat) as mailbox:
-                seat.follow()
-                stream = Stream(self._store, info.tenant, info.id, mailbox, after)
-                yield stream, self._events(stream, info.id)
+    ) -> AsyncGenerator[tuple[Subscription, AsyncGenerator[Event]]]:
+        async with self._use(info.id) as live:
+            with self._join(live) as queue:
+                live.follow()
+                stream = Subscription(self._store, info.tenant, info.id, queue, after)
+                yield stream, self._stream_events(stream, info.id)
 
-    async def _heard(
-        self, conversation: ConversationId, tenant: str, work: Work, *, is_new: bool = False
-    ) -> tuple[Accepted, Streaming]:
+    async def _do_and_stream(
+        self, conversation: ConversationId, tenant: str, work: LiveOperation, *, is_new: bool = False
+    ) -> tuple[SendReceipt, SubscriptionContext]:
         """Subscribe, then do the work, so that its events need not be read from the store."""
         async with AsyncExitStack() as stack:
-            seat = await stack.enter_async_context(self._at(conversation))
-            mailbox = stack.enter_context(self._joined(seat))
-            mailbox.open()
-            accepted = await work(seat)
-            stream = Stream(self._store, tenant, conversation, mailbox, 0 if is_new else accepted.before)
-            stream.join()
-            return accepted, _handed_over(stack.pop_all(), stream, self._events(stream, conversation))
+            live = await stack.enter_async_context(self._use(conversation))
+            queue = stack.enter_context(self._join(live))
+            queue.open()
+            accepted = await work(live)
+            stream = Subscription(self._store, tenant, conversation, queue, 0 if is_new else accepted.before_seq)
+            stream.join_live()
+            return accepted, _hand_over(stack.pop_all(), stream, self._stream_events(stream, conversation))
 
     @contextmanager
-    def _joined(self, seat: LiveConversation) -> Generator[Mailbox]:
-        mailbox = seat.channel.join(self._settings.reader_bytes)
+    def _join(self, live: LiveConversation) -> Generator[SubscriberQueue]:
+        queue = live.broadcaster.join(self._settings.reader_bytes)
         try:
-            yield mailbox
+            yield queue
         finally:
-            seat.channel.leave(mailbox)
-            self._slow_readers += mailbox.is_too_slow
-            seat.unfollow()
+            live.broadcaster.leave(queue)
+            self._slow_readers += queue.is_too_slow
+            live.unfollow()
 
-    def _events(self, stream: Stream, conversation: ConversationId) -> AsyncGenerator[Event]:
+    def _stream_events(self, stream: Subscription, conversation: ConversationId) -> AsyncGenerator[Event]:
         return stream.events(lambda: self.status(conversation), self._settings.beat_s)
 
-    def _fresh(self) -> ConversationId:
+    def _new_conversation_id(self) -> ConversationId:
         return make_conversation_id(self._clock.epoch_us() // 1000, self._ids.bits())
 
-    def _need_open(self) -> None:
+    def _require_open(self) -> None:
         if self._closing:
             raise CodedError(CLOSING.code, CLOSING.message)
 
-    async def _do(self, conversation: ConversationId, work: Work) -> Accepted:
-        async with self._at(conversation) as seat:
-            return await work(seat)
+    async def _run_on(self, conversation: ConversationId, work: LiveOperation) -> SendReceipt:
+        async with self._use(conversation) as live:
+            return await work(live)
 
     @asynccontextmanager
-    async def _at(self, conversation: ConversationId) -> AsyncGenerator[LiveConversation]:
-        self._need_open()
-        seat = self._seats.get(conversation)
-        if seat is None:
+    async def _use(self, conversation: ConversationId) -> AsyncGenerator[LiveConversation]:
+        self._require_open()
+        live = self._live_conversations.get(conversation)
+        if live is None:
             rest_s = self._settings.rest_s
-            seat = self._seats[conversation] = LiveConversation(conversation, self._store, self._opening, rest_s, self._forget)
-        seat.visitors += 1
+            live = self._live_conversations[conversation] = LiveConversation(
+                conversation, self._store, self._opener, rest_s, self._remove_if_empty
+            )
+        live.user_count += 1
         try:
-            yield seat
+            yield live
         finally:
-            seat.visitors -= 1
-            self._forget(seat)
+            live.user_count -= 1
+            self._remove_if_empty(live)
 
-    def _forget(self, seat: LiveConversation) -> None:
-        if seat.is_empty and self._seats.get(seat.conversation) is seat:
-            del self._seats[seat.conversation]
+    def _remove_if_empty(self, live: LiveConversation) -> None:
+        if live.is_empty and self._live_conversations.get(live.conversation) is live:
+            del self._live_conversations[live.conversation]
 
-    async def _recover(self) -> None:
+    async def _resume_all(self) -> None:
         left: list[ConversationId] = []
         while page := await self._store.open_turns(after=left[-1] if left else "", limit=PAGE):
             left += page
         # All workers share one iterator: each takes the next conversation when it has finished one.
         names = iter(left)
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._settings.recover_at_once):
-                group.create_task(self._recover_each(names))
+            for _ in range(self._settings.resume_concurrency):
+                group.create_task(self._resume_each(names))
 
-    async def _recover_each(self, names: Iterator[ConversationId]) -> None:
+    async def _resume_each(self, names: Iterator[ConversationId]) -> None:
         for conversation in names:
             try:
-                async with self._at(conversation) as seat:
-                    await seat.go_on()
-            except HeldError as error:
+                async with self._use(conversation) as live:
+                    await live.resume_turn()
+            except ConversationHeldError as error:
                 _logger.info(
                     "open turn skipped, another process holds the conversation",
                     extra={"fields": {"conversation_id": conversation, "holder": error.by}},
@@ -306,8 +332,8 @@ class Hub:
 
 
 @asynccontextmanager
-async def _handed_over(
-    stack: AsyncExitStack, stream: Stream, events: AsyncGenerator[Event]
-) -> AsyncGenerator[tuple[Stream, AsyncGenerator[Event]]]:
+async def _hand_over(
+    stack: AsyncExitStack, stream: Subscription, events: AsyncGenerator[Event]
+) -> AsyncGenerator[tuple[Subscription, AsyncGenerator[Event]]]:
     async with stack:
         yield stream, events

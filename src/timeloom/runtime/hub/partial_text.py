@@ -24,7 +24,7 @@ from timeloom.core.ids import TurnId
 from timeloom.core.stream.live_reply import SHOWN_CHANNELS, SHOWN_FIELDS
 from timeloom.runtime.hub.events import ChatDelta
 
-KEPT_BYTES: Final = 1024 * 1024
+MAX_KEPT_BYTES: Final = 1024 * 1024
 """Maximum bytes kept per conversation. Less cuts off the beginning of long texts for late readers; more takes memory
 for every conversation that streams that much between two blocks."""
 
@@ -34,29 +34,29 @@ RUN_BYTES: Final = 65_536
 RUN_COST_BYTES: Final = 200
 """Bytes counted for each run in addition to its text."""
 
-OUTPUT: Final = ""
+TOOL_OUTPUT: Final = ""
 """The kind of all channels of tools."""
 
-SPOKEN: Final = frozenset((*SHOWN_CHANNELS, *SHOWN_FIELDS.values()))
+REPLY_CHANNELS: Final = frozenset((*SHOWN_CHANNELS, *SHOWN_FIELDS.values()))
 """The channels of a reply."""
 
 Key = tuple[TurnId, str, int]
-Placed = tuple[ChatDelta, int]
+PositionedDelta = tuple[ChatDelta, int]
 """A delta and the seq of the last entry published before it."""
 
-_ALL: Final = (*sorted(SPOKEN), OUTPUT)
+_ALL_KINDS: Final = (*sorted(REPLY_CHANNELS), TOOL_OUTPUT)
 
 
-def kind_of(channel: str) -> str:
+def text_kind(channel: str) -> str:
     """Return the kind of the channel's text: the channel itself, or `TOOL_OUTPUT` for channels of tools."""
-    return channel if channel in SPOKEN else OUTPUT
+    return channel if channel in REPLY_CHANNELS else TOOL_OUTPUT
 
 
-def ended_by(block: AnyBlock) -> tuple[str, ...]:
+def kinds_ended_by(block: AnyBlock) -> tuple[str, ...]:
     """Return the kinds of partial text that end with that block: it contains them, or no block ever will."""
     match block:
         case RoundStarted() | ModelCalled() | TurnEnded():
-            return _ALL
+            return _ALL_KINDS
         case Thinking():
             return ("thinking",)
         case Notes():
@@ -67,19 +67,19 @@ def ended_by(block: AnyBlock) -> tuple[str, ...]:
             return ("answer",)
         case ToolCall(by=None):
             # A call made by a program does not end the program's own output.
-            return (OUTPUT,)
+            return (TOOL_OUTPUT,)
         case ResultContent() | ResultDigest() | ResultStatus():
             return ("canvas",)
         case _:
             return ()
 
 
-def goes_on(first: ChatDelta, delta: ChatDelta) -> bool:
+def is_continuation(first: ChatDelta, delta: ChatDelta) -> bool:
     """Return whether both deltas belong to the same text."""
     return first.channel == delta.channel and first.index == delta.index and first.turn_id == delta.turn_id
 
 
-class _Run(msgspec.Struct):
+class _TextRun(msgspec.Struct):
     """Consecutive text of one channel."""
 
     first: ChatDelta
@@ -94,42 +94,42 @@ class _Run(msgspec.Struct):
     def size_bytes(self) -> int:
         return len(self.text) + RUN_COST_BYTES
 
-    def told(self, *, cut: bool) -> Placed:
+    def to_delta(self, *, cut: bool) -> PositionedDelta:
         text = self.text.decode("utf-8", "surrogatepass")
         return replace(self.first, text=text, cut=cut), self.after
 
 
-class OpenText:
+class PartialText:
     """Collects every delta, with or without readers; the cost of adding one depends only on its size."""
 
-    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._runs: deque[_Run] = deque()
-        self._cut: dict[Key, Placed] = {}
+    def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._runs: deque[_TextRun] = deque()
+        self._cut: dict[Key, PositionedDelta] = {}
         """The texts whose beginning was dropped, and the position of that beginning."""
         self._bytes = 0
 
     def add(self, delta: ChatDelta, after: int) -> None:
         """Add the delta, which was published after that entry."""
         run = self._runs[-1] if self._runs else None
-        if run is None or not goes_on(run.first, delta) or len(run.text) >= RUN_BYTES:
-            run = _Run(delta, after, bytearray())
+        if run is None or not is_continuation(run.first, delta) or len(run.text) >= RUN_BYTES:
+            run = _TextRun(delta, after, bytearray())
             self._runs.append(run)
             self._bytes += RUN_COST_BYTES
         text = delta.text.encode("utf-8", "surrogatepass")
         run.text += text
         self._bytes += len(text)
-        while self._bytes > self._most_bytes and self._runs:
-            lost = self._runs.popleft()
-            self._bytes -= lost.size_bytes
-            self._cut[lost.key] = replace(lost.first, text="", cut=True), lost.after
+        while self._bytes > self._max_bytes and self._runs:
+            dropped = self._runs.popleft()
+            self._bytes -= dropped.size_bytes
+            self._cut[dropped.key] = replace(dropped.first, text="", cut=True), dropped.after
 
     def end(self, block: AnyBlock) -> None:
         """Drop the texts that end with that block."""
-        kinds = ended_by(block)
+        kinds = kinds_ended_by(block)
         if kinds and (self._runs or self._cut):
-            self._runs = deque(run for run in self._runs if kind_of(run.first.channel) not in kinds)
-            self._cut = {key: one for key, one in self._cut.items() if kind_of(one[0].channel) not in kinds}
+            self._runs = deque(run for run in self._runs if text_kind(run.first.channel) not in kinds)
+            self._cut = {key: one for key, one in self._cut.items() if text_kind(one[0].channel) not in kinds}
             self._bytes = sum(run.size_bytes for run in self._runs)
 
     def clear(self) -> None:
@@ -138,10 +138,10 @@ class OpenText:
         self._cut.clear()
         self._bytes = 0
 
-    def told(self) -> list[Placed]:
+    def snapshot(self) -> list[PositionedDelta]:
         """Return all texts in the order they were streamed; those without their beginning have `cut` set."""
         cut = dict(self._cut)
-        runs = [run.told(cut=cut.pop(run.key, None) is not None) for run in self._runs]
+        runs = [run.to_delta(cut=cut.pop(run.key, None) is not None) for run in self._runs]
         return [*cut.values(), *runs]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from timeloom.core.ids import ConversationId
-from timeloom.core.payload import most_bytes
+from timeloom.core.payload import max_utf8_bytes
 from timeloom.core.timeline import Entry
 from timeloom.ports.store import Store
 from timeloom.runtime.hub.events import (
@@ -19,10 +19,10 @@ from timeloom.runtime.hub.events import (
     ConvStatus,
     Event,
     Heartbeat,
-    following,
-    whole_block,
+    derive_events,
 )
-from timeloom.runtime.hub.partial_text import OpenText, Placed, ended_by, goes_on, kind_of
+from timeloom.runtime.hub.partial_text import PartialText, PositionedDelta, is_continuation, kinds_ended_by, text_kind
+from timeloom.runtime.read.export import encode_whole_block
 from timeloom.wire.block_json import encode_block
 
 PAGE: Final = 100
@@ -37,19 +37,19 @@ TOO_SLOW: Final = ChatError(
 )
 
 
-class Tail(msgspec.Struct, frozen=True):
+class StoreTail(msgspec.Struct, frozen=True):
     """The store has entries up to this seq."""
 
     seq: int
 
 
-Told = Entry | ChatCompaction | ChatError | ConvStatus | Tail
-Live = Told | ChatDelta
+PublishedItem = Entry | ChatCompaction | ChatError | ConvStatus | StoreTail
+LiveItem = PublishedItem | ChatDelta
 """Anything that is published to readers as it happens."""
 
 
-class _Item(msgspec.Struct):
-    told: Live
+class _QueueItem(msgspec.Struct):
+    value: LiveItem
     after: int
     """The last entry published before it."""
     size_bytes: int
@@ -61,21 +61,21 @@ class _Item(msgspec.Struct):
             self.pieces = [first.text]
         self.pieces.append(delta.text)
 
-    def taken(self) -> Live:
-        if self.pieces and isinstance(self.told, ChatDelta):
-            return msgspec.structs.replace(self.told, text="".join(self.pieces))
-        return self.told
+    def merge(self) -> LiveItem:
+        if self.pieces and isinstance(self.value, ChatDelta):
+            return msgspec.structs.replace(self.value, text="".join(self.pieces))
+        return self.value
 
 
-class Mailbox:
+class SubscriberQueue:
     """The bounded queue of one reader; if it overflows, the reader receives only the error `reader_too_slow`."""
 
-    def __init__(self, most_bytes: int, so_far: Callable[[], list[Placed]]) -> None:
-        self._most_bytes = most_bytes
-        self._so_far = so_far
+    def __init__(self, max_bytes: int, partial_text: Callable[[], list[PositionedDelta]]) -> None:
+        self._max_bytes = max_bytes
+        self._partial_text = partial_text
         self._bytes = 0
-        self._items: deque[_Item] = deque()
-        self.begun: list[Placed] = []
+        self._items: deque[_QueueItem] = deque()
+        self.partial: list[PositionedDelta] = []
         """The partial text at the time the queue was opened, until the subscription takes it."""
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -88,40 +88,40 @@ class Mailbox:
         """Set once no more items are accepted."""
 
     @property
-    def next(self) -> tuple[Live, int] | None:
+    def next_item(self) -> tuple[LiveItem, int] | None:
         """The next item with the entry published before it, or None if the queue is empty."""
-        return (self._items[0].told, self._items[0].after) if self._items else None
+        return (self._items[0].value, self._items[0].after) if self._items else None
 
     def open(self) -> None:
         """Start queueing. Until now the reader reads from the store, which has everything except partial text."""
         self._is_open = not self.ended.is_set()
-        self.begun = self._so_far()
+        self.partial = self._partial_text()
 
-    def take_before(self, seq: int) -> list[tuple[Live, int]]:
+    def take_before(self, seq: int) -> list[tuple[LiveItem, int]]:
         """Remove and return the items before the entry with that seq, unless the queue has ended."""
-        taken: list[tuple[Live, int]] = []
-        while self._is_open and self._items and not _is_from(self._items[0].told, seq):
-            taken.append(self._taken())
+        taken: list[tuple[LiveItem, int]] = []
+        while self._is_open and self._items and not _is_from(self._items[0].value, seq):
+            taken.append(self._pop())
         return taken
 
-    def forget_text(self) -> None:
+    def drop_text(self) -> None:
         """Drop queued deltas whose text will never be stored in a block."""
-        self.begun = []
-        self._items = deque(item for item in self._items if not isinstance(item.told, ChatDelta))
+        self.partial = []
+        self._items = deque(item for item in self._items if not isinstance(item.value, ChatDelta))
         self._bytes = sum(item.size_bytes for item in self._items)
 
-    def put(self, told: Live, after: int, size_bytes: int) -> None:
+    def put(self, item: LiveItem, after: int, size_bytes: int) -> None:
         """Queue the item; a delta is merged into the last one if it continues the same text."""
         if not self._is_open:
             return
         last = self._items[-1] if self._items else None
-        if last and last.after == after and (first := _begun(last.told, told)):
-            last.join(*first)
+        if last and last.after == after and (continued := _continued_pair(last.value, item)):
+            last.join(*continued)
             last.size_bytes += size_bytes
         else:
-            self._items.append(_Item(told, after, size_bytes))
+            self._items.append(_QueueItem(item, after, size_bytes))
         self._bytes += size_bytes
-        if self._bytes > self._most_bytes:
+        if self._bytes > self._max_bytes:
             self.is_too_slow = True
             self.end(TOO_SLOW)
         self._wake()
@@ -129,15 +129,15 @@ class Mailbox:
     def end(self, why: ChatError) -> None:
         """Replace all queued items with this error, the last one; the reader has to reconnect for the rest."""
         if not self.ended.is_set():
-            self._items = deque([_Item(why, 0, 0)])
+            self._items = deque([_QueueItem(why, 0, 0)])
             self._is_open = False
             self.ended.set()
             self._wake()
 
-    async def take(self, most_s: float) -> tuple[Live, int] | None:
+    async def take(self, timeout_s: float) -> tuple[LiveItem, int] | None:
         """Return the next item with the entry published before it; None after `timeout_s` seconds without one."""
         if not self._items:
-            self._ends_at = self._loop.time() + most_s
+            self._ends_at = self._loop.time() + timeout_s
             # One timer serves many waits: a stream waits about twenty times per second, nearly always briefly.
             if self._timer is None or self._timer.when() > self._ends_at:
                 self._set_timer()
@@ -145,7 +145,7 @@ class Mailbox:
             await self._waiter
             if not self._items:
                 return None
-        return self._taken()
+        return self._pop()
 
     def close(self) -> None:
         """Cancel the timer; the reader takes no more items."""
@@ -153,16 +153,16 @@ class Mailbox:
             self._timer.cancel()
             self._timer = None
 
-    def _taken(self) -> tuple[Live, int]:
+    def _pop(self) -> tuple[LiveItem, int]:
         item = self._items.popleft()
         self._bytes -= item.size_bytes
-        return item.taken(), item.after
+        return item.merge(), item.after
 
     def _set_timer(self) -> None:
         self.close()
-        self._timer = self._loop.call_at(self._ends_at, self._look)
+        self._timer = self._loop.call_at(self._ends_at, self._check_deadline)
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         self._timer = None
         if self._loop.time() < self._ends_at:
             self._set_timer()
@@ -174,135 +174,137 @@ class Mailbox:
             self._waiter.set_result(None)
 
 
-def _is_from(told: Live, seq: int) -> bool:
-    return isinstance(told, Entry) and told.seq >= seq
+def _is_from(item: LiveItem, seq: int) -> bool:
+    return isinstance(item, Entry) and item.seq >= seq
 
 
-def _begun(last: Live, told: Live) -> tuple[ChatDelta, ChatDelta] | None:
+def _continued_pair(last: LiveItem, item: LiveItem) -> tuple[ChatDelta, ChatDelta] | None:
     """Return both deltas if the second continues the text of the first, else None."""
-    if not isinstance(last, ChatDelta) or not isinstance(told, ChatDelta):
+    if not isinstance(last, ChatDelta) or not isinstance(item, ChatDelta):
         return None
-    return (last, told) if goes_on(last, told) else None
+    return (last, item) if is_continuation(last, item) else None
 
 
-class Channel:
+class Broadcaster:
     """Publishes the events of one conversation to all its readers."""
 
     def __init__(self) -> None:
-        self._mailboxes: list[Mailbox] = []
-        self._open = OpenText()
-        self._last = 0
+        self._queues: list[SubscriberQueue] = []
+        self._partial = PartialText()
+        self._last_seq = 0
         """The newest published entry."""
 
     @property
     def has_readers(self) -> bool:
         """Whether there are readers."""
-        return bool(self._mailboxes)
+        return bool(self._queues)
 
     @property
     def readers(self) -> int:
         """The number of readers."""
-        return len(self._mailboxes)
+        return len(self._queues)
 
-    def join(self, most_bytes: int) -> Mailbox:
+    def join(self, max_bytes: int) -> SubscriberQueue:
         """Add a reader and return its queue; `leave` removes it."""
-        mailbox = Mailbox(most_bytes, self._open.told)
-        self._mailboxes.append(mailbox)
-        return mailbox
+        queue = SubscriberQueue(max_bytes, self._partial.snapshot)
+        self._queues.append(queue)
+        return queue
 
-    def leave(self, mailbox: Mailbox) -> None:
+    def leave(self, queue: SubscriberQueue) -> None:
         """Remove the reader of that queue."""
-        self._mailboxes.remove(mailbox)
-        mailbox.close()
+        self._queues.remove(queue)
+        queue.close()
 
-    def entry(self, entry: Entry) -> None:
+    def publish_entry(self, entry: Entry) -> None:
         """Publish a durable entry."""
-        if self._mailboxes:
-            self._put(entry, len(encode_block(entry)))
-        self._last = max(self._last, entry.seq)
-        self._open.end(entry.block)
+        if self._queues:
+            self._enqueue(entry, len(encode_block(entry)))
+        self._last_seq = max(self._last_seq, entry.seq)
+        self._partial.end(entry.block)
 
-    def delta(self, delta: ChatDelta) -> None:
+    def publish_delta(self, delta: ChatDelta) -> None:
         """Publish streamed text, and keep it for readers that join before it is stored."""
-        self._open.add(delta, self._last)
-        if self._mailboxes:
-            self._put(delta, most_bytes(delta.text))
+        self._partial.add(delta, self._last_seq)
+        if self._queues:
+            self._enqueue(delta, max_utf8_bytes(delta.text))
 
-    def tell(self, told: ChatCompaction | ChatError | ConvStatus | Tail) -> None:
+    def publish(self, event: ChatCompaction | ChatError | ConvStatus | StoreTail) -> None:
         """Publish any other event."""
-        if isinstance(told, Tail):
-            self._last = max(self._last, told.seq)
-        self._put(told, 0)
+        if isinstance(event, StoreTail):
+            self._last_seq = max(self._last_seq, event.seq)
+        self._enqueue(event, 0)
 
-    def forget_text(self) -> None:
+    def drop_text(self) -> None:
         """Drop partial text that will never be stored in a block."""
-        self._open.clear()
-        for mailbox in self._mailboxes:
-            mailbox.forget_text()
+        self._partial.clear()
+        for queue in self._queues:
+            queue.drop_text()
 
     def end(self, why: ChatError) -> None:
         """End all streams with this error."""
-        for mailbox in tuple(self._mailboxes):
-            mailbox.end(why)
+        for queue in tuple(self._queues):
+            queue.end(why)
 
-    def _put(self, told: Live, text_bytes: int) -> None:
-        for mailbox in tuple(self._mailboxes):
-            mailbox.put(told, self._last, ITEM_BYTES + text_bytes)
+    def _enqueue(self, item: LiveItem, text_bytes: int) -> None:
+        for queue in tuple(self._queues):
+            queue.put(item, self._last_seq, ITEM_BYTES + text_bytes)
 
 
-class Stream:
+class Subscription:
     """The events of a conversation after some entry, for one reader."""
 
-    def __init__(self, store: Store, tenant: str, conversation: ConversationId, mailbox: Mailbox, after: int) -> None:
+    def __init__(
+        self, store: Store, tenant: str, conversation: ConversationId, queue: SubscriberQueue, after: int
+    ) -> None:
         self._store = store
         self._tenant = tenant
         self._conversation = conversation
-        self._mailbox = mailbox
-        self._sent = after
+        self._queue = queue
+        self._sent_seq = after
         self._is_joined = False
         self._is_live = False
         self._ended: dict[str, int] = {}
         """By kind of text, the newest sent entry that ended it."""
-        self._begun: deque[ChatDelta] = deque()
+        self._pending_text: deque[ChatDelta] = deque()
         """Partial text that is still to be sent."""
-        self._left = 0
+        self._events_left = 0
         """The number of events of the current entry that are still to be sent."""
 
     @property
     def has_more(self) -> bool:
         """Whether another event is available at once, so that it can be sent together with the last one."""
-        if self._left or self._begun or not self._is_live:
+        if self._events_left or self._pending_text or not self._is_live:
             return True
-        match self._mailbox.next:
-            case None | (Tail(), _):
+        match self._queue.next_item:
+            case None | (StoreTail(), _):
                 return False
             case (ChatDelta() as delta, after):
-                return self._is_on_its_way(delta, after)
+                return self._is_unfinished(delta, after)
             case (Entry(seq=seq), _):
-                return seq > self._sent
+                return seq > self._sent_seq
             case _:
                 return True
 
     @property
     def ended(self) -> asyncio.Event:
         """Set once no more events are queued; the server may then drop a reader that does not take the rest."""
-        return self._mailbox.ended
+        return self._queue.ended
 
     def end(self, why: ChatError) -> None:
         """End the stream with this error."""
-        self._mailbox.end(why)
+        self._queue.end(why)
 
-    def join(self) -> None:
+    def join_live(self) -> None:
         """Skip reading from the store: the reader joined before the first entry it wants.
 
         Of the earlier events only the partial text is sent, because more of it may follow.
         """
-        for told, after in self._mailbox.take_before(self._sent + 1):
-            if isinstance(told, ChatDelta):
-                self._mailbox.begun.append((told, after))
-            elif isinstance(told, Entry):
-                self._note_ended(told)
-        self._begin()
+        for item, after in self._queue.take_before(self._sent_seq + 1):
+            if isinstance(item, ChatDelta):
+                self._queue.partial.append((item, after))
+            elif isinstance(item, Entry):
+                self._record_ended(item)
+        self._take_partial_text()
         self._is_joined = self._is_live = True
 
     async def events(self, status: Callable[[], Awaitable[ConvStatus]], beat_s: float) -> AsyncGenerator[Event]:
@@ -313,37 +315,37 @@ class Stream:
         """
         yield await status()
         if not self._is_joined:
-            async for event in self._caught_up():
+            async for event in self._catch_up():
                 yield event
             yield await status()
-        while self._begun:
-            yield self._begun.popleft()
+        while self._pending_text:
+            yield self._pending_text.popleft()
         while True:
-            taken = await self._mailbox.take(beat_s)
+            taken = await self._queue.take(beat_s)
             if taken is None:
                 yield Heartbeat()
                 continue
-            told, after = taken
-            if isinstance(told, ChatDelta):
-                if self._is_on_its_way(told, after):
-                    yield told
+            item, after = taken
+            if isinstance(item, ChatDelta):
+                if self._is_unfinished(item, after):
+                    yield item
                 continue
-            async for event in self._live(told):
+            async for event in self._live_events(item):
                 yield event
-            if isinstance(told, ChatError) and self._mailbox.ended.is_set():
+            if isinstance(item, ChatError) and self._queue.ended.is_set():
                 return
 
-    async def _caught_up(self) -> AsyncGenerator[Event]:
-        start = self._sent
-        async for event in self._stored():
+    async def _catch_up(self) -> AsyncGenerator[Event]:
+        start = self._sent_seq
+        async for event in self._stored_events():
             yield event
         # Entries that became durable before this line are read from the store, later ones are queued, and entries in
         # both are sent once.
-        self._mailbox.open()
+        self._queue.open()
         await self._look_back(start)
-        async for event in self._stored():
+        async for event in self._stored_events():
             yield event
-        self._begin()
+        self._take_partial_text()
         self._is_live = True
 
     async def _look_back(self, start: int) -> None:
@@ -351,48 +353,48 @@ class Stream:
 
         A reader may have read a block from the store and reconnected before the block was published.
         """
-        last = max((after for _, after in self._mailbox.begun), default=start)
+        last = max((after for _, after in self._queue.partial), default=start)
         if last < start:
             for entry in await self._store.load(self._conversation, after=last, limit=start - last):
-                self._note_ended(entry)
+                self._record_ended(entry)
 
-    async def _live(self, told: Told) -> AsyncGenerator[Event]:
-        match told:
-            case Entry() if told.seq == self._sent + 1:
-                for event in await self._tell(told):
+    async def _live_events(self, item: PublishedItem) -> AsyncGenerator[Event]:
+        match item:
+            case Entry() if item.seq == self._sent_seq + 1:
+                for event in await self._entry_events(item):
                     yield event
-            case Entry() | Tail():
-                if told.seq > self._sent:
-                    async for event in self._stored():
+            case Entry() | StoreTail():
+                if item.seq > self._sent_seq:
+                    async for event in self._stored_events():
                         yield event
             case _:
-                yield told
+                yield item
 
-    async def _stored(self) -> AsyncGenerator[Event]:
-        while page := await self._store.load(self._conversation, after=self._sent, limit=PAGE):
+    async def _stored_events(self) -> AsyncGenerator[Event]:
+        while page := await self._store.load(self._conversation, after=self._sent_seq, limit=PAGE):
             for entry in page:
-                for event in await self._tell(entry):
+                for event in await self._entry_events(entry):
                     yield event
 
-    async def _tell(self, entry: Entry) -> Iterator[Event]:
-        block = await whole_block(self._store, self._tenant, entry)
-        self._sent = entry.seq
-        self._note_ended(entry)
-        return self._each((ChatBlock(seq=entry.seq, block=msgspec.Raw(block)), *following(entry)))
+    async def _entry_events(self, entry: Entry) -> Iterator[Event]:
+        block = await encode_whole_block(self._store, self._tenant, entry)
+        self._sent_seq = entry.seq
+        self._record_ended(entry)
+        return self._iter_events((ChatBlock(seq=entry.seq, block=msgspec.Raw(block)), *derive_events(entry)))
 
-    def _begin(self) -> None:
-        begun, self._mailbox.begun = self._mailbox.begun, []
-        self._begun.extend(delta for delta, after in begun if self._is_on_its_way(delta, after))
+    def _take_partial_text(self) -> None:
+        partial, self._queue.partial = self._queue.partial, []
+        self._pending_text.extend(delta for delta, after in partial if self._is_unfinished(delta, after))
 
-    def _is_on_its_way(self, delta: ChatDelta, after: int) -> bool:
+    def _is_unfinished(self, delta: ChatDelta, after: int) -> bool:
         """Return whether the delta's text was not ended by a block that was already sent."""
-        return after >= self._ended.get(kind_of(delta.channel), 0)
+        return after >= self._ended.get(text_kind(delta.channel), 0)
 
-    def _note_ended(self, entry: Entry) -> None:
-        for kind in ended_by(entry.block):
+    def _record_ended(self, entry: Entry) -> None:
+        for kind in kinds_ended_by(entry.block):
             self._ended[kind] = entry.seq
 
-    def _each(self, events: Sequence[Event]) -> Iterator[Event]:
+    def _iter_events(self, events: Sequence[Event]) -> Iterator[Event]:
         for place, event in enumerate(events, 1):
-            self._left = len(events) - place
+            self._events_left = len(events) - place
             yield event

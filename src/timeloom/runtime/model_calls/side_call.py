@@ -7,13 +7,13 @@ import msgspec
 from timeloom.core.blocks import ModelAnswered, ModelCalled
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.ids import TurnId
-from timeloom.core.policy.gates import ModelStep, Ruling
-from timeloom.core.tokens import estimate
+from timeloom.core.policy.gates import ModelStep, PolicyResult
+from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.model import Model, ModelError, ModelRequest, TextSegment
-from timeloom.runtime.governance.costs import is_priced, model_cost, model_most, with_guess
+from timeloom.runtime.governance.costs import has_known_cost, max_model_cost, model_cost, with_estimated_usage
 from timeloom.runtime.governance.governor import Admission, Governor
-from timeloom.runtime.model_calls.stream_reply import Ending, hear_reply, outcome_of, unless
-from timeloom.runtime.prompt.builder import request_sha256
+from timeloom.runtime.model_calls.stream_reply import ReplyEnd, build_outcome, run_until_interrupted, stream_reply
+from timeloom.runtime.prompt.hashing import request_sha256
 from timeloom.runtime.session.session import Session
 
 
@@ -21,7 +21,7 @@ class SideCall(msgspec.Struct, frozen=True, kw_only=True):
     """A request outside the ReAct loop with its bounds; `key` is its reservation key in the ledger."""
 
     purpose: CallPurpose
-    what: str
+    result_name: str
     """The name of the expected result for error messages, such as "title"."""
     turn: TurnId
     key: str
@@ -31,7 +31,7 @@ class SideCall(msgspec.Struct, frozen=True, kw_only=True):
     max_reply_chars: int
     """Maximum characters kept of a reply, so that a model that does not stop cannot fill the memory."""
     deadline_s: float
-    given_up: str
+    interrupted_reason: str
     """The text of the ruling if an interrupt comes before the call."""
 
 
@@ -39,13 +39,13 @@ class SideReply(msgspec.Struct, frozen=True):
     """The received text, how the reply ended, and the outcome, which is not on the timeline yet."""
 
     text: str
-    ending: Ending
+    ending: ReplyEnd
     outcome: ModelAnswered
 
 
-async def side_call(
-    session: Session, governor: Governor, model: Model, asked: SideCall, interrupt: asyncio.Event
-) -> SideReply | Ruling:
+async def make_side_call(
+    session: Session, governor: Governor, model: Model, side: SideCall, interrupt: asyncio.Event
+) -> SideReply | PolicyResult:
     """Append and make the call; return its reply, or the ruling that prevented it.
 
     A side call never requests a person's approval, because its caller can do without the result.
@@ -54,66 +54,66 @@ async def side_call(
         # A side call belongs to no round; it is recorded under the last one.
         round=max(1, session.views.progress.round),
         model=model.name,
-        request_sha256=request_sha256(asked.system, "", asked.tail),
-        purpose=asked.purpose,
-        system=asked.system,
-        tail=asked.tail,
-        estimated_tokens=estimate(asked.system) + estimate(asked.tail),
+        request_sha256=request_sha256(side.system, "", side.tail),
+        purpose=side.purpose,
+        system=side.system,
+        tail=side.tail,
+        estimated_tokens=estimate_tokens(side.system) + estimate_tokens(side.tail),
     )
-    admission = await _admission(governor, model, asked, call, interrupt)
+    admission = await _admit(governor, model, side, call, interrupt)
     if admission.ruling.verdict != "allow":
         return admission.ruling
     request = ModelRequest(
-        system=asked.system,
-        segments=(TextSegment(asked.tail),),
-        purpose=asked.purpose,
-        max_output_tokens=asked.max_output_tokens,
+        system=side.system,
+        segments=(TextSegment(side.tail),),
+        purpose=side.purpose,
+        max_output_tokens=side.max_output_tokens,
         system_cache_point=False,
-        number=session.views.spend.outcomes.get(asked.purpose, 0),
-        opening=session.opening,
+        number=session.views.spend.outcomes.get(side.purpose, 0),
+        opening=session.first_user_message,
     )
-    heard = _Heard(asked.max_reply_chars)
-    async with governor.charging(admission) as bill:
-        await session.append([call], asked.turn)
-        ending = await _ending(model, request, heard, asked, interrupt)
-        outcome = with_guess(outcome_of(call, heard.text, ending), call, model)
-        bill.cost = model_cost(outcome.usage, rounds=0)
-    return SideReply(heard.text, ending, outcome)
+    reply = _ReplyHead(side.max_reply_chars)
+    async with governor.charge_on_exit(admission) as charge:
+        await session.append([call], side.turn)
+        ending = await _stream_within_deadline(model, request, reply, side, interrupt)
+        outcome = with_estimated_usage(build_outcome(call, reply.text, ending), call, model)
+        charge.cost = model_cost(outcome.usage, rounds=0)
+    return SideReply(reply.text, ending, outcome)
 
 
-async def _admission(
-    governor: Governor, model: Model, asked: SideCall, call: ModelCalled, interrupt: asyncio.Event
+async def _admit(
+    governor: Governor, model: Model, side: SideCall, call: ModelCalled, interrupt: asyncio.Event
 ) -> Admission:
     tokens = call.estimated_tokens
-    most = model_most(model, tokens, asked.max_output_tokens, rounds=0)
-    step = ModelStep(model=model.name, round=call.round, prompt_tokens=tokens, priced=is_priced(model, most))
+    most = max_model_cost(model, tokens, side.max_output_tokens, rounds=0)
+    step = ModelStep(model=model.name, round=call.round, prompt_tokens=tokens, priced=has_known_cost(model, most))
     try:
-        async with asyncio.timeout(asked.deadline_s):
-            admission = await unless(interrupt, governor.admit(step, asked.key, most))
+        async with asyncio.timeout(side.deadline_s):
+            admission = await run_until_interrupted(interrupt, governor.admit(step, side.key, most))
     except TimeoutError:
-        return Admission(Ruling("refuse", "others were using up a budget", policy=asked.purpose))
-    return admission or Admission(Ruling("refuse", asked.given_up, policy=asked.purpose))
+        return Admission(PolicyResult("refuse", "others were using up a budget", policy=side.purpose))
+    return admission or Admission(PolicyResult("refuse", side.interrupted_reason, policy=side.purpose))
 
 
-async def _ending(
-    model: Model, request: ModelRequest, heard: "_Heard", asked: SideCall, interrupt: asyncio.Event
-) -> Ending:
+async def _stream_within_deadline(
+    model: Model, request: ModelRequest, reply: "_ReplyHead", side: SideCall, interrupt: asyncio.Event
+) -> ReplyEnd:
     try:
-        async with asyncio.timeout(asked.deadline_s):
-            return await hear_reply(model, request, heard, interrupt)
+        async with asyncio.timeout(side.deadline_s):
+            return await stream_reply(model, request, reply, interrupt)
     except TimeoutError:
-        return ModelError("timeout", f"there was no {asked.what} within {asked.deadline_s:g} s")
+        return ModelError("timeout", f"there was no {side.result_name} within {side.deadline_s:g} s")
 
 
-class _Heard:
+class _ReplyHead:
     """Keeps the first `max_chars` characters of a reply."""
 
     def __init__(self, max_chars: int) -> None:
         self._max_chars = max_chars
         self.text = ""
 
-    def take(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         self.text += text[: self._max_chars - len(self.text)]
 
-    def think(self, text: str) -> None:
+    def on_thinking(self, text: str) -> None:
         pass

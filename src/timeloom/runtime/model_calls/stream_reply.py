@@ -6,79 +6,79 @@ from contextlib import aclosing
 from typing import Final, Protocol, TypeVar, assert_never
 
 from timeloom.core.blocks import ModelAnswered, ModelCalled, Usage
-from timeloom.core.stream.surrogates import mended
-from timeloom.core.view.progress import STEERED
-from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, TextPiece, ThinkingPiece
+from timeloom.core.stream.surrogates import replace_lone_surrogates
+from timeloom.core.view.progress import STEERED_ERROR
+from timeloom.ports.model import FinishEvent, Model, ModelError, ModelRequest, TextPiece, ThinkingPiece
 
 T = TypeVar("T")
 
 MAX_DETAIL_CHARS: Final = 500
 """Maximum characters kept of a provider's error message."""
 
-Ending = Finished | ModelError | None
+ReplyEnd = FinishEvent | ModelError | None
 """How a reply ended: it finished, it failed, or it was interrupted (None)."""
 
 
-class Hearer(Protocol):
+class ReplySink(Protocol):
     """Receives a reply piece by piece while it streams."""
 
-    def take(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         """Receive the next piece of the reply."""
         ...
 
-    def think(self, text: str) -> None:
+    def on_thinking(self, text: str) -> None:
         """Receive the next piece of the thinking before the reply."""
         ...
 
 
-async def hear_reply(model: Model, request: ModelRequest, hearer: Hearer, interrupt: asyncio.Event) -> Ending:
+async def stream_reply(model: Model, request: ModelRequest, sink: ReplySink, interrupt: asyncio.Event) -> ReplyEnd:
     """Send the request, stream the reply into the sink and return how it ended; an interrupt stops it."""
     try:
-        return await unless(interrupt, _listen(model, request, hearer))
+        return await run_until_interrupted(interrupt, _consume_stream(model, request, sink))
     except ModelError as error:
         return error
     except asyncio.CancelledError:
         # If this task was not cancelled, the cancellation came from within the model's own call.
-        if _is_cancelled():
+        if _is_current_task_cancelled():
             raise
         return ModelError("cut", "the reply was given up by its model")
 
 
-async def unless(interrupt: asyncio.Event, work: Coroutine[object, object, T]) -> T | None:
+async def run_until_interrupted(interrupt: asyncio.Event, work: Coroutine[object, object, T]) -> T | None:
     """Return the result of the work; None if the interrupt came first, which cancels the work."""
     if interrupt.is_set():
         work.close()
         return None
     task = asyncio.current_task()
     assert task is not None
-    others, given_up = task.cancelling(), False
+    other_cancellations, interrupted = task.cancelling(), False
 
-    def give_up(waiting: "asyncio.Task[object]") -> None:
-        nonlocal given_up
+    def cancel_task(waiting: "asyncio.Task[object]") -> None:
+        nonlocal interrupted
         if not waiting.cancelled():
-            given_up = task.cancel()
+            interrupted = task.cancel()
 
     # The work runs in the current task: it starts at once instead of after all tasks that are already scheduled.
     waiting = asyncio.create_task(interrupt.wait())
-    waiting.add_done_callback(give_up)
+    waiting.add_done_callback(cancel_task)
     try:
         done = await work
     except (asyncio.CancelledError, Exception):
-        if not given_up or task.uncancel() > others:
+        if not interrupted or task.uncancel() > other_cancellations:
             raise
         return None
     finally:
-        waiting.remove_done_callback(give_up)
+        waiting.remove_done_callback(cancel_task)
         waiting.cancel()
-    if given_up:
+    if interrupted:
         task.uncancel()
         return None
     return done
 
 
-def outcome_of(call: ModelCalled, text: str, ending: Ending) -> ModelAnswered:
+def build_outcome(call: ModelCalled, text: str, ending: ReplyEnd) -> ModelAnswered:
     """Return the outcome block of the call, with the text that had arrived."""
-    if isinstance(ending, Finished):
+    if isinstance(ending, FinishEvent):
         return ModelAnswered(
             round=call.round,
             model=ending.model or call.model,
@@ -90,7 +90,7 @@ def outcome_of(call: ModelCalled, text: str, ending: Ending) -> ModelAnswered:
             priced=ending.priced,
             text=text,
         )
-    kind = ending.kind if ending else STEERED
+    kind = ending.kind if ending else STEERED_ERROR
     usage = ending.usage if ending else Usage()
     return ModelAnswered(
         round=call.round,
@@ -105,26 +105,26 @@ def outcome_of(call: ModelCalled, text: str, ending: Ending) -> ModelAnswered:
         interrupted=bool(text),
         text=text,
         error=kind,
-        detail=mended(str(ending)[:MAX_DETAIL_CHARS]) if ending else "",
+        detail=replace_lone_surrogates(str(ending)[:MAX_DETAIL_CHARS]) if ending else "",
     )
 
 
-def _is_cancelled() -> bool:
+def _is_current_task_cancelled() -> bool:
     task = asyncio.current_task()
     return task is None or bool(task.cancelling())
 
 
-async def _listen(model: Model, request: ModelRequest, hearer: Hearer) -> Finished:
-    finished: Finished | None = None
+async def _consume_stream(model: Model, request: ModelRequest, sink: ReplySink) -> FinishEvent:
+    finished: FinishEvent | None = None
     async with aclosing(model.stream(request)) as events:
         # Read beyond the last event to the end of the stream, so that the connection can be reused.
         async for event in events:
             match event:
                 case TextPiece(text=text):
-                    hearer.take(text)
+                    sink.on_text(text)
                 case ThinkingPiece(text=text):
-                    hearer.think(text)
-                case Finished():
+                    sink.on_thinking(text)
+                case FinishEvent():
                     finished = event
                 case _:
                     assert_never(event)

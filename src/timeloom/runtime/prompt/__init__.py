@@ -1,4 +1,5 @@
 """Builds the prompt of a round.
 
-Reading order: `builder`, `payload_cache`, `cache_rates`, `instructions/` (the system texts).
+Reading order: `builder`, `request` (its result), `hashing`, `payload_cache`, `cache_rates`,
+`instructions/` (the system texts).
 """

@@ -4,7 +4,7 @@ from typing import Final
 
 from timeloom.core.blocks import Usage
 from timeloom.core.blocks.caching import CacheRates
-from timeloom.ports.model import Model, as_priced
+from timeloom.ports.model import Model, as_priced_model
 
 SAMPLE_TOKENS: Final = 1_000
 """Number of tokens priced as a sample; few enough that no model applies its price for long prompts."""
@@ -12,7 +12,7 @@ SAMPLE_TOKENS: Final = 1_000
 
 def cache_rates(model: Model) -> CacheRates:
     """Return the rates from the model's prices; the default rates if its prices are unknown or zero."""
-    priced = as_priced(model)
+    priced = as_priced_model(model)
     if priced is None:
         return CacheRates()
     plain = priced.price_nano_usd(Usage(input_tokens=SAMPLE_TOKENS))

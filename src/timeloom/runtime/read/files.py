@@ -13,26 +13,26 @@ import msgspec
 from timeloom.core.blocks import Attachment, Digest, ResultContent
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.paths import FileForm, FilePath, PathError, ResourceName, parse, physical
+from timeloom.core.paths import FileForm, FilePath, PathError, ResourceName, parse, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, ref_of, size_of
 from timeloom.core.timeline import Entry
-from timeloom.core.view.artifacts import Artifact, Version
+from timeloom.core.view.artifacts import ArtifactHistory, ArtifactVersion
 from timeloom.core.view.views import Views
 from timeloom.platform.open_beneath import BeneathError
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Caller
 from timeloom.runtime.session.load_views import load_views
-from timeloom.runtime.session.session import to_its_end
-from timeloom.tools.artifacts import made_versions, version_parts
-from timeloom.tools.mime import mime_of
+from timeloom.runtime.session.session import run_to_completion
+from timeloom.tools.artifacts import list_written_versions, load_version_parts
+from timeloom.tools.mime import guess_mime
 from timeloom.tools.workspace import Workspace
 
 PIECE_BYTES: Final = 256 * 1024
 """Bytes of a file read at once. Smaller needs more disk reads; larger more memory per reader."""
 
 
-class FileCard(msgspec.Struct, frozen=True, kw_only=True):
+class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A downloadable file: its path on the timeline, resource name, URL, type and size."""
 
     path: str
@@ -46,8 +46,8 @@ class FileCard(msgspec.Struct, frozen=True, kw_only=True):
 class HostedFile:
     """A file that is open for reading; the caller closes it."""
 
-    def __init__(self, card: FileCard, sha256: str, source: "_Source") -> None:
-        self.card = card
+    def __init__(self, card: FileInfo, sha256: str, source: "_FileSource") -> None:
+        self.info = card
         self.sha256 = sha256
         self._source = source
 
@@ -56,7 +56,7 @@ class HostedFile:
         while start < stop:
             piece = await self._source.read(start, min(PIECE_BYTES, stop - start))
             if not piece:
-                raise CodedError("workspace_failed", f"{self.card.path} became shorter while it was read")
+                raise CodedError("workspace_failed", f"{self.info.path} became shorter while it was read")
             yield piece
             start += len(piece)
 
@@ -65,7 +65,7 @@ class HostedFile:
         await self._source.close()
 
 
-def file_path(text: str) -> FileForm:
+def parse_file_path(text: str) -> FileForm:
     """Parse the logical path of a file; raises `PathError`."""
     path = parse(text)
     if not isinstance(path, FileForm):
@@ -86,72 +86,72 @@ def get_artifact_url(path: str, owner: Caller, conversation: ConversationId, bas
     Without `base_url` the URL is relative. The file need not exist.
     """
     names = "/".join(quote(name, safe="") for name in (owner.tenant, owner.project, conversation))
-    return f"{base_url.rstrip('/')}/conversations/{names}/file?path={quote(str(file_path(path)), safe='/:')}"
+    return f"{base_url.rstrip('/')}/conversations/{names}/file?path={quote(str(parse_file_path(path)), safe='/:')}"
 
 
-def file_card(path: FileForm, info: ConversationInfo, mime: str, size_bytes: int) -> FileCard:
+def describe_file(path: FileForm, info: ConversationInfo, mime: str, size_bytes: int) -> FileInfo:
     """Return the description of a downloadable file."""
     owner = Caller(tenant=info.tenant, project=info.project, user=info.user)
-    return FileCard(
+    return FileInfo(
         path=str(path),
         rn=str(resource_name(path, owner, info.id)),
         url=get_artifact_url(str(path), owner, info.id),
-        name=physical(path).names[-1],
-        mime=mime or mime_of(str(path)),
+        name=to_physical(path).names[-1],
+        mime=mime or guess_mime(str(path)),
         size_bytes=size_bytes,
     )
 
 
-async def listed_files(
+async def list_downloadable_files(
     store: Store, info: ConversationInfo, views: Views, after: int, limit: int
-) -> tuple[list[FileCard], int | None]:
+) -> tuple[list[FileInfo], int | None]:
     """Return up to `limit` downloadable files in creation order, and the position where the next page begins."""
-    every, found = list(views.artifacts.artifacts.items()), list[FileCard]()
-    for place, (text, artifact) in enumerate(every[after:], after):
+    artifacts, found = list(views.artifacts.artifacts.items()), list[FileInfo]()
+    for place, (text, artifact) in enumerate(artifacts[after:], after):
         if len(found) == limit:
             return found, place
-        if card := await listed_file(store, info, views, text, artifact):
-            found.append(card)
+        if file := await describe_artifact(store, info, views, text, artifact):
+            found.append(file)
     return found, None
 
 
-async def listed_file(
-    store: Store, info: ConversationInfo, views: Views, text: str, artifact: Artifact
-) -> FileCard | None:
+async def describe_artifact(
+    store: Store, info: ConversationInfo, views: Views, text: str, artifact: ArtifactHistory
+) -> FileInfo | None:
     """Return the description of the artifact at that path if it is a downloadable file, else None."""
     digest = artifact.digest
     if not digest or digest.error or not text.startswith("fi:"):
         return None
-    path = file_path(text)
-    if not made_versions(path, views.artifacts) or not is_served(path, digest):
+    path = parse_file_path(text)
+    if not list_written_versions(path, views.artifacts) or not is_downloadable(path, digest):
         return None
     # Erasing removes the size, so the entries are read only for files without one.
     if digest.size_bytes is None and await _StoredTimeline(store, info, views).is_erased(artifact.latest):
         return None
-    return file_card(path, info, digest.mime, digest.size_bytes or 0)
+    return describe_file(path, info, digest.mime, digest.size_bytes or 0)
 
 
-def is_served(path: FileForm, digest: Digest | None) -> bool:
+def is_downloadable(path: FileForm, digest: Digest | None) -> bool:
     """Return whether the file may be downloaded: attachments, and files the agent made for others."""
-    said = digest.visibility if digest else None
-    return said == "external" if isinstance(path, FilePath) else said != "internal"
+    visibility = digest.visibility if digest else None
+    return visibility == "external" if isinstance(path, FilePath) else visibility != "internal"
 
 
 async def open_file(store: Store, info: ConversationInfo, path: FileForm, workspaces: Path) -> HostedFile:
     """Open the newest downloadable version of a file; raises `CodedError` if there is none."""
     timeline = _StoredTimeline(store, info, await load_views(store, info.id))
-    for version in made_versions(path, timeline.views.artifacts):
-        digest, content = await version_parts(version, timeline)
+    for version in list_written_versions(path, timeline.views.artifacts):
+        digest, content = await load_version_parts(version, timeline)
         if digest and digest.error:
             # A failed call changed nothing, so the previous version counts.
             continue
-        if is_served(path, digest) and not await timeline.is_erased(version):
-            return await _opened(timeline, path, digest, content, workspaces)
+        if is_downloadable(path, digest) and not await timeline.is_erased(version):
+            return await _open_version(timeline, path, digest, content, workspaces)
         break
-    raise _not_found(path)
+    raise _not_found_error(path)
 
 
-async def _opened(
+async def _open_version(
     timeline: "_StoredTimeline",
     path: FileForm,
     digest: Digest | None,
@@ -159,21 +159,25 @@ async def _opened(
     workspaces: Path,
 ) -> HostedFile:
     mime = (digest.mime if digest else "") or (content.mime if content else "")
-    payload = _payload(content)
+    payload = _content_payload(content)
     if payload is not None and (digest is None or (digest.size_bytes or 0) <= size_of(payload)):
         data = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
         ref = data if isinstance(data, BlobRef) else ref_of(data)
-        source = _Kept(timeline.store, timeline.info.tenant, data) if isinstance(data, BlobRef) else _Held(data)
+        source = (
+            _BlobSource(timeline.store, timeline.info.tenant, data)
+            if isinstance(data, BlobRef)
+            else _MemorySource(data)
+        )
         # Fails on a lost payload before anything is sent.
         await source.read(0, 1)
-        return HostedFile(file_card(path, timeline.info, mime, ref.size_bytes), ref.sha256, source)
+        return HostedFile(describe_file(path, timeline.info, mime, ref.size_bytes), ref.sha256, source)
     # The timeline has none or only some of the bytes, so they are read from the conversation's workspace.
     opening = asyncio.to_thread(_open_local, workspaces / timeline.info.id, path)
-    (descriptor, size_bytes, sha256), cancelled = await to_its_end(opening)
+    (descriptor, size_bytes, sha256), cancelled = await run_to_completion(opening)
     if cancelled:
         os.close(descriptor)
         raise asyncio.CancelledError
-    return HostedFile(file_card(path, timeline.info, mime, size_bytes), sha256, _Local(descriptor))
+    return HostedFile(describe_file(path, timeline.info, mime, size_bytes), sha256, _LocalFileSource(descriptor))
 
 
 class _StoredTimeline:
@@ -194,13 +198,13 @@ class _StoredTimeline:
     async def payload(self, ref: BlobRef) -> bytes:
         return await self.store.read_blob(self.info.tenant, ref)
 
-    async def is_erased(self, version: Version) -> bool:
+    async def is_erased(self, version: ArtifactVersion) -> bool:
         """Return whether an entry of the version was erased."""
         seqs = [*version.content_seqs, *([version.digest_seq] if version.digest_seq else [])]
         return any(entry.block.erased for entry in await self.entries(seqs))
 
 
-class _Kept:
+class _BlobSource:
     """Bytes in the blob store."""
 
     def __init__(self, store: Store, tenant: str, ref: BlobRef) -> None:
@@ -213,7 +217,7 @@ class _Kept:
         pass
 
 
-class _Held:
+class _MemorySource:
     """Bytes in memory, such as a short text that is stored in its entry."""
 
     def __init__(self, data: bytes) -> None:
@@ -226,7 +230,7 @@ class _Held:
         pass
 
 
-class _Local:
+class _LocalFileSource:
     """An open file of the workspace; replacing the file does not affect the read."""
 
     def __init__(self, descriptor: int) -> None:
@@ -239,10 +243,10 @@ class _Local:
         os.close(self._descriptor)
 
 
-_Source = _Kept | _Held | _Local
+_FileSource = _BlobSource | _MemorySource | _LocalFileSource
 
 
-def _payload(content: ResultContent | Attachment | None) -> Text | Data | None:
+def _content_payload(content: ResultContent | Attachment | None) -> Text | Data | None:
     if content is None:
         return None
     return content.data if content.text is None else content.text
@@ -251,11 +255,11 @@ def _payload(content: ResultContent | Attachment | None) -> Text | Data | None:
 def _open_local(out_dir: Path, path: FileForm) -> tuple[int, int, str]:
     """Return a descriptor of the file in the workspace, its size, and the hash of its content."""
     try:
-        descriptor = Workspace(out_dir).open(physical(path))
+        descriptor = Workspace(out_dir).open(to_physical(path))
     except BeneathError as error:
-        raise _not_found(path) from error
+        raise _not_found_error(path) from error
     if descriptor is None:
-        raise _not_found(path)
+        raise _not_found_error(path)
     digest, size_bytes = hashlib.sha256(), 0
     try:
         while piece := os.pread(descriptor, PIECE_BYTES, size_bytes):
@@ -267,5 +271,5 @@ def _open_local(out_dir: Path, path: FileForm) -> tuple[int, int, str]:
     return descriptor, size_bytes, digest.hexdigest()
 
 
-def _not_found(path: FileForm) -> CodedError:
+def _not_found_error(path: FileForm) -> CodedError:
     return CodedError("path_not_found", f"there is no file {path} in this conversation")

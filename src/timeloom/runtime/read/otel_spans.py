@@ -24,7 +24,7 @@ AGENT: Final = "timeloom"
 
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 
-_IN_ORDER: Final[frozenset[EndReason]] = frozenset({"completed", "exited", "stopped", "cancelled"})
+_SUCCESSFUL_ENDS: Final[frozenset[EndReason]] = frozenset({"completed", "exited", "stopped", "cancelled"})
 """End reasons that are not failures."""
 
 Attribute = str | int | tuple[str, ...]
@@ -47,12 +47,12 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """The error code; empty without an error."""
 
 
-class _Begun(msgspec.Struct, frozen=True):
+class _OpenSpan(msgspec.Struct, frozen=True):
     entry: Entry
     attributes: dict[str, Attribute]
 
 
-class Spans:
+class SpanBuilder:
     """Builds spans from the entries of one conversation, in order; each span is returned when it ends.
 
     Texts of people, models and tools are included only if `content` is set, and only if they are stored inline.
@@ -61,38 +61,40 @@ class Spans:
     def __init__(self, conversation: ConversationId, *, content: bool = False) -> None:
         self._conversation = conversation
         self._content = content
-        self._turns: dict[TurnId, Entry] = {}
-        self._asked: dict[tuple[TurnId, str, int, int], _Begun] = {}
-        self._called: dict[tuple[TurnId, CallId], _Begun] = {}
+        self._open_turns: dict[TurnId, Entry] = {}
+        self._open_model_calls: dict[tuple[TurnId, str, int, int], _OpenSpan] = {}
+        self._open_tool_calls: dict[tuple[TurnId, CallId], _OpenSpan] = {}
 
     def add(self, entry: Entry) -> Span | None:
         """Add the next entry and return the span that it ends, if any."""
         block, turn = entry.block, entry.turn_id
         match block:
             case TurnStarted():
-                self._turns[turn] = entry
+                self._open_turns[turn] = entry
             case ModelCalled(purpose=purpose, round=number, attempt=attempt):
-                self._asked[turn, purpose, number, attempt] = _Begun(entry, _request(block))
+                self._open_model_calls[turn, purpose, number, attempt] = _OpenSpan(entry, _request_attributes(block))
             case ModelAnswered(purpose=purpose, round=number, attempt=attempt):
-                if begun := self._asked.pop((turn, purpose, number, attempt), None):
-                    return self._chat(begun, entry, block)
+                if open_span := self._open_model_calls.pop((turn, purpose, number, attempt), None):
+                    return self._finish_model_call(open_span, entry, block)
             case ToolCall(tool_call_id=call_id):
-                self._called[turn, call_id] = _Begun(entry, self._call(block))
+                self._open_tool_calls[turn, call_id] = _OpenSpan(entry, self._call_attributes(block))
             case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
                 # A call has a result for each artifact; they are appended together, so the first ends the span.
-                if begun := self._called.pop((turn, call_id), None):
-                    return self._span(f"execute_tool {_tool(begun)}", begun, entry, _failure(block))
+                if open_span := self._open_tool_calls.pop((turn, call_id), None):
+                    return self._finish_span(
+                        f"execute_tool {_tool_name(open_span)}", open_span, entry, _error_code(block)
+                    )
             case TurnEnded(reason=reason):
-                return self._turn(entry, reason)
+                return self._finish_turn(entry, reason)
             case _:
                 pass
         return None
 
-    def _turn(self, end: Entry, reason: EndReason) -> Span | None:
-        started = self._turns.pop(end.turn_id, None)
+    def _finish_turn(self, end: Entry, reason: EndReason) -> Span | None:
+        started = self._open_turns.pop(end.turn_id, None)
         # Calls without a result at the end of the turn get none later.
-        self._asked = {key: begun for key, begun in self._asked.items() if key[0] != end.turn_id}
-        self._called = {key: begun for key, begun in self._called.items() if key[0] != end.turn_id}
+        self._open_model_calls = {key: begun for key, begun in self._open_model_calls.items() if key[0] != end.turn_id}
+        self._open_tool_calls = {key: begun for key, begun in self._open_tool_calls.items() if key[0] != end.turn_id}
         if started is None:
             return None
         attributes: dict[str, Attribute] = {
@@ -100,20 +102,20 @@ class Spans:
             "gen_ai.agent.name": AGENT,
             "timeloom.turn.end_reason": reason,
         }
-        error = "" if reason in _IN_ORDER else reason
-        return self._span(f"invoke_agent {AGENT}", _Begun(started, attributes), end, error)
+        error = "" if reason in _SUCCESSFUL_ENDS else reason
+        return self._finish_span(f"invoke_agent {AGENT}", _OpenSpan(started, attributes), end, error)
 
-    def _chat(self, begun: _Begun, end: Entry, answer: ModelAnswered) -> Span:
-        attributes = begun.attributes | {"gen_ai.response.model": answer.model}
+    def _finish_model_call(self, open_span: _OpenSpan, end: Entry, answer: ModelAnswered) -> Span:
+        attributes = open_span.attributes | {"gen_ai.response.model": answer.model}
         attributes["gen_ai.response.finish_reasons"] = (answer.stop_reason,)
         if answer.usage_reported:
-            attributes |= _usage(answer.usage)
+            attributes |= _usage_attributes(answer.usage)
         if self._content and isinstance(answer.text, str):
-            attributes["gen_ai.output.messages"] = _message(answer.text, answer.stop_reason)
+            attributes["gen_ai.output.messages"] = _output_message(answer.text, answer.stop_reason)
         name = f"chat {attributes['gen_ai.request.model']}"
-        return self._span(name, _Begun(begun.entry, attributes), end, answer.error)
+        return self._finish_span(name, _OpenSpan(open_span.entry, attributes), end, answer.error)
 
-    def _call(self, call: ToolCall) -> dict[str, Attribute]:
+    def _call_attributes(self, call: ToolCall) -> dict[str, Attribute]:
         attributes: dict[str, Attribute] = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": call.tool_id,
@@ -124,10 +126,10 @@ class Spans:
             attributes["gen_ai.tool.call.arguments"] = call.params
         return attributes
 
-    def _span(self, name: str, begun: _Begun, end: Entry, error: str) -> Span:
-        start = begun.entry
-        turn = self._turns.get(start.turn_id)
-        attributes = {**begun.attributes, "gen_ai.conversation.id": self._conversation}
+    def _finish_span(self, name: str, open_span: _OpenSpan, end: Entry, error: str) -> Span:
+        start = open_span.entry
+        turn = self._open_turns.get(start.turn_id)
+        attributes = {**open_span.attributes, "gen_ai.conversation.id": self._conversation}
         attributes |= {"timeloom.turn.id": start.turn_id, "timeloom.seq": start.seq}
         if error:
             attributes["error.type"] = error
@@ -148,7 +150,7 @@ class Spans:
         return sha256(f"{self._conversation}/{entry.turn_id}/{entry.seq}".encode()).hexdigest()[:16]
 
 
-def _request(call: ModelCalled) -> dict[str, Attribute]:
+def _request_attributes(call: ModelCalled) -> dict[str, Attribute]:
     provider, _, model = call.model.rpartition(":")
     return {
         "gen_ai.operation.name": "chat",
@@ -160,7 +162,7 @@ def _request(call: ModelCalled) -> dict[str, Attribute]:
     }
 
 
-def _usage(usage: Usage) -> dict[str, Attribute]:
+def _usage_attributes(usage: Usage) -> dict[str, Attribute]:
     """Return the usage attributes; the conventions count cache reads and writes as input tokens."""
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
@@ -170,16 +172,16 @@ def _usage(usage: Usage) -> dict[str, Attribute]:
     }
 
 
-def _message(text: str, stop_reason: str) -> str:
+def _output_message(text: str, stop_reason: str) -> str:
     message = {"role": "assistant", "parts": [{"type": "text", "content": text}], "finish_reason": stop_reason}
     return msgspec.json.encode([message]).decode()
 
 
-def _tool(begun: _Begun) -> str:
-    return str(begun.attributes["gen_ai.tool.name"])
+def _tool_name(open_span: _OpenSpan) -> str:
+    return str(open_span.attributes["gen_ai.tool.name"])
 
 
-def _failure(block: AnyBlock) -> str:
+def _error_code(block: AnyBlock) -> str:
     match block:
         case ResultDigest(digest=digest):
             return digest.error.code if digest.error else ""

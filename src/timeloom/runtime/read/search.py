@@ -19,7 +19,7 @@ _WORD: Final = re.compile(r"\w+")
 _SPACE: Final = re.compile(r"\s+")
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class MessageHit(msgspec.Struct, frozen=True, kw_only=True):
     """A message that contains at least one of the words."""
 
     seq: int
@@ -30,15 +30,15 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     snippet: str
 
 
-async def find_messages(store: Store, info: ConversationInfo, words: str, limit: int) -> tuple[Hit, ...]:
+async def find_messages(store: Store, info: ConversationInfo, words: str, limit: int) -> tuple[MessageHit, ...]:
     """Return the newest messages of the conversation with any of the words; the title is searched too."""
     found: list[Entry] = []
-    for seq in await store.find_said(info.id, words, limit):
+    for seq in await store.search_messages(info.id, words, limit):
         found += await store.load(info.id, after=seq - 1, limit=1)
-    return tuple([await _hit(store, info.tenant, entry, words) for entry in found])
+    return tuple([await _to_hit(store, info.tenant, entry, words) for entry in found])
 
 
-def snippet(text: str, words: str) -> str:
+def make_snippet(text: str, words: str) -> str:
     """Return the text around the first match on one line."""
     line = _SPACE.sub(" ", text).strip()
     lower = line.lower()
@@ -48,14 +48,14 @@ def snippet(text: str, words: str) -> str:
     return f"{'…' if start else ''}{cut}{'…' if start + SNIPPET_CHARS < len(line) else ''}"
 
 
-async def _hit(store: Store, tenant: str, entry: Entry, words: str) -> Hit:
+async def _to_hit(store: Store, tenant: str, entry: Entry, words: str) -> MessageHit:
     block = await with_payloads(store, tenant, entry.block)
     text: object = getattr(block, "text", "")
-    return Hit(
+    return MessageHit(
         seq=entry.seq,
         turn_id=entry.turn_id,
         type=block.type_name,
         path=entry.path,
         ts=entry.ts,
-        snippet=snippet(text if isinstance(text, str) else "", words),
+        snippet=make_snippet(text if isinstance(text, str) else "", words),
     )

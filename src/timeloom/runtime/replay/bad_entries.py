@@ -4,29 +4,29 @@ from collections import deque
 
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
-from timeloom.ports.store import Finding
+from timeloom.ports.store import StoreProblem
 
 
-class Lookout:
+class BadEntries:
     """Entries with a finding that affects every prompt while they are visible."""
 
     def __init__(self, views: Views) -> None:
         self._visible = views.visible
-        self._found: deque[tuple[int, int, Finding]] = deque()
+        self._bad: deque[tuple[int, int, StoreProblem]] = deque()
 
-    def add(self, entry: Entry, finding: Finding) -> None:
+    def add(self, entry: Entry, finding: StoreProblem) -> None:
         """Add an entry that the views already contain."""
         # A summary is shown at the position of the first entry it covers.
         place = entry.seq if entry.seq in self._visible.shown else self._visible.summaries.get(entry.path, (0, 0))[1]
-        self._found.append((entry.seq, place, finding))
+        self._bad.append((entry.seq, place, finding))
 
-    def first(self) -> Finding | None:
+    def first_visible_problem(self) -> StoreProblem | None:
         """Return the finding of the oldest visible entry; entries that are no longer visible never reappear."""
-        while self._found:
-            seq, place, finding = self._found[0]
+        while self._bad:
+            seq, place, finding = self._bad[0]
             if self._is_shown(seq, place):
                 return finding
-            self._found.popleft()
+            self._bad.popleft()
         return None
 
     def _is_shown(self, seq: int, place: int) -> bool:

@@ -13,8 +13,8 @@ from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef, Text
-from timeloom.core.policy.cache.misses import Change
-from timeloom.core.policy.cache.points import cache_points
+from timeloom.core.policy.cache.misses import PromptChange
+from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.render.entries.entry_text import needed_payloads
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.prompt import RENDERING, PromptView, needed_seqs
@@ -23,19 +23,19 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.reader import ConversationUnknownError
-from timeloom.ports.store import Finding, Store
-from timeloom.runtime.prompt.builder import request_sha256
-from timeloom.runtime.replay.bad_entries import Lookout
+from timeloom.ports.store import Store, StoreProblem
+from timeloom.runtime.prompt.hashing import request_sha256
+from timeloom.runtime.replay.bad_entries import BadEntries
 from timeloom.runtime.replay.cache_ledger import CacheLedger, CacheRow
-from timeloom.runtime.session.load_views import SLICE
+from timeloom.runtime.session.load_views import FOLD_SLICE_ENTRIES
 
 PAGE: Final = 500
 """Entries per read; smaller costs more round trips, larger more memory."""
 
-Verdict = Literal["same", "differs", "unchecked"]
+ReplayVerdict = Literal["same", "differs", "unchecked"]
 """Whether a rebuilt request has the recorded hash; `unchecked` if something it needs is missing or unknown."""
 
-_OWN: Final = "its own system text, tail or hash was changed"
+_OWN_CAUSE: Final = "its own system text, tail or hash was changed"
 
 
 class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="call"):
@@ -51,7 +51,7 @@ class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     model: str
     stored_sha256: str
     rebuilt_sha256: str
-    verdict: Verdict
+    verdict: ReplayVerdict
     ended: str = ""
     """The error, or else the stop reason; empty if the log does not contain the outcome."""
     usage: Usage = Usage()
@@ -77,7 +77,7 @@ class RebuiltPrompt(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
         return as_text((system, *self.segments, RenderedSegment(self.tail)))
 
 
-class Walk:
+class ReplayWalker:
     """Follows the views and the prompt of a conversation entry by entry, from the start or from given views."""
 
     def __init__(self, store: Store, conversation: ConversationId, views: Views | None = None) -> None:
@@ -86,139 +86,139 @@ class Walk:
         self._conversation = conversation
         self._tenant = ""
         self._prompt = PromptView()
-        self._missing = Lookout(self.views)
-        self._foreign = Lookout(self.views)
-        self._doubts = _Doubts()
+        self._missing = BadEntries(self.views)
+        self._foreign = BadEntries(self.views)
+        self._mismatches = _Mismatches()
         self._ledger = CacheLedger(self.views)
-        self._told = 0
-        self._other: Finding | None = None
-        self._asked: dict[CallPurpose, ReplayedCall] = {}
+        self._last_reported_seq = 0
+        self._other_rendering: StoreProblem | None = None
+        self._open_calls: dict[CallPurpose, ReplayedCall] = {}
 
     async def begin(self) -> None:
         """Load the tenant and render the entries that are already visible."""
         self._tenant = (await self._store.info(self._conversation)).tenant
         entries, payloads = dict[int, Entry](), dict[BlobRef, bytes]()
-        async for entry in self._those(needed_seqs(self.views)):
+        async for entry in self._load_entries(needed_seqs(self.views)):
             entries[entry.seq] = entry
-            found, wrong = await self._payloads(entry)
+            found, wrong = await self._load_payloads(entry)
             payloads.update(found)
-            self._look_out(entry, wrong)
+            self._watch_entry(entry, wrong)
         for n, (seq, stand) in enumerate(self.views.visible.shown.items()):
-            self._prompt.show(seq, entries[stand.by if stand else seq], self.views, payloads)
-            if n % SLICE == 0:
+            self._prompt.append_visible(seq, entries[stand.by if stand else seq], self.views, payloads)
+            if n % FOLD_SLICE_ENTRIES == 0:
                 await asyncio.sleep(0)
 
-    async def replayed(self, entry: Entry) -> list[ReplayedCall | Finding]:
+    async def replay_entry(self, entry: Entry) -> list[ReplayedCall | StoreProblem]:
         """Add the next entry; return the calls whose outcome is known now, and new findings."""
-        found: list[ReplayedCall | Finding] = []
+        found: list[ReplayedCall | StoreProblem] = []
         match entry.block:
             case ModelCalled() as block:
-                found += await self._called(entry, block)
+                found += await self._check_call(entry, block)
             case ModelAnswered() as block:
-                found += self._answered(entry, block)
+                found += self._complete_call(entry, block)
             case Hidden() | Pruned() | RangeSummary() as block:
-                self._doubts.forgotten()
-                self._ledger.forgot(block)
+                self._mismatches.mark_forgotten()
+                self._ledger.add_forgetting(block)
             case Unknown(foreign_type=ModelCalled.type_name) as block:
-                found += self._told_once(self._unknown(entry, block))
+                found += self._report_once(self._unknown_block(entry, block))
             case _:
                 pass
-        return found + await self.follow(entry)
+        return found + await self.follow_entry(entry)
 
-    async def follow(self, entry: Entry) -> list[Finding]:
+    async def follow_entry(self, entry: Entry) -> list[StoreProblem]:
         """Add the next entry without checking requests; return the findings about it."""
-        payloads, wrong = await self._payloads(entry)
+        payloads, wrong = await self._load_payloads(entry)
         self.views.add(entry)
         self._prompt.add(entry, self.views, payloads)
-        self._look_out(entry, wrong)
+        self._watch_entry(entry, wrong)
         return wrong
 
-    async def rebuilt(self, entry: Entry, block: ModelCalled) -> RebuiltPrompt:
+    async def rebuild_prompt(self, entry: Entry, block: ModelCalled) -> RebuiltPrompt:
         """Return the request of this call, before the call is added; raises if a payload is missing."""
         decision = block.purpose == "decision"
-        missing = self._missing.first() if decision else None
+        missing = self._missing.first_visible_problem() if decision else None
         if missing:
             raise CodedError(missing.code, missing.message)
-        system, tail = await self._text(block.system), await self._text(block.tail)
+        system, tail = await self._load_text(block.system), await self._load_text(block.tail)
         return RebuiltPrompt(
-            call=self._compared(entry, block, "" if block.erased else self._hashed(block, system, tail)),
+            call=self._compare(entry, block, "" if block.erased else self._hash_request(block, system, tail)),
             system=system,
-            segments=self._prompt.segments(self._points(block)) if decision else (),
+            segments=self._prompt.segments(self._cache_point_seqs(block)) if decision else (),
             tail=tail,
             seqs=tuple(needed_seqs(self.views)) if decision else (),
         )
 
-    def end(self) -> Iterator[ReplayedCall | Finding]:
+    def finish(self) -> Iterator[ReplayedCall | StoreProblem]:
         """Yield the remaining results: calls without an outcome, and differences that no later call explains."""
-        yield from sorted(map(_without_end, self._asked.values()), key=lambda call: call.seq)
-        yield from self._doubts.end()
+        yield from sorted(map(_without_outcome, self._open_calls.values()), key=lambda call: call.seq)
+        yield from self._mismatches.finish()
 
-    async def _called(self, entry: Entry, block: ModelCalled) -> list[ReplayedCall | Finding]:
-        found: list[ReplayedCall | Finding] = []
-        if before := self._asked.pop(block.purpose, None):
-            found.append(_without_end(before))
+    async def _check_call(self, entry: Entry, block: ModelCalled) -> list[ReplayedCall | StoreProblem]:
+        found: list[ReplayedCall | StoreProblem] = []
+        if before := self._open_calls.pop(block.purpose, None):
+            found.append(_without_outcome(before))
         rebuilt, row = "", None
         if block.erased:
-            self._ledger.skipped(entry)
-            self._asked[block.purpose] = self._compared(entry, block, rebuilt)
+            self._ledger.skip_call(entry)
+            self._open_calls[block.purpose] = self._compare(entry, block, rebuilt)
             return found
         try:
-            system, tail = await self._text(block.system), await self._text(block.tail)
+            system, tail = await self._load_text(block.system), await self._load_text(block.tail)
         except BlobError as error:
-            found.append(self._lost(entry, error))
-            self._ledger.skipped(entry)
+            found.append(self._missing_payload(entry, error))
+            self._ledger.skip_call(entry)
         else:
-            if block.purpose != "decision" or not self._missing.first():
-                rebuilt = self._hashed(block, system, tail)
+            if block.purpose != "decision" or not self._missing.first_visible_problem():
+                rebuilt = self._hash_request(block, system, tail)
             if block.purpose == "decision":
-                row = await self._named(self._ledger.called(entry, block, self._prompt, (system, tail)))
-        call = self._asked[block.purpose] = replace(self._compared(entry, block, rebuilt), cache=row)
+                row = await self._with_path(self._ledger.add_call(entry, block, self._prompt, (system, tail)))
+        call = self._open_calls[block.purpose] = replace(self._compare(entry, block, rebuilt), cache=row)
         if row and not row.reproduced and call.verdict == "same":
-            found.append(self._other_points(entry))
-        excuse = self._excuse(entry, block) if call.verdict == "differs" and block.purpose == "decision" else None
+            found.append(self._points_differ(entry))
+        excuse = self._find_excuse(entry, block) if call.verdict == "differs" and block.purpose == "decision" else None
         if excuse is None:
-            return found + self._doubts.weigh(call)
-        self._asked[block.purpose] = replace(call, verdict="unchecked")
-        return found + self._told_once(excuse)
+            return found + self._mismatches.add_call(call)
+        self._open_calls[block.purpose] = replace(call, verdict="unchecked")
+        return found + self._report_once(excuse)
 
-    def _excuse(self, entry: Entry, block: ModelCalled) -> Finding | None:
+    def _find_excuse(self, entry: Entry, block: ModelCalled) -> StoreProblem | None:
         """Return why this version cannot rebuild the same bytes, if there is a known reason."""
         if block.rendering == RENDERING:
-            return self._foreign.first()
-        if self._other is None:
+            return self._foreign.first_visible_problem()
+        if self._other_rendering is None:
             version = f"version {block.rendering} of the rendering, and this timeloom has version {RENDERING}"
             message = f"the request of entry {entry.seq} was made by {version}: check it with that version"
-            self._other = Finding("rendering_other", message, self._conversation, entry.seq)
-        return self._other
+            self._other_rendering = StoreProblem("rendering_other", message, self._conversation, entry.seq)
+        return self._other_rendering
 
-    def _answered(self, entry: Entry, block: ModelAnswered) -> list[ReplayedCall]:
-        self._ledger.heard(entry)
-        call = self._asked.get(block.purpose)
+    def _complete_call(self, entry: Entry, block: ModelAnswered) -> list[ReplayedCall]:
+        self._ledger.add_outcome(entry)
+        call = self._open_calls.get(block.purpose)
         if call is None or (call.turn_id, call.round, call.attempt) != (entry.turn_id, block.round, block.attempt):
             return []
-        del self._asked[block.purpose]
-        row = self._ledger.answered(block, call.cache) if call.cache else None
+        del self._open_calls[block.purpose]
+        row = self._ledger.complete_row(block, call.cache) if call.cache else None
         return [replace(call, ended=block.error or block.stop_reason, usage=block.usage, cache=row)]
 
-    async def _named(self, row: CacheRow) -> CacheRow:
+    async def _with_path(self, row: CacheRow) -> CacheRow:
         """Return the row with the path of the block that differs."""
         if row.change is None or not row.change.seq:
             return row
         page = await self._store.load(self._conversation, after=row.change.seq - 1, limit=1)
         return replace(row, change=replace(row.change, path=page[0].path if page else ""))
 
-    def _other_points(self, entry: Entry) -> Finding:
+    def _points_differ(self, entry: Entry) -> StoreProblem:
         message = f"entry {entry.seq}: its recorded cache points or lifetimes differ from those computed from the log"
-        return Finding("cache_differs", message, self._conversation, entry.seq)
+        return StoreProblem("cache_differs", message, self._conversation, entry.seq)
 
-    def _points(self, block: ModelCalled) -> tuple[int, ...]:
-        return block.cache.seqs if block.cache else cache_points(self.views).seqs
+    def _cache_point_seqs(self, block: ModelCalled) -> tuple[int, ...]:
+        return block.cache.seqs if block.cache else find_cache_points(self.views).seqs
 
-    def _hashed(self, block: ModelCalled, system: str, tail: str) -> str:
+    def _hash_request(self, block: ModelCalled, system: str, tail: str) -> str:
         return request_sha256(system, self._prompt.fingerprint() if block.purpose == "decision" else "", tail)
 
-    def _compared(self, entry: Entry, block: ModelCalled, rebuilt: str) -> ReplayedCall:
-        verdict: Verdict = "same" if rebuilt == block.request_sha256 else "differs"
+    def _compare(self, entry: Entry, block: ModelCalled, rebuilt: str) -> ReplayedCall:
+        verdict: ReplayVerdict = "same" if rebuilt == block.request_sha256 else "differs"
         return ReplayedCall(
             conversation=self._conversation,
             seq=entry.seq,
@@ -234,7 +234,7 @@ class Walk:
             erased=block.erased,
         )
 
-    async def _those(self, seqs: Sequence[int]) -> AsyncIterator[Entry]:
+    async def _load_entries(self, seqs: Sequence[int]) -> AsyncIterator[Entry]:
         """Yield the entries with these seqs, read in pages together with the entries between them."""
         wanted = deque(seqs)
         while wanted:
@@ -247,51 +247,51 @@ class Walk:
                     wanted.popleft()
                     yield entry
 
-    def _look_out(self, entry: Entry, wrong: Iterable[Finding]) -> None:
+    def _watch_entry(self, entry: Entry, wrong: Iterable[StoreProblem]) -> None:
         for finding in wrong:
             self._missing.add(entry, finding)
         if isinstance(entry.block, Unknown):
-            self._foreign.add(entry, self._unknown(entry, entry.block))
+            self._foreign.add(entry, self._unknown_block(entry, entry.block))
 
-    async def _payloads(self, entry: Entry) -> tuple[dict[BlobRef, bytes], list[Finding]]:
+    async def _load_payloads(self, entry: Entry) -> tuple[dict[BlobRef, bytes], list[StoreProblem]]:
         payloads: dict[BlobRef, bytes] = {}
-        wrong: list[Finding] = []
+        wrong: list[StoreProblem] = []
         for ref in needed_payloads(entry):
             try:
                 payloads[ref] = await self._store.read_blob(self._tenant, ref)
             except BlobError as error:
                 payloads[ref] = b""
-                wrong.append(self._lost(entry, error))
+                wrong.append(self._missing_payload(entry, error))
         return payloads, wrong
 
-    async def _text(self, text: Text) -> str:
+    async def _load_text(self, text: Text) -> str:
         if isinstance(text, str):
             return text
         return (await self._store.read_blob(self._tenant, text)).decode("utf-8", "replace")
 
-    def _lost(self, entry: Entry, error: BlobError) -> Finding:
-        return Finding(error.code, f"entry {entry.seq}: {error}", self._conversation, entry.seq)
+    def _missing_payload(self, entry: Entry, error: BlobError) -> StoreProblem:
+        return StoreProblem(error.code, f"entry {entry.seq}: {error}", self._conversation, entry.seq)
 
-    def _unknown(self, entry: Entry, block: Unknown) -> Finding:
+    def _unknown_block(self, entry: Entry, block: Unknown) -> StoreProblem:
         kind = one_line(block.foreign_type)
         message = f"entry {entry.seq} is a {kind} in an unknown format: use the timeloom version that wrote it"
-        return Finding("store_format_unknown", message, self._conversation, entry.seq)
+        return StoreProblem("store_format_unknown", message, self._conversation, entry.seq)
 
-    def _told_once(self, finding: Finding) -> list[Finding]:
+    def _report_once(self, finding: StoreProblem) -> list[StoreProblem]:
         """Return the finding, unless it or one of a later entry was already reported."""
         seq = finding.seq or 0
-        if seq <= self._told:
+        if seq <= self._last_reported_seq:
             return []
-        self._told = seq
+        self._last_reported_seq = seq
         return [finding]
 
 
-def _without_end(call: ReplayedCall) -> ReplayedCall:
+def _without_outcome(call: ReplayedCall) -> ReplayedCall:
     row = call.cache
-    return replace(call, cache=replace(row, change=row.change or Change("no_outcome"))) if row else call
+    return replace(call, cache=replace(row, change=row.change or PromptChange("no_outcome"))) if row else call
 
 
-class _Doubts:
+class _Mismatches:
     """Collects calls that differ and narrows down the cause with the calls around them.
 
     A prompt contains all of the previous one unless entries were hidden. So all entries before an equal call are
@@ -304,16 +304,16 @@ class _Doubts:
         self._count = 0
         self._forgot = False
 
-    def forgotten(self) -> None:
+    def mark_forgotten(self) -> None:
         """Record that entries were hidden."""
         self._forgot = True
 
-    def weigh(self, call: ReplayedCall) -> list[Finding]:
+    def add_call(self, call: ReplayedCall) -> list[StoreProblem]:
         """Add the next call; return findings about earlier calls whose cause is certain now."""
         if call.purpose != "decision":
-            return [_difference(call, _OWN)] if call.verdict == "differs" else []
+            return [_difference(call, _OWN_CAUSE)] if call.verdict == "differs" else []
         if call.verdict == "same":
-            found = self._settled(own=not self._forgot)
+            found = self._conclude(own=not self._forgot)
             self._same_seq = call.seq
             return found
         if call.verdict == "differs":
@@ -322,22 +322,22 @@ class _Doubts:
             self._count += 1
         return []
 
-    def end(self) -> list[Finding]:
+    def finish(self) -> list[StoreProblem]:
         """Return the remaining findings at the end of the log."""
-        return self._settled(own=False)
+        return self._conclude(own=False)
 
-    def _settled(self, *, own: bool) -> list[Finding]:
+    def _conclude(self, *, own: bool) -> list[StoreProblem]:
         first, more = self._first, self._count - 1
         self._first, self._count = None, 0
         if first is None:
             return []
         here = f"something in entries {self._same_seq + 1} to {first.seq} was changed, or rendered by another version"
-        return [_difference(first, _OWN if own else here, more)]
+        return [_difference(first, _OWN_CAUSE if own else here, more)]
 
 
-def _difference(call: ReplayedCall, cause: str, more: int = 0) -> Finding:
+def _difference(call: ReplayedCall, cause: str, more: int = 0) -> StoreProblem:
     which = f"entry {call.seq}, attempt {call.attempt} of {call.path} ({call.purpose})"
     after = f"; {more} calls after it differ, too" if more else ""
-    return Finding(
+    return StoreProblem(
         "replay_differs", f"{which}, does not render to its hash: {cause}{after}", call.conversation, call.seq
     )

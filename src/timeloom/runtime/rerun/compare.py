@@ -13,7 +13,15 @@ from timeloom.core.payload import Text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turns import Turn
 from timeloom.ports.store import Store
-from timeloom.runtime.rerun.trajectory import Effort, ReadText, TurnMade, TurnPair, course_of, effort_of, side_by_side
+from timeloom.runtime.rerun.trajectory import (
+    Effort,
+    ReadText,
+    TurnPair,
+    TurnTrace,
+    extract_trajectory,
+    pair_turns,
+    total_effort,
+)
 from timeloom.runtime.session.load_views import load_views
 
 
@@ -32,7 +40,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[TurnPair, ...]
 
 
-async def fork_point(store: Store, fork: ConversationId) -> ForkPoint:
+async def load_fork_point(store: Store, fork: ConversationId) -> ForkPoint:
     """Return the fork point of the conversation; raises `entry_unknown` if it is not a fork."""
     for entry in await store.load(fork, limit=1):
         if isinstance(entry.block, ConversationStarted) and entry.block.forked_from:
@@ -40,34 +48,34 @@ async def fork_point(store: Store, fork: ConversationId) -> ForkPoint:
     raise CodedError("entry_unknown", "the conversation is not a fork, so there is nothing to compare it with")
 
 
-async def compare(
-    store: Store, fork: ConversationId, point: ForkPoint, *, after: int = 0, most_turns: int = 1
+async def compare_fork(
+    store: Store, fork: ConversationId, point: ForkPoint, *, after: int = 0, max_turns: int = 1
 ) -> tuple[Comparison, int | None]:
     """Compare up to `max_turns` turns; also return the offset of the next page, or None.
 
     Turns of the record come first, in order, then turns that only the fork has. No other turns are read.
     """
     text = partial(read_text, store, (await store.info(fork)).tenant)
-    recorded = await _Side.of(store, point.conversation_id, point.seq, text)
-    rerun = await _Side.of(store, fork, point.seq, text)
+    recorded = await _ComparedSide.load(store, point.conversation_id, point.seq, text)
+    rerun = await _ComparedSide.load(store, fork, point.seq, text)
     names, found, at = list(dict.fromkeys([*recorded.turns, *rerun.turns])), 0, after
-    while at < len(names) and found < most_turns:
-        found += any([await recorded.take(names[at]), await rerun.take(names[at])])
+    while at < len(names) and found < max_turns:
+        found += any([await recorded.read_turn(names[at]), await rerun.read_turn(names[at])])
         at += 1
-    pairs = side_by_side(recorded.made, rerun.made)
+    pairs = pair_turns(recorded.trajectory, rerun.trajectory)
     comparison = Comparison(
         forked_from=point,
-        recorded_models=models_of(recorded.read),
-        rerun_models=models_of(rerun.read),
+        recorded_models=find_models(recorded.entries),
+        rerun_models=find_models(rerun.entries),
         is_same=all(pair.verdict == "same" for pair in pairs),
-        recorded=effort_of(recorded.made),
-        rerun=effort_of(rerun.made),
+        recorded=total_effort(recorded.trajectory),
+        rerun=total_effort(rerun.trajectory),
         turns=pairs,
     )
     return comparison, at if at < len(names) else None
 
 
-def models_of(entries: Iterable[Entry]) -> tuple[str, ...]:
+def find_models(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return the models of the decision calls, each once."""
     calls = [entry.block for entry in entries if isinstance(entry.block, ModelCalled)]
     return tuple(dict.fromkeys(call.model for call in calls if call.purpose == "decision"))
@@ -78,7 +86,7 @@ async def read_text(store: Store, tenant: str, text: Text) -> str:
     return text if isinstance(text, str) else (await store.read_blob(tenant, text)).decode("utf-8", "replace")
 
 
-class _Side:
+class _ComparedSide:
     """One of the two conversations after the fork point."""
 
     def __init__(self, store: Store, name: ConversationId, seq: int, text: ReadText) -> None:
@@ -88,11 +96,11 @@ class _Side:
         self._text = text
         self.turns: dict[TurnId, Turn] = {}
         """The newest turn at the fork point, which may continue after it, and all later turns."""
-        self.read: list[Entry] = []
-        self.made: list[TurnMade] = []
+        self.entries: list[Entry] = []
+        self.trajectory: list[TurnTrace] = []
 
     @classmethod
-    async def of(cls, store: Store, name: ConversationId, seq: int, text: ReadText) -> "_Side":
+    async def load(cls, store: Store, name: ConversationId, seq: int, text: ReadText) -> "_ComparedSide":
         """Return the side of that conversation, with no turns read yet."""
         side = cls(store, name, seq, text)
         turns = (await load_views(store, name)).turns.turns
@@ -100,14 +108,14 @@ class _Side:
         side.turns = dict(islice(turns.items(), max(0, earlier - 1), None))
         return side
 
-    async def take(self, turn: TurnId) -> bool:
+    async def read_turn(self, turn: TurnId) -> bool:
         """Read the turn's entries after the fork point; return whether there were any rounds, prompt or end."""
         entries: list[Entry] = []
         for first, last in self.turns[turn].spans if turn in self.turns else ():
             after = max(first - 1, self._seq)
             if after < last:
                 entries += await self._store.load(self._name, after=after, limit=last - after)
-        made = await course_of(entries, self._text)
-        self.read += entries
-        self.made += made
+        made = await extract_trajectory(entries, self._text)
+        self.entries += entries
+        self.trajectory += made
         return bool(made)

@@ -18,14 +18,14 @@ from timeloom.core.ids import TurnId
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.timeline import Entry
 from timeloom.ports.store import Store
+from timeloom.runtime.prompt.request import PromptRequest, PromptSource
 from timeloom.runtime.read.export import with_payloads
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.ask_model import Prompt, Prompter
 
-Input = Followup | Steer | ExternalEvent
+RecordedInput = Followup | Steer | ExternalEvent
 
 
-class Prompted(msgspec.Struct, frozen=True):
+class RecordedPrompt(msgspec.Struct, frozen=True):
     """The recorded prompt that opened a turn, with its attachments."""
 
     turn_id: TurnId
@@ -33,84 +33,84 @@ class Prompted(msgspec.Struct, frozen=True):
     attachments: tuple[AttachmentMeta | Attachment, ...] = ()
 
 
-class _Due(msgspec.Struct, frozen=True):
+class _PendingInput(msgspec.Struct, frozen=True):
     """A message during a turn, and the first round whose request contained it."""
 
     round: int
-    block: Input
+    block: RecordedInput
 
 
-class Said:
+class RecordedInputs:
     """The prompts of a record in order, and the messages during its turns."""
 
     def __init__(self) -> None:
-        self.prompts: list[Prompted] = []
-        self.unsaid = 0
-        self._due: dict[TurnId, list[_Due]] = {}
+        self.prompts: list[RecordedPrompt] = []
+        self.unsent_count = 0
+        self._pending: dict[TurnId, list[_PendingInput]] = {}
 
-    def expect(self, turn: TurnId, number: int, blocks: Iterable[Input]) -> None:
+    def add(self, turn: TurnId, number: int, blocks: Iterable[RecordedInput]) -> None:
         """Add the messages that the request of that round contained first."""
-        self._due.setdefault(turn, []).extend(_Due(number, block) for block in blocks)
+        self._pending.setdefault(turn, []).extend(_PendingInput(number, block) for block in blocks)
 
-    def until(self, turn: TurnId, number: int) -> list[Input]:
+    def take_until(self, turn: TurnId, number: int) -> list[RecordedInput]:
         """Remove and return the messages to send before the request of that round."""
-        due = self._due.get(turn, [])
-        self._due[turn] = [one for one in due if one.round > number]
+        due = self._pending.get(turn, [])
+        self._pending[turn] = [one for one in due if one.round > number]
         return [one.block for one in due if one.round <= number]
 
-    def left_over(self, turn: TurnId) -> list[str]:
+    def take_unsent_followups(self, turn: TurnId) -> list[str]:
         """Remove the turn's unsent messages; return the follow-ups, which can open a turn, and count the rest."""
-        left = [one.block for one in self._due.pop(turn, [])]
+        left = [one.block for one in self._pending.pop(turn, [])]
         texts = [block.text for block in left if isinstance(block, Followup) and isinstance(block.text, str)]
-        self.unsaid += len(left) - len(texts)
+        self.unsent_count += len(left) - len(texts)
         return texts
 
 
-async def say_again(store: Store, tenant: str, record: Iterable[Entry]) -> Said:
+async def read_recorded_inputs(store: Store, tenant: str, record: Iterable[Entry]) -> RecordedInputs:
     """Return the messages and events of these entries."""
-    said, waiting, rounds = Said(), dict[TurnId, list[Input]](), dict[TurnId, int]()
+    inputs, pending, rounds = RecordedInputs(), dict[TurnId, list[RecordedInput]](), dict[TurnId, int]()
     for entry in record:
         turn = entry.turn_id
         match entry.block:
             case UserPrompt() | Attachment() | AttachmentMeta() as block:
-                _open(said, turn, await with_payloads(store, tenant, block))
+                _add_prompt(inputs, turn, await with_payloads(store, tenant, block))
             case Followup() | Steer() | ExternalEvent() as block:
-                waiting.setdefault(turn, []).append(await with_payloads(store, tenant, block))
+                pending.setdefault(turn, []).append(await with_payloads(store, tenant, block))
             case ModelCalled(purpose="decision", round=number):
                 rounds[turn] = number
-                said.expect(turn, number, waiting.pop(turn, []))
+                inputs.add(turn, number, pending.pop(turn, []))
             case _:
                 pass
-    for turn, blocks in waiting.items():
-        said.expect(turn, rounds.get(turn, 0) + 1, blocks)
-    return said
+    for turn, blocks in pending.items():
+        inputs.add(turn, rounds.get(turn, 0) + 1, blocks)
+    return inputs
 
 
-class SayingAgain:
+class InputReplayer:
     """Builds prompts after appending the recorded messages that are due before each of them."""
 
-    def __init__(self, prompter: Prompter, said: Said, interrupt: asyncio.Event) -> None:
-        self._prompter = prompter
-        self._said = said
+    def __init__(self, source: PromptSource, inputs: RecordedInputs, interrupt: asyncio.Event) -> None:
+        self._source = source
+        self._inputs = inputs
         self._interrupt = interrupt
 
-    async def prompt(self, session: Session, step: AskModel) -> Prompt:
+    async def build_prompt(self, session: Session, step: AskModel) -> PromptRequest:
         """Append the messages that are due, then return the prompt at the tail."""
         turn = session.views.progress.turn_id
-        for block in self._said.until(turn, step.round):
+        for block in self._inputs.take_until(turn, step.round):
             await session.append([block], turn)
             # A steer or a cancellation takes effect before the model is called.
             if not isinstance(block, Followup):
                 self._interrupt.set()
-        return await self._prompter.prompt(session, step)
+        return await self._source.build_prompt(session, step)
 
 
-def _open(said: Said, turn: TurnId, block: UserPrompt | Attachment | AttachmentMeta) -> None:
-    known = said.prompts[-1] if said.prompts and said.prompts[-1].turn_id == turn else None
+def _add_prompt(inputs: RecordedInputs, turn: TurnId, block: UserPrompt | Attachment | AttachmentMeta) -> None:
+    known = inputs.prompts[-1] if inputs.prompts and inputs.prompts[-1].turn_id == turn else None
     match block:
         case UserPrompt(text=text) if known is None and isinstance(text, str):
-            said.prompts.append(Prompted(turn, text))
+            inputs.prompts.append(RecordedPrompt(turn, text))
         case Attachment() | AttachmentMeta() if known is not None:
-            said.prompts[-1] = Prompted(turn, known.text, (*known.attachments, block))
+            inputs.prompts[-1] = RecordedPrompt(turn, known.text, (*known.attachments, block))
         case _:
             pass

@@ -17,24 +17,24 @@ from timeloom.core.blocks import (
     SourcesAdded,
     ToolCall,
     ToolCode,
-    registered_error,
+    make_tool_error,
 )
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.paths import FilePath, parse, physical
+from timeloom.core.paths import FilePath, parse, to_physical
 from timeloom.core.payload import BlobRef, Text
-from timeloom.core.policy.gates import Policy, Proposal, Ruling, ToolStep, policy_name
+from timeloom.core.policy.gates import Policy, PolicyResult, Proposal, ToolStep, policy_name
 from timeloom.core.policy.read_reply import EXEC_PREFIX
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import Outcome, TimelineReader, Tool, ToolContext, ToolSpec
-from timeloom.runtime.rerun.trajectory import Given, ReadText, canonical
-from timeloom.runtime.turn.run_tool import KnownOutcome
+from timeloom.runtime.rerun.trajectory import ReadText, ResultOrigin, to_canonical_json
+from timeloom.runtime.turn.run_tool import RecordedOutcome
 from timeloom.tools.artifacts import is_editable
 from timeloom.tools.registry import ToolRegistry
 from timeloom.tools.workspace import Workspace
 from timeloom.wire.record import decode_record, encode_record
 
-OWN_FAMILY: Final = "react."
+LOCAL_TOOL_PREFIX: Final = "react."
 """Tools that read and write only the conversation itself. A re-run executes them on the timeline and files of its fork,
 because a recorded result would describe the other conversation."""
 
@@ -50,7 +50,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[Entry, ...]
 
 
-class Recording:
+class CallRecording:
     """The calls of a record by tool and parameters, and the origin of each result in the re-run.
 
     For equal calls each result is used once, in order; after that the last one is repeated.
@@ -59,49 +59,53 @@ class Recording:
     def __init__(self, tools: ToolRegistry) -> None:
         self._tools = tools
         self._calls: dict[_Key, deque[RecordedCall]] = {}
-        self._renamed: dict[str, str] = {}
-        self.given: dict[CallId, Given] = {}
-        self.was_spared = False
+        self._recorded_ids: dict[str, str] = {}
+        self.result_origins: dict[CallId, ResultOrigin] = {}
+        self.gates_skipped = False
         """Whether the gates were skipped for the current call; then its tool must not run."""
 
     @classmethod
-    async def of(cls, entries: Iterable[Entry], text: ReadText, tools: ToolRegistry) -> "Recording":
+    async def from_entries(cls, entries: Iterable[Entry], text: ReadText, tools: ToolRegistry) -> "CallRecording":
         """Return the calls of these entries that have a result; `tools` resolves the aliases of tools."""
         recording = cls(tools)
-        calls: dict[tuple[TurnId, CallId], _Heard] = {}
+        calls: dict[tuple[TurnId, CallId], _RecordedEntries] = {}
         for entry in entries:
             call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
             if call_id:
-                calls.setdefault((entry.turn_id, call_id), _Heard()).add(entry)
-        for (turn, call_id), heard in calls.items():
-            if heard.call and any(isinstance(one.block, ResultDigest | ResultStatus) for one in heard.results):
-                code = await text(heard.code.text) if heard.code else ""
-                key = (recording._name(heard.call.tool_id), canonical(await text(heard.call.params)), code)
-                call = RecordedCall(turn_id=turn, tool_call_id=call_id, results=tuple(heard.results))
+                calls.setdefault((entry.turn_id, call_id), _RecordedEntries()).add(entry)
+        for (turn, call_id), collected in calls.items():
+            if collected.call and any(isinstance(one.block, ResultDigest | ResultStatus) for one in collected.results):
+                code = await text(collected.code.text) if collected.code else ""
+                key = (
+                    recording._canonical_tool_id(collected.call.tool_id),
+                    to_canonical_json(await text(collected.call.params)),
+                    code,
+                )
+                call = RecordedCall(turn_id=turn, tool_call_id=call_id, results=tuple(collected.results))
                 recording._calls.setdefault(key, deque()).append(call)
         return recording
 
-    def knows(self, tool_id: str, params: str) -> bool:
+    def has_call(self, tool_id: str, params: str) -> bool:
         """Return whether a call of that tool with these parameters and without code was recorded."""
-        return (self._name(tool_id), self._as_recorded(params), "") in self._calls
+        return (self._canonical_tool_id(tool_id), self._as_recorded(params), "") in self._calls
 
-    def take(self, call: ToolCall, params: str, code: str) -> RecordedCall | None:
+    def match_call(self, call: ToolCall, params: str, code: str) -> RecordedCall | None:
         """Return the recorded call that equals this one, if any; later parameters may refer to either id."""
-        found = self._calls.get((self._name(call.tool_id), self._as_recorded(params), code))
+        found = self._calls.get((self._canonical_tool_id(call.tool_id), self._as_recorded(params), code))
         if not found:
             return None
         recorded = found.popleft() if len(found) > 1 else found[0]
-        self._renamed[call.tool_call_id] = recorded.tool_call_id
+        self._recorded_ids[call.tool_call_id] = recorded.tool_call_id
         return recorded
 
-    def _name(self, tool_id: str) -> str:
+    def _canonical_tool_id(self, tool_id: str) -> str:
         return self._tools.resolve(tool_id).spec.tool_id
 
     def _as_recorded(self, params: str) -> str:
         """Return the parameters with call ids replaced by the recorded ids of equal calls."""
-        for own, recorded in self._renamed.items():
+        for own, recorded in self._recorded_ids.items():
             params = params.replace(own, recorded)
-        return canonical(params)
+        return to_canonical_json(params)
 
 
 class RecordedTools(ToolRegistry):
@@ -113,7 +117,7 @@ class RecordedTools(ToolRegistry):
 
     one_at_a_time = True
 
-    def __init__(self, tools: ToolRegistry, recording: Recording, *, live: bool) -> None:
+    def __init__(self, tools: ToolRegistry, recording: CallRecording, *, live: bool) -> None:
         super().__init__(tools)
         self._recording = recording
         self._live = live
@@ -123,16 +127,16 @@ class RecordedTools(ToolRegistry):
         return _RecordedTool(tool, self._recording, live=self._live)
 
 
-def spared(policy: Policy, recording: Recording, *, live: bool) -> Policy:
+def skip_gates_for_recorded(policy: Policy, recording: CallRecording, *, live: bool) -> Policy:
     """Return the policy, skipped for calls that are answered from the recording and run nothing."""
 
-    def ruling(proposal: Proposal) -> Ruling | None:
+    def ruling(proposal: Proposal) -> PolicyResult | None:
         match proposal.step:
-            case ToolStep(tool_id=tool_id, params=params) if not tool_id.startswith(OWN_FAMILY):
+            case ToolStep(tool_id=tool_id, params=params) if not tool_id.startswith(LOCAL_TOOL_PREFIX):
                 # Equality of a program depends on its code as well, which the gate does not see.
-                is_known = not tool_id.startswith(EXEC_PREFIX) and recording.knows(tool_id, params)
-                recording.was_spared = is_known or not live
-                return None if recording.was_spared else policy(proposal)
+                is_known = not tool_id.startswith(EXEC_PREFIX) and recording.has_call(tool_id, params)
+                recording.gates_skipped = is_known or not live
+                return None if recording.gates_skipped else policy(proposal)
             case _:
                 return policy(proposal)
 
@@ -140,7 +144,7 @@ def spared(policy: Policy, recording: Recording, *, live: bool) -> Policy:
     return ruling
 
 
-class _Heard:
+class _RecordedEntries:
     """The entries of one recorded call."""
 
     def __init__(self) -> None:
@@ -161,7 +165,7 @@ class _Heard:
 
 
 class _RecordedTool:
-    def __init__(self, tool: Tool, recording: Recording, *, live: bool) -> None:
+    def __init__(self, tool: Tool, recording: CallRecording, *, live: bool) -> None:
         self._tool = tool
         self._recording = recording
         self._live = live
@@ -172,18 +176,18 @@ class _RecordedTool:
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
         """Return the recorded result; without one, run the tool if allowed, else return an error."""
-        given = self._recording.given
-        if self.spec.tool_id.startswith(OWN_FAMILY):
-            given[context.tool_call_id] = "run"
+        origins = self._recording.result_origins
+        if self.spec.tool_id.startswith(LOCAL_TOOL_PREFIX):
+            origins[context.tool_call_id] = "run"
             return await self._tool.call(params, context)
-        call, written, code = await _as_written(context)
-        recorded = self._recording.take(call, written, code)
+        call, written, code = await _load_written_call(context)
+        recorded = self._recording.match_call(call, written, code)
         if recorded:
-            clash = _clash(recorded, context.timeline.views)
-            given[context.tool_call_id] = "not_recorded" if clash else "recorded"
-            return _not_recorded(clash) if clash else await _again(recorded, context)
-        may_run = self._live and not self._recording.was_spared
-        given[context.tool_call_id] = "live" if may_run else "not_recorded"
+            clash = _find_source_clash(recorded, context.timeline.views)
+            origins[context.tool_call_id] = "not_recorded" if clash else "recorded"
+            return _not_recorded(clash) if clash else await _to_outcome(recorded, context)
+        may_run = self._live and not self._recording.gates_skipped
+        origins[context.tool_call_id] = "live" if may_run else "not_recorded"
         return await self._tool.call(params, context) if may_run else _not_recorded(_NOT_RUN)
 
 
@@ -191,10 +195,10 @@ _NOT_RUN = "this is a re-run of a recorded conversation, and no call with these 
 
 
 def _not_recorded(text: str) -> Outcome:
-    return Outcome(error=registered_error("call_not_recorded", text))
+    return Outcome(error=make_tool_error("call_not_recorded", text))
 
 
-async def _as_written(context: ToolContext) -> tuple[ToolCall, str, str]:
+async def _load_written_call(context: ToolContext) -> tuple[ToolCall, str, str]:
     """Return the call as the model wrote it, its parameters and its code, before parameters were bound."""
     known = context.timeline.views.calls.get(context.turn_id, context.tool_call_id)
     assert known is not None
@@ -216,7 +220,7 @@ async def _text(text: Text, timeline: TimelineReader) -> str:
     return text if isinstance(text, str) else (await timeline.payload(text)).decode("utf-8", "replace")
 
 
-def _clash(recorded: RecordedCall, views: Views) -> str:
+def _find_source_clash(recorded: RecordedCall, views: Views) -> str:
     """Return why the result cannot be used: it cites source ids that mean other sources here; empty if it can."""
     for entry in recorded.results:
         if isinstance(entry.block, SourcesAdded):
@@ -227,14 +231,14 @@ def _clash(recorded: RecordedCall, views: Views) -> str:
     return ""
 
 
-async def _again(recorded: RecordedCall, context: ToolContext) -> Outcome:
+async def _to_outcome(recorded: RecordedCall, context: ToolContext) -> Outcome:
     """Return the recorded result as the outcome of this call, with its files written to the workspace."""
-    entries = [_renamed(entry, recorded, context) for entry in recorded.results]
-    await _bring(entries, context)
-    return KnownOutcome(known=tuple(entry.block for entry in entries))
+    entries = [_with_new_ids(entry, recorded, context) for entry in recorded.results]
+    await _write_files(entries, context)
+    return RecordedOutcome(recorded_blocks=tuple(entry.block for entry in entries))
 
 
-def _renamed(entry: Entry, recorded: RecordedCall, context: ToolContext) -> Entry:
+def _with_new_ids(entry: Entry, recorded: RecordedCall, context: ToolContext) -> Entry:
     """Return the entry with the ids of this call and turn instead of the recorded ones, also in paths."""
     record = encode_record(entry)
     for before, now in ((recorded.tool_call_id, context.tool_call_id), (recorded.turn_id, context.turn_id)):
@@ -242,7 +246,7 @@ def _renamed(entry: Entry, recorded: RecordedCall, context: ToolContext) -> Entr
     return decode_record(record, entry.seq)
 
 
-async def _bring(entries: Sequence[Entry], context: ToolContext) -> None:
+async def _write_files(entries: Sequence[Entry], context: ToolContext) -> None:
     """Write the files of the result to the workspace if the record has them completely."""
     sizes = {one.digest.artifact_path: one.digest.size_bytes for one in _blocks(entries, ResultDigest)}
     for content in _blocks(entries, ResultContent):
@@ -253,7 +257,7 @@ async def _bring(entries: Sequence[Entry], context: ToolContext) -> None:
         data = await context.timeline.payload(payload) if isinstance(payload, BlobRef) else _bytes(payload)
         if len(data) >= (sizes.get(content.artifact_path) or 0):
             workspace = Workspace(context.out_dir)
-            await asyncio.to_thread(workspace.bring, physical(path), data, read_only=False)
+            await asyncio.to_thread(workspace.ensure_content, to_physical(path), data, read_only=False)
 
 
 def _blocks(entries: Sequence[Entry], kind: type[_B]) -> list[_B]:

@@ -27,13 +27,13 @@ from timeloom.core.timeline import NO_TURN, Entry, microseconds_between
 ReadText = Callable[[Text], Awaitable[str]]
 """Returns a text; a reference is read from the store."""
 
-Given = Literal["", "recorded", "live", "run", "not_recorded"]
+ResultOrigin = Literal["", "recorded", "live", "run", "not_recorded"]
 """The origin of a call's result: the record, the live tool, a `react.` tool run on the fork, or no result."""
 
-Verdict = Literal["same", "differs", "only_recorded", "only_rerun"]
+PairVerdict = Literal["same", "differs", "only_recorded", "only_rerun"]
 
 
-class CallMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool call that the model requested; `params` is JSON with sorted keys."""
 
     tool_call_id: CallId
@@ -41,9 +41,9 @@ class CallMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: str
     code: str = ""
     failed: bool = False
-    result: Given = ""
+    result: ResultOrigin = ""
 
-    def wants_the_same(self, other: "CallMade") -> bool:
+    def is_same_call(self, other: "CallTrace") -> bool:
         """Return whether the other is a call of the same tool with the same parameters and code."""
         return (self.tool_id, self.params, self.code) == (other.tool_id, other.params, other.code)
 
@@ -66,26 +66,26 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
+class RoundTrace(msgspec.Struct, frozen=True, kw_only=True):
     """A round: its calls or its answer, and its effort."""
 
     round: int
-    calls: tuple[CallMade, ...] = ()
+    calls: tuple[CallTrace, ...] = ()
     answer: str = ""
     effort: Effort = Effort()
 
-    def is_like(self, other: "RoundMade") -> bool:
+    def is_same_decision(self, other: "RoundTrace") -> bool:
         """Return whether the model decided the same."""
-        same = len(self.calls) == len(other.calls) and all(map(CallMade.wants_the_same, self.calls, other.calls))
+        same = len(self.calls) == len(other.calls) and all(map(CallTrace.is_same_call, self.calls, other.calls))
         return same and self.answer == other.answer
 
 
-class TurnMade(msgspec.Struct, frozen=True, kw_only=True):
+class TurnTrace(msgspec.Struct, frozen=True, kw_only=True):
     """A turn, or its part after a fork point; `ended` is empty while it is open, `end_text` explains the end."""
 
     turn_id: TurnId
     prompt: str = ""
-    rounds: tuple[RoundMade, ...] = ()
+    rounds: tuple[RoundTrace, ...] = ()
     ended: str = ""
     end_text: str = ""
 
@@ -94,9 +94,9 @@ class RoundPair(msgspec.Struct, frozen=True, kw_only=True):
     """The recorded round and the re-run round with the same number."""
 
     round: int
-    verdict: Verdict
-    recorded: RoundMade | None = None
-    rerun: RoundMade | None = None
+    verdict: PairVerdict
+    recorded: RoundTrace | None = None
+    rerun: RoundTrace | None = None
 
 
 class TurnPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ class TurnPair(msgspec.Struct, frozen=True, kw_only=True):
 
     turn_id: TurnId
     prompt: str
-    verdict: Verdict
+    verdict: PairVerdict
     recorded_end: str
     rerun_end: str
     rerun_end_text: str
@@ -112,47 +112,47 @@ class TurnPair(msgspec.Struct, frozen=True, kw_only=True):
     rounds: tuple[RoundPair, ...]
 
 
-async def course_of(entries: Iterable[Entry], text: ReadText) -> list[TurnMade]:
+async def extract_trajectory(entries: Iterable[Entry], text: ReadText) -> list[TurnTrace]:
     """Return the turns of these entries in order."""
-    turns: dict[TurnId, _Turn] = {}
+    turns: dict[TurnId, _TurnCollector] = {}
     for entry in entries:
         if entry.turn_id != NO_TURN:
-            turn = turns.setdefault(entry.turn_id, _Turn(entry.turn_id))
+            turn = turns.setdefault(entry.turn_id, _TurnCollector(entry.turn_id))
             await turn.add(entry, text)
-    return [turn.made() for turn in turns.values() if turn.rounds or turn.prompt or turn.ended]
+    return [turn.to_trace() for turn in turns.values() if turn.rounds or turn.prompt or turn.ended]
 
 
-def canonical(params: str) -> str:
+def to_canonical_json(params: str) -> str:
     """Return the parameters with sorted keys, so that equal parameters are equal texts."""
     return msgspec.json.encode(msgspec.json.decode(params), order="sorted").decode()
 
 
-def side_by_side(recorded: Sequence[TurnMade], rerun: Sequence[TurnMade]) -> tuple[TurnPair, ...]:
+def pair_turns(recorded: Sequence[TurnTrace], rerun: Sequence[TurnTrace]) -> tuple[TurnPair, ...]:
     """Pair the turns of both trajectories by their ids, recorded turns first."""
     again = {turn.turn_id: turn for turn in rerun}
-    pairs = [_turn_pair(turn, again.pop(turn.turn_id, None)) for turn in recorded]
-    return (*pairs, *(_turn_pair(None, turn) for turn in again.values()))
+    pairs = [_pair_turn(turn, again.pop(turn.turn_id, None)) for turn in recorded]
+    return (*pairs, *(_pair_turn(None, turn) for turn in again.values()))
 
 
-def effort_of(turns: Iterable[TurnMade]) -> Effort:
+def total_effort(turns: Iterable[TurnTrace]) -> Effort:
     """Return the total effort of the turns."""
     return sum((made.effort for turn in turns for made in turn.rounds), Effort())
 
 
-class _Round(msgspec.Struct):
+class _RoundCollector(msgspec.Struct):
     round: int
-    calls: list[CallMade] = []
+    calls: list[CallTrace] = []
     answer: str = ""
     requests: int = 0
     effort: Effort = Effort()
     asked_ts: str = ""
 
-    def made(self) -> RoundMade:
+    def to_trace(self) -> RoundTrace:
         effort = self.effort + Effort(requests=self.requests, calls=len(self.calls))
-        return RoundMade(round=self.round, calls=tuple(self.calls), answer=self.answer, effort=effort)
+        return RoundTrace(round=self.round, calls=tuple(self.calls), answer=self.answer, effort=effort)
 
 
-class _Turn:
+class _TurnCollector:
     """Collects the entries of one turn."""
 
     def __init__(self, turn_id: TurnId) -> None:
@@ -161,11 +161,11 @@ class _Turn:
         self._end_text = ""
         self.ended = ""
         self.prompt = ""
-        self.rounds: dict[int, _Round] = {}
+        self.rounds: dict[int, _RoundCollector] = {}
 
-    def made(self) -> TurnMade:
-        rounds = tuple(one.made() for one in self.rounds.values())
-        return TurnMade(turn_id=self._id, prompt=self.prompt, rounds=rounds, ended=self.ended, end_text=self._end_text)
+    def to_trace(self) -> TurnTrace:
+        rounds = tuple(one.to_trace() for one in self.rounds.values())
+        return TurnTrace(turn_id=self._id, prompt=self.prompt, rounds=rounds, ended=self.ended, end_text=self._end_text)
 
     async def add(self, entry: Entry, text: ReadText) -> None:
         match entry.block:
@@ -200,10 +200,10 @@ class _Turn:
                 pass
 
     async def _add_call(self, block: ToolCall, text: ReadText) -> None:
-        call = CallMade(
+        call = CallTrace(
             tool_call_id=block.tool_call_id,
             tool_id=block.tool_id,
-            params=canonical(await text(block.params)),
+            params=to_canonical_json(await text(block.params)),
             code=self._codes.get(block.tool_call_id, ""),
         )
         self._current().calls.append(call)
@@ -215,19 +215,19 @@ class _Turn:
             if error and call.tool_call_id == result.tool_call_id:
                 calls[place] = replace(call, failed=True)
 
-    def _current(self) -> _Round:
+    def _current(self) -> _RoundCollector:
         return next(reversed(self.rounds.values()), None) or self._round(1)
 
-    def _round(self, number: int) -> _Round:
-        return self.rounds.setdefault(number, _Round(number))
+    def _round(self, number: int) -> _RoundCollector:
+        return self.rounds.setdefault(number, _RoundCollector(number))
 
 
-def _turn_pair(recorded: TurnMade | None, rerun: TurnMade | None) -> TurnPair:
+def _pair_turn(recorded: TurnTrace | None, rerun: TurnTrace | None) -> TurnPair:
     either = recorded or rerun
     assert either is not None
     before = {made.round: made for made in recorded.rounds} if recorded else {}
     again = {made.round: made for made in rerun.rounds} if rerun else {}
-    rounds = tuple(_round_pair(number, before.get(number), again.get(number)) for number in sorted({*before, *again}))
+    rounds = tuple(_pair_round(number, before.get(number), again.get(number)) for number in sorted({*before, *again}))
     verdict = _verdict(recorded is not None, rerun is not None, all(pair.verdict == "same" for pair in rounds))
     return TurnPair(
         turn_id=either.turn_id,
@@ -240,13 +240,13 @@ def _turn_pair(recorded: TurnMade | None, rerun: TurnMade | None) -> TurnPair:
     )
 
 
-def _round_pair(number: int, recorded: RoundMade | None, rerun: RoundMade | None) -> RoundPair:
-    alike = bool(recorded and rerun and recorded.is_like(rerun))
+def _pair_round(number: int, recorded: RoundTrace | None, rerun: RoundTrace | None) -> RoundPair:
+    alike = bool(recorded and rerun and recorded.is_same_decision(rerun))
     verdict = _verdict(recorded is not None, rerun is not None, alike)
     return RoundPair(round=number, verdict=verdict, recorded=recorded, rerun=rerun)
 
 
-def _verdict(recorded: bool, rerun: bool, alike: bool) -> Verdict:
+def _verdict(recorded: bool, rerun: bool, alike: bool) -> PairVerdict:
     if recorded and rerun:
         return "same" if alike else "differs"
     return "only_recorded" if recorded else "only_rerun"

@@ -17,16 +17,16 @@ PAGE: Final = 2_000
 SNAPSHOT_AFTER: Final = 2_000
 """Entries folded before a new snapshot is worth writing; folding fewer again takes milliseconds."""
 
-SLICE: Final = 50
+FOLD_SLICE_ENTRIES: Final = 50
 """Entries folded before the event loop runs other tasks; they take about 1 ms. More would make streams stutter."""
 
-MOST_MARKS: Final = 8
+MAX_PAST_SNAPSHOTS: Final = 8
 """Maximum number of snapshots of past positions. Fewer means more folding; more takes more disk space."""
 
 
 async def load_views(store: Store, conversation: ConversationId) -> Views:
     """Return the views at the tail; save a snapshot if many entries had to be folded."""
-    views = await _from_snapshot(store, conversation, SNAPSHOT_VERSION)
+    views = await _load_snapshot(store, conversation, SNAPSHOT_VERSION)
     start = views.tail
     while page := await store.load(conversation, after=views.tail, limit=PAGE):
         await _fold(page, views)
@@ -38,52 +38,52 @@ async def load_views(store: Store, conversation: ConversationId) -> Views:
 async def load_views_at(store: Store, conversation: ConversationId, seq: int) -> Views:
     """Return the views as they were after that entry; save a snapshot near it for the next request."""
     tail = (await store.info(conversation)).tail
-    views = await _before(store, conversation, seq)
-    mark = seq - seq % _spacing(seq)
-    if mark > views.tail:
-        await _follow(store, conversation, views, mark)
-        await store.save_snapshot(conversation, mark, _marked(mark), encode_views(views))
+    views = await _load_nearest_before(store, conversation, seq)
+    snapshot_seq = seq - seq % _snapshot_spacing(seq)
+    if snapshot_seq > views.tail:
+        await _fold_up_to(store, conversation, views, snapshot_seq)
+        await store.save_snapshot(conversation, snapshot_seq, _snapshot_version_at(snapshot_seq), encode_views(views))
         # The folded entries may have been erased meanwhile. A later erasure deletes this snapshot itself.
         if any(isinstance(entry.block, Erased) for entry in await store.load(conversation, after=tail)):
             await store.drop_snapshots()
-    await _follow(store, conversation, views, seq)
+    await _fold_up_to(store, conversation, views, seq)
     return views
 
 
-async def _before(store: Store, conversation: ConversationId, seq: int) -> Views:
+async def _load_nearest_before(store: Store, conversation: ConversationId, seq: int) -> Views:
     """Return the views of the newest saved snapshot that is not after `seq`; empty views if there is none."""
-    spacing = _spacing(seq)
-    for mark in range(seq - seq % spacing, 0, -spacing):
-        if (views := await _from_snapshot(store, conversation, _marked(mark))).tail:
+    spacing = _snapshot_spacing(seq)
+    for snapshot_seq in range(seq - seq % spacing, 0, -spacing):
+        if (views := await _load_snapshot(store, conversation, _snapshot_version_at(snapshot_seq))).tail:
             return views
-    views = await _from_snapshot(store, conversation, SNAPSHOT_VERSION)
+    views = await _load_snapshot(store, conversation, SNAPSHOT_VERSION)
     return views if views.tail <= seq else Views()
 
 
-def _spacing(seq: int) -> int:
+def _snapshot_spacing(seq: int) -> int:
     """Return the distance between past snapshots; it doubles until there are at most `MAX_PAST_SNAPSHOTS`."""
     spacing = SNAPSHOT_AFTER
-    while spacing * MOST_MARKS < seq:
+    while spacing * MAX_PAST_SNAPSHOTS < seq:
         spacing *= 2
     return spacing
 
 
-def _marked(mark: int) -> str:
-    return f"{SNAPSHOT_VERSION}@{mark}"
+def _snapshot_version_at(seq: int) -> str:
+    return f"{SNAPSHOT_VERSION}@{seq}"
 
 
-async def _follow(store: Store, conversation: ConversationId, views: Views, seq: int) -> None:
+async def _fold_up_to(store: Store, conversation: ConversationId, views: Views, seq: int) -> None:
     while page := await store.load(conversation, after=views.tail, limit=min(PAGE, seq - views.tail)):
         await _fold(page, views)
 
 
 async def _fold(entries: Sequence[Entry], views: Views) -> None:
-    for start in range(0, len(entries), SLICE):
-        fold(entries[start : start + SLICE], views)
+    for start in range(0, len(entries), FOLD_SLICE_ENTRIES):
+        fold(entries[start : start + FOLD_SLICE_ENTRIES], views)
         await asyncio.sleep(0)
 
 
-async def _from_snapshot(store: Store, conversation: ConversationId, version: str) -> Views:
+async def _load_snapshot(store: Store, conversation: ConversationId, version: str) -> Views:
     found = await store.load_snapshot(conversation, version)
     if found is None:
         return Views()

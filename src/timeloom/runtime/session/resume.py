@@ -4,20 +4,20 @@ from typing import Final
 
 from timeloom.core.blocks import AnyBlock, Titled
 from timeloom.core.ids import ConversationId
-from timeloom.core.policy.forking import broken_off, is_rerun
-from timeloom.core.render.title import first_words
+from timeloom.core.policy.forking import end_stopped_rerun, is_rerun
+from timeloom.core.render.title import title_from_words
+from timeloom.core.view.progress import pending_approvals
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.store import Store
-from timeloom.runtime.hub.events import waits_for
 from timeloom.runtime.session.session import HOLDER, Session
 
-LEFT: Final = "the program that ran this again stopped in the middle of it, so that the re-run ends here"
+RERUN_STOPPED_TEXT: Final = "the program that ran this again stopped in the middle of it, so that the re-run ends here"
 
 _UNTITLED: Final = "Run again"
 
 
-async def resume(
+async def resume_session(
     store: Store, conversation: ConversationId, clock: Clock, ids: Ids, *, holder: str = HOLDER
 ) -> Session:
     """Return a session of the stored conversation, as `Session.resume` does.
@@ -37,14 +37,18 @@ async def resume(
 async def _end_rerun(session: Session) -> None:
     views = session.views
     progress = views.progress
-    if not progress.running or waits_for(progress):
+    if not progress.running or pending_approvals(progress):
         return
     turn = await session.entries(list(views.turns.turns[progress.turn_id].seqs()))
     if is_rerun(turn):
-        await session.append([*broken_off(turn, LEFT), *_title(session)], progress.turn_id)
+        await session.append(
+            [*end_stopped_rerun(turn, RERUN_STOPPED_TEXT), *_fallback_title(session)], progress.turn_id
+        )
 
 
-def _title(session: Session) -> list[AnyBlock]:
+def _fallback_title(session: Session) -> list[AnyBlock]:
     """Return a title for an untitled conversation, so that no model is asked for one."""
     known = session.views.conversation
-    return [] if known.title or known.erased else [Titled(text=first_words(session.opening) or _UNTITLED)]
+    return (
+        [] if known.title or known.erased else [Titled(text=title_from_words(session.first_user_message) or _UNTITLED)]
+    )

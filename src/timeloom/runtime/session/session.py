@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Self, TypeVar
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted, UserPrompt
-from timeloom.core.blocks.extract_payloads import references, take_out
+from timeloom.core.blocks.extract_payloads import extract_payloads, find_blob_refs
 from timeloom.core.ids import (
     CallId,
     ConversationId,
@@ -18,7 +18,7 @@ from timeloom.core.ids import (
     make_turn_id,
 )
 from timeloom.core.payload import BlobRef, Text
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import Views
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import Clock, timestamp
@@ -32,7 +32,7 @@ from timeloom.runtime.session.load_views import load_views
 
 T = TypeVar("T")
 
-Listener = Callable[[Entry], None]
+EntryListener = Callable[[Entry], None]
 
 HOLDER: Final = "timeloom"
 """Default name of the lease holder, shown to people who are refused. Callers should pass a more specific one."""
@@ -58,21 +58,21 @@ class Session:
     ) -> None:
         self._store = store
         self._lease = lease
-        self._begins_as = ""
+        self._pending_holder = ""
         """The lease holder of a conversation that is not in the store yet; empty once it is stored."""
-        self._over: LeaseLostError | None = None
+        self._closed_error: LeaseLostError | None = None
         self._clock = clock
         self._ids = ids
         self._lock = asyncio.Lock()
-        self._listeners: list[Listener] = []
-        self._watchers: list[Listener] = []
-        self._noted: list[Entry] = []
+        self._listeners: list[EntryListener] = []
+        self._watchers: list[EntryListener] = []
+        self._pending: list[Entry] = []
         """Entries that are in the views but not in the journal; the next append stores them."""
-        self._awaited: list[asyncio.Future[None]] = []
+        self._durability_waiters: list[asyncio.Future[None]] = []
         """Futures that resolve once the pending entries are durable."""
         self.conversation = conversation
         self.views = views
-        self.opening = ""
+        self.first_user_message = ""
         """The conversation's first user message."""
         self.root = conversation
         """The root of this conversation's tree; the conversation itself if it has no parent."""
@@ -89,12 +89,12 @@ class Session:
         holder: str = HOLDER,
     ) -> Self:
         """Return a session of a new conversation, which is stored at once."""
-        session = await cls.begin(store, conversation, header, clock, ids, holder=holder)
+        session = await cls.start_deferred(store, conversation, header, clock, ids, holder=holder)
         await session.flush()
         return session
 
     @classmethod
-    async def begin(
+    async def start_deferred(
         cls,
         store: Store,
         conversation: ConversationId,
@@ -110,7 +110,7 @@ class Session:
         """
         session = cls(store, conversation, Views(), clock, ids)
         session.root = await root_of(store, conversation, header.parent)
-        session._begins_as = holder
+        session._pending_holder = holder
         await session.append_deferred([header], NO_TURN)
         return session
 
@@ -126,7 +126,7 @@ class Session:
         lease = await store.acquire(conversation, holder)
         try:
             session = cls(store, conversation, await load_views(store, conversation), clock, ids, lease)
-            await session._find_opening()
+            await session._load_first_message()
             header = session.views.conversation.header
             session.root = await root_of(store, conversation, header and header.parent)
         except BaseException:
@@ -142,19 +142,19 @@ class Session:
 
     async def close(self) -> None:
         """Release the conversation after the running append; a second close does nothing."""
-        if self._begins_as:
+        if self._pending_holder:
             # Closing must not store a conversation that was never appended to.
-            self._noted.clear()
+            self._pending.clear()
         try:
             with contextlib.suppress(LeaseLostError):
                 await self.flush()
         finally:
-            await self._let_go()
+            await self._release_lease()
 
-    async def _let_go(self) -> None:
+    async def _release_lease(self) -> None:
         async with self._lock:
             lease, self._lease = self._lease, None
-            self._over = self._over or LeaseLostError(self.conversation, "its session was closed")
+            self._closed_error = self._closed_error or LeaseLostError(self.conversation, "its session was closed")
             if lease:
                 # Shielded against cancellation of the caller: no other code could release the lease.
                 await asyncio.shield(self._store.release(lease))
@@ -173,16 +173,16 @@ class Session:
         return self._store.ledger
 
     @property
-    def noted(self) -> tuple[Entry, ...]:
+    def pending_entries(self) -> tuple[Entry, ...]:
         """The entries that are in the views but not in the journal."""
-        return tuple(self._noted)
+        return tuple(self._pending)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def listen(self, listener: EntryListener) -> Callable[[], None]:
         """Call the listener with each entry once it is durable; the returned function removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def watch(self, watcher: Listener) -> None:
+    def watch(self, watcher: EntryListener) -> None:
         """Call the watcher with each entry as soon as the views have it, durable or not."""
         self._watchers.append(watcher)
 
@@ -193,34 +193,34 @@ class Session:
         the entries at once; listeners receive them when they are durable. If a block is large enough to need a
         payload, all blocks are appended immediately.
         """
-        if not all(map(_is_small, blocks)):
+        if not all(map(_is_stored_inline, blocks)):
             return await self.append(blocks, turn_id)
         async with self._lock:
-            if self._over:
-                raise self._over
+            if self._closed_error:
+                raise self._closed_error
             ts, tail = self.now(), self.views.tail
             drafts = [Draft(turn_id, ts, block) for block in blocks]
-            entries = tuple(place(draft, seq) for seq, draft in enumerate(drafts, tail + 1))
-            self._noted += entries
-            self._take_in(entries, blocks)
+            entries = tuple(to_entry(draft, seq) for seq, draft in enumerate(drafts, tail + 1))
+            self._pending += entries
+            self._fold_entries(entries, blocks)
         return entries
 
-    def settled(self) -> "asyncio.Future[None]":
+    def wait_until_durable(self) -> "asyncio.Future[None]":
         """Return a future that resolves once all pending entries are durable.
 
         If storing them fails, the future has the error, and they are not stored later.
         """
         waiter = asyncio.get_running_loop().create_future()
-        if self._noted:
-            self._awaited.append(waiter)
+        if self._pending:
+            self._durability_waiters.append(waiter)
         else:
             waiter.set_result(None)
         return waiter
 
     async def flush(self) -> None:
         """Make the pending entries durable."""
-        if self._noted:
-            await self.append([], self._noted[-1].turn_id)
+        if self._pending:
+            await self.append([], self._pending[-1].turn_id)
 
     async def append(
         self, blocks: Sequence[AnyBlock], turn_id: TurnId, *, after: int | None = None
@@ -231,23 +231,23 @@ class Session:
         Cancellation of the caller is raised only after the append, because views must not lag behind the journal.
         """
         async with self._lock:
-            if self._over:
-                raise self._over
+            if self._closed_error:
+                raise self._closed_error
             if after is not None and after != self.views.tail:
                 return ()
-            ts, noted = self.now(), len(self._noted)
-            drafts = [*self._noted, *(Draft(turn_id, ts, block) for block in blocks)]
+            ts, pending_count = self.now(), len(self._pending)
+            drafts = [*self._pending, *(Draft(turn_id, ts, block) for block in blocks)]
             if not drafts:
                 return ()
             try:
-                stored, cancelled = await to_its_end(self._stored(self.views.tail - noted, drafts))
+                stored, cancelled = await run_to_completion(self._store_drafts(self.views.tail - pending_count, drafts))
             except Exception as error:
-                self._give_up(error)
+                self._handle_failed_append(error)
                 raise
-            self._noted.clear()
-            entries = stored[noted:]
-            self._take_in(entries, blocks)
-            self._answer_awaited(None)
+            self._pending.clear()
+            entries = stored[pending_count:]
+            self._fold_entries(entries, blocks)
+            self._resolve_waiters(None)
         for entry in stored:
             for listener in tuple(self._listeners):
                 listener(entry)
@@ -255,28 +255,28 @@ class Session:
             raise asyncio.CancelledError
         return entries
 
-    async def _stored(self, tail: int, drafts: Sequence[Draft]) -> tuple[Entry, ...]:
-        if not self._begins_as:
+    async def _store_drafts(self, tail: int, drafts: Sequence[Draft]) -> tuple[Entry, ...]:
+        if not self._pending_holder:
             return await self._store.append(self.conversation, tail, drafts, self._lease)
-        stored, self._lease = await self._store.begin(self.conversation, drafts, self._begins_as)
-        self._begins_as = ""
+        stored, self._lease = await self._store.begin(self.conversation, drafts, self._pending_holder)
+        self._pending_holder = ""
         return stored
 
-    def _give_up(self, error: Exception) -> None:
+    def _handle_failed_append(self, error: Exception) -> None:
         """Fail the waiters after a failed append; pending entries that were reported as failed are dropped."""
         if isinstance(error, BlobError):
             # The caller can append again, together with the missing payload.
             return
         if isinstance(error, LeaseLostError):
-            self._over = error
-        elif self._begins_as or self._awaited:
-            self._over = LeaseLostError(self.conversation, "it could not be stored")
-            self._noted.clear()
-        self._answer_awaited(error)
+            self._closed_error = error
+        elif self._pending_holder or self._durability_waiters:
+            self._closed_error = LeaseLostError(self.conversation, "it could not be stored")
+            self._pending.clear()
+        self._resolve_waiters(error)
 
-    def _answer_awaited(self, error: Exception | None) -> None:
-        awaited, self._awaited = self._awaited, []
-        for waiter in awaited:
+    def _resolve_waiters(self, error: Exception | None) -> None:
+        waiters, self._durability_waiters = self._durability_waiters, []
+        for waiter in waiters:
             # The waiting task may have been cancelled.
             if waiter.done():
                 continue
@@ -289,11 +289,11 @@ class Session:
 
     async def entries(self, seqs: Sequence[int]) -> list[Entry]:
         """Return the entries with these seqs; consecutive seqs are read together."""
-        noted = {entry.seq: entry for entry in self._noted}
+        pending = {entry.seq: entry for entry in self._pending}
         found: list[Entry] = []
-        for first, last in _runs([seq for seq in seqs if seq not in noted]):
+        for first, last in _group_consecutive([seq for seq in seqs if seq not in pending]):
             found += await self._store.load(self.conversation, after=first - 1, limit=last - first + 1)
-        return [*found, *(noted[seq] for seq in seqs if seq in noted)]
+        return [*found, *(pending[seq] for seq in seqs if seq in pending)]
 
     async def payload(self, ref: BlobRef) -> bytes:
         """Return the bytes that the reference names."""
@@ -327,40 +327,40 @@ class Session:
         """Return an id for a message of a user or an external event."""
         return MessageId(make_call_id(self._ids.bits()))
 
-    def _take_in(self, entries: Sequence[Entry], blocks: Sequence[AnyBlock]) -> None:
+    def _fold_entries(self, entries: Sequence[Entry], blocks: Sequence[AnyBlock]) -> None:
         for entry in entries:
             self.views.add(entry)
-            self._note_opening(entry, blocks)
+            self._remember_first_message(entry, blocks)
             for watcher in self._watchers:
                 watcher(entry)
 
-    def _note_opening(self, entry: Entry, blocks: Sequence[AnyBlock]) -> None:
-        if self.opening or not isinstance(entry.block, UserPrompt):
+    def _remember_first_message(self, entry: Entry, blocks: Sequence[AnyBlock]) -> None:
+        if self.first_user_message or not isinstance(entry.block, UserPrompt):
             return
         # The stored block may hold only a reference to its text; the caller's block has the text.
         given = next(block.text for block in blocks if isinstance(block, UserPrompt))
-        self.opening = given if isinstance(given, str) else ""
+        self.first_user_message = given if isinstance(given, str) else ""
 
-    async def _find_opening(self) -> None:
+    async def _load_first_message(self) -> None:
         for turn in self.views.turns.turns:
             for seq in self.views.paths.find(f"ar:{turn}.user.prompt")[:1]:
                 (entry,) = await self.entries([seq])
                 if isinstance(entry.block, UserPrompt):
-                    self.opening = await self.text(entry.block.text)
+                    self.first_user_message = await self.text(entry.block.text)
                 return
 
 
-def _is_small(block: AnyBlock) -> bool:
+def _is_stored_inline(block: AnyBlock) -> bool:
     """Return whether the block is stored inline, without a separate payload."""
     try:
-        stored, payloads = take_out(block)
+        stored, payloads = extract_payloads(block)
     except UnicodeEncodeError:
         # The append reports the encoding error.
         return False
-    return not payloads and not references(stored)
+    return not payloads and not find_blob_refs(stored)
 
 
-async def to_its_end(work: Coroutine[object, object, T]) -> tuple[T, bool]:
+async def run_to_completion(work: Coroutine[object, object, T]) -> tuple[T, bool]:
     """Run the work to its end; return its result and whether the caller was cancelled meanwhile."""
     running, cancelled = asyncio.create_task(work), False
     while not running.done():
@@ -371,7 +371,7 @@ async def to_its_end(work: Coroutine[object, object, T]) -> tuple[T, bool]:
     return running.result(), cancelled
 
 
-def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:
+def _group_consecutive(seqs: Sequence[int]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
     for seq in seqs:
         if runs and seq == runs[-1][1] + 1:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, SourcesAdded
-from timeloom.core.paths import FileForm, physical
+from timeloom.core.paths import FileForm, to_physical
 from timeloom.core.sources import NewSource, SourcesPool
-from timeloom.core.sources.rows import MAX_TEXT_CHARS, eligible
+from timeloom.core.sources.rows import MAX_TEXT_CHARS, is_eligible_mime
 from timeloom.core.view.turn_index import hint
 
 
-class TextFile(msgspec.Struct, frozen=True, kw_only=True):
+class IncomingFile(msgspec.Struct, frozen=True, kw_only=True):
     """A text file attached to a message; its name is already sanitized."""
 
     name: str
@@ -23,23 +23,25 @@ class TextFile(msgspec.Struct, frozen=True, kw_only=True):
 AttachmentBlock = AttachmentMeta | Attachment | SourcesAdded
 
 
-def attach(files: Sequence[TextFile], path: Callable[[str], FileForm], pool: SourcesPool) -> list[AttachmentBlock]:
+def attach_files(
+    files: Sequence[IncomingFile], path: Callable[[str], FileForm], pool: SourcesPool
+) -> list[AttachmentBlock]:
     """Return the blocks that add the files to a turn and to its sources."""
-    blocks = attachment_blocks(files, path)
-    return [*blocks, *attached_sources(blocks, pool)]
+    blocks = to_attachment_blocks(files, path)
+    return [*blocks, *to_source_blocks(blocks, pool)]
 
 
-def attachment_blocks(
-    files: Sequence[TextFile], path: Callable[[str], FileForm]
+def to_attachment_blocks(
+    files: Sequence[IncomingFile], path: Callable[[str], FileForm]
 ) -> tuple[AttachmentMeta | Attachment, ...]:
     """Return the metadata and text blocks of each file, under unique paths made from their names."""
     blocks: list[AttachmentMeta | Attachment] = []
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for file in files:
-        form = path(_free_name(file.name, taken))
+        form = path(_unique_name(file.name, used_names))
         digest = Digest(
             artifact_path=str(form),
-            physical_path=str(physical(form)),
+            physical_path=str(to_physical(form)),
             mime=file.mime,
             size_bytes=len(file.text.encode("utf-8", "surrogatepass")),
         )
@@ -48,7 +50,7 @@ def attachment_blocks(
     return tuple(blocks)
 
 
-def attached_sources(blocks: Iterable[AttachmentMeta | Attachment], pool: SourcesPool) -> tuple[SourcesAdded, ...]:
+def to_source_blocks(blocks: Iterable[AttachmentMeta | Attachment], pool: SourcesPool) -> tuple[SourcesAdded, ...]:
     """Return the block that adds the attachments to the sources; empty if none of them can be a source."""
     texts: dict[str, str] = {}
     metas: list[AttachmentMeta] = []
@@ -58,12 +60,14 @@ def attached_sources(blocks: Iterable[AttachmentMeta | Attachment], pool: Source
                 metas.append(block)
             case Attachment(artifact_path=path, text=text):
                 texts[path] = text[:MAX_TEXT_CHARS] if isinstance(text, str) else ""
-    sources = [_source(meta, texts) for meta in metas if meta.digest.physical_path and eligible(meta.digest.mime)]
+    sources = [
+        _to_source(meta, texts) for meta in metas if meta.digest.physical_path and is_eligible_mime(meta.digest.mime)
+    ]
     rows = pool.merge(sources).added
     return (SourcesAdded(rows=rows),) if rows else ()
 
 
-def _source(meta: AttachmentMeta, texts: dict[str, str]) -> NewSource:
+def _to_source(meta: AttachmentMeta, texts: dict[str, str]) -> NewSource:
     digest = meta.digest
     return NewSource(
         source_type="attachment",
@@ -81,16 +85,16 @@ def _summary(text: str) -> str:
     return f"{lines} line{'' if lines == 1 else 's'}, beginning: {hint(text)}" if text.strip() else "empty"
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _unique_name(name: str, used_names: set[str]) -> str:
     """Return the name, numbered if needed to be unique on file systems that ignore case or Unicode form."""
     stem, dot, end = name.rpartition(".")
     stem, dot, end = (stem, dot, end) if stem else (name, "", "")
-    free, n = name, 1
-    while _folded(free) in taken:
+    unique, n = name, 1
+    while _folded(unique) in used_names:
         n += 1
-        free = f"{stem}-{n}{dot}{end}"
-    taken.add(_folded(free))
-    return free
+        unique = f"{stem}-{n}{dot}{end}"
+    used_names.add(_folded(unique))
+    return unique
 
 
 def _folded(name: str) -> str:

@@ -22,27 +22,27 @@ from timeloom.core.blocks import (
     ToolCall,
     ToolCode,
     WorkingSummary,
-    registered_error,
+    make_tool_error,
 )
-from timeloom.core.citations.rewriter import sources_used
+from timeloom.core.citations.rewriter import find_cited_sids
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.plans.acknowledge import read_notes
 from timeloom.core.plans.changes import Moment
-from timeloom.core.policy.gates import Ruling, ToolStep
-from timeloom.core.policy.next_step import INTERRUPTED, DropCall, FinishCall, RunCall
-from timeloom.core.policy.read_reply import EXEC_PREFIX, Reply
+from timeloom.core.policy.gates import PolicyResult, ToolStep
+from timeloom.core.policy.next_step import INTERRUPTED_POLICY, DropCall, RunCall, SettleCall
+from timeloom.core.policy.read_reply import EXEC_PREFIX, ParsedReply
 from timeloom.core.render.foreign_text.fence import ESCAPE, unescape
-from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
-from timeloom.core.view.calls import Call
-from timeloom.core.view.plans import carried_over
-from timeloom.ports.ledger import Amounts, Most
+from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
+from timeloom.core.view.calls import CallEntries
+from timeloom.core.view.plans import find_current_plan
+from timeloom.ports.ledger import Amounts, MaxAmounts
 from timeloom.ports.store import StoreError
 from timeloom.ports.tool import Tool, ToolContext
-from timeloom.runtime.governance.costs import tool_key
+from timeloom.runtime.governance.costs import tool_reservation_key
 from timeloom.runtime.governance.governor import Admission, Governor
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.nested_calls import NestedCalls, interrupted
+from timeloom.runtime.turn.nested_calls import NestedCalls, interrupted_result
 from timeloom.runtime.turn.run_tool import RunSettings, Show, reconcile_call, run_call
 from timeloom.tools.registry import ToolRegistry
 
@@ -53,7 +53,7 @@ APPROVAL: Final = "approval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
+class ActionContext:
     """The session, tools and settings that actions are executed with."""
 
     session: Session
@@ -66,75 +66,79 @@ class Workshop:
     governor: Governor
 
 
-async def carry_out(workshop: Workshop, decision: Decision, reply: Reply | None) -> None:
+async def execute_action(actions: ActionContext, decision: Decision, reply: ParsedReply | None) -> None:
     """Execute the action and append its blocks; a call is durable on the timeline before it runs."""
     match decision:
-        case CallTool():
-            await _call(workshop, decision, reply or Reply())
-        case Complete() | Exit():
-            await _answer(workshop, decision, reply or Reply())
+        case CallToolDecision():
+            await _execute_call(actions, decision, reply or ParsedReply())
+        case CompleteDecision() | ExitDecision():
+            await _execute_answer(actions, decision, reply or ParsedReply())
         case _:
             assert_never(decision)
 
 
-async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) -> None:
+async def settle_open_call(actions: ActionContext, step: SettleCall | RunCall | DropCall) -> None:
     """Give the open call its result: a crashed process began it, or a person was asked to approve it."""
-    session, call = workshop.session, await _open_call(workshop.session)
+    session, call = actions.session, await _open_call(actions.session)
     turn = session.views.progress.turn_id
-    await _close_inner(session, call, turn)
+    await _close_nested_calls(session, call, turn)
     match step:
-        case FinishCall(again=True):
-            await _finish(workshop, call, turn)
-        case FinishCall():
-            await session.append([_dropped(call.tool_call_id, "tool_interrupted", _CALLED_OFF)], turn)
+        case SettleCall(again=True):
+            await _settle_interrupted(actions, call, turn)
+        case SettleCall():
+            await session.append([_error_result(call.tool_call_id, "tool_interrupted", _CALLED_OFF_TEXT)], turn)
         case RunCall():
-            if workshop.registry.get(call.tool_id) is None:
-                raise CodedError("unknown_tool", _NOT_HERE.format(call.tool_id))
-            await _run_after_all(workshop, call, turn, APPROVAL)
+            if actions.registry.get(call.tool_id) is None:
+                raise CodedError("unknown_tool", _TOOL_MISSING_TEXT.format(call.tool_id))
+            await _run_recorded_call(actions, call, turn, APPROVAL)
         case DropCall(code=code, text=text):
-            await session.append([_dropped(call.tool_call_id, code, text)], turn)
+            await session.append([_error_result(call.tool_call_id, code, text)], turn)
         case _:
             assert_never(step)
 
 
-async def _close_inner(session: Session, call: ToolCall, turn: TurnId) -> None:
+async def _close_nested_calls(session: Session, call: ToolCall, turn: TurnId) -> None:
     """Append an interrupted result for each nested call that has none."""
-    if left := [interrupted(one.tool_call_id) for one in _inner(session, call, turn) if not one.receipt_seqs]:
-        await session.append(left, turn)
+    if missing := [
+        interrupted_result(one.tool_call_id) for one in _nested_calls(session, call, turn) if not one.receipt_seqs
+    ]:
+        await session.append(missing, turn)
 
 
-def _inner(session: Session, call: ToolCall, turn: TurnId) -> list[Call]:
+def _nested_calls(session: Session, call: ToolCall, turn: TurnId) -> list[CallEntries]:
     """Return the nested calls that the call made."""
     calls = session.views.calls
     known = calls.get(turn, call.tool_call_id)
     return [one for call_id in known.inner if (one := calls.get(turn, call_id))] if known else []
 
 
-async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
+async def _settle_interrupted(actions: ActionContext, call: ToolCall, turn: TurnId) -> None:
     """Run an interrupted call again if that is harmless; else ask its tool for the outcome, then a person."""
-    tool = workshop.registry.get(call.tool_id)
+    tool = actions.registry.get(call.tool_id)
     if tool is None:
         # Another program began the call with a tool that is not available here and may be irreversible.
-        known = "unknown"
+        outcome = "unknown"
     elif tool.spec.effect == "irreversible":
-        known = await _reconciled(workshop, tool, call)
-    elif _has_called_for_good(workshop, call, turn):
-        known = "unknown"
+        outcome = await _reconcile(actions, tool, call)
+    elif _made_irreversible_calls(actions, call, turn):
+        outcome = "unknown"
     else:
-        known = "not_done"
-    match known:
+        outcome = "not_done"
+    match outcome:
         case "not_done":
-            await _run_after_all(workshop, call, turn, INTERRUPTED)
+            await _run_recorded_call(actions, call, turn, INTERRUPTED_POLICY)
         case "unknown":
-            await workshop.session.append([_question(workshop, call, Ruling("ask", _UNKNOWN, INTERRUPTED))], turn)
+            await actions.session.append(
+                [_approval_request(actions, call, PolicyResult("ask", _UNKNOWN_OUTCOME_TEXT, INTERRUPTED_POLICY))], turn
+            )
         case _:
-            await workshop.session.append(known, turn)
+            await actions.session.append(outcome, turn)
 
 
-def _has_called_for_good(workshop: Workshop, call: ToolCall, turn: TurnId) -> bool:
+def _made_irreversible_calls(actions: ActionContext, call: ToolCall, turn: TurnId) -> bool:
     """Return whether the call made irreversible nested calls, so that running it again may do harm."""
-    inner = _inner(workshop.session, call, turn)
-    return any(workshop.registry.resolve(one.tool_id).spec.effect == "irreversible" for one in inner)
+    inner = _nested_calls(actions.session, call, turn)
+    return any(actions.registry.resolve(one.tool_id).spec.effect == "irreversible" for one in inner)
 
 
 async def _open_call(session: Session) -> ToolCall:
@@ -148,116 +152,118 @@ async def _open_call(session: Session) -> ToolCall:
     return entry.block
 
 
-async def _call(workshop: Workshop, decision: CallTool, reply: Reply) -> None:
-    session, turn = workshop.session, workshop.session.views.progress.turn_id
+async def _execute_call(actions: ActionContext, decision: CallToolDecision, reply: ParsedReply) -> None:
+    session, turn = actions.session, actions.session.views.progress.turn_id
     call_id = session.new_call_id()
     call = ToolCall(tool_id=decision.tool_id, tool_call_id=call_id, params=decision.params)
-    admission = await _admission(workshop, call, turn)
-    ruling, blocks = admission.ruling, _announced_call(session, decision, call, reply)
+    admission = await _admit(actions, call, turn)
+    ruling, blocks = admission.ruling, _call_blocks(session, decision, call, reply)
     match ruling.verdict:
         case "allow":
             await session.append(blocks, turn)
-            await _run(workshop, call, turn, admission)
+            await _run_admitted(actions, call, turn, admission)
         case "refuse":
-            await session.append([*blocks, *_refused(call_id, ruling)], turn)
+            await session.append([*blocks, *_refusal_blocks(call_id, ruling)], turn)
         case "ask":
-            await session.append([*blocks, _gate(call_id, ruling), _question(workshop, call, ruling)], turn)
+            await session.append(
+                [*blocks, _gate_block(call_id, ruling), _approval_request(actions, call, ruling)], turn
+            )
         case _:
             assert_never(ruling.verdict)
 
 
-async def _run_after_all(workshop: Workshop, call: ToolCall, turn: TurnId, because: str) -> None:
+async def _run_recorded_call(actions: ActionContext, call: ToolCall, turn: TurnId, because: str) -> None:
     """Run a call that is already on the timeline, unless a policy or a budget forbids it now."""
-    admission = await _admission(workshop, call, turn, begun=True)
+    admission = await _admit(actions, call, turn, begun=True)
     ruling = admission.ruling
     if ruling.verdict == "refuse":
-        await workshop.session.append(_refused(call.tool_call_id, ruling), turn)
+        await actions.session.append(_refusal_blocks(call.tool_call_id, ruling), turn)
         return
     # The start of the call is durable before it runs.
-    await workshop.session.append([_gate(call.tool_call_id, Ruling("allow", policy=because))], turn)
-    await _run(workshop, call, turn, admission)
+    await actions.session.append([_gate_block(call.tool_call_id, PolicyResult("allow", policy=because))], turn)
+    await _run_admitted(actions, call, turn, admission)
 
 
-async def _admission(workshop: Workshop, call: ToolCall, turn: TurnId, *, begun: bool = False) -> Admission:
-    registry = workshop.registry
+async def _admit(actions: ActionContext, call: ToolCall, turn: TurnId, *, begun: bool = False) -> Admission:
+    registry = actions.registry
     spec = registry.resolve(call.tool_id).spec
-    made = workshop.session.views.progress.tool_calls
+    made = actions.session.views.progress.tool_calls
     # Calls under an alias of the tool count as well.
-    times = sum(count for name, count in made.items() if registry.own_id(name) == spec.tool_id)
+    times = sum(count for name, count in made.items() if registry.canonical_id(name) == spec.tool_id)
     step = ToolStep(
         tool_id=spec.tool_id,
-        params=_as_meant(await workshop.session.text(call.params)),
+        params=_unescape_params(await actions.session.text(call.params)),
         effect=spec.effect,
         calls_before=times - begun,
     )
     # The time of a nested call is part of the reservation for the call that makes it.
-    most = Most(tool_calls=1, wall_ms=0 if call.by else round(spec.deadline_s * 1000))
-    return await workshop.governor.admit(step, tool_key(turn, call.tool_call_id), most, begun=begun)
+    most = MaxAmounts(tool_calls=1, wall_ms=0 if call.by else round(spec.deadline_s * 1000))
+    return await actions.governor.admit(step, tool_reservation_key(turn, call.tool_call_id), most, begun=begun)
 
 
-def _gate(call_id: CallId, ruling: Ruling) -> Gate:
+def _gate_block(call_id: CallId, ruling: PolicyResult) -> Gate:
     return Gate(policy=ruling.policy, verdict=ruling.verdict, text=ruling.text, tool_call_id=call_id)
 
 
-def _refused(call_id: CallId, ruling: Ruling) -> list[AnyBlock]:
-    return [_gate(call_id, ruling), _dropped(call_id, "gate_refused", ruling.text)]
+def _refusal_blocks(call_id: CallId, ruling: PolicyResult) -> list[AnyBlock]:
+    return [_gate_block(call_id, ruling), _error_result(call_id, "gate_refused", ruling.text)]
 
 
-def _question(workshop: Workshop, call: ToolCall, ruling: Ruling) -> ApprovalRequested:
-    tool_id = workshop.registry.resolve(call.tool_id).spec.tool_id
+def _approval_request(actions: ActionContext, call: ToolCall, ruling: PolicyResult) -> ApprovalRequested:
+    tool_id = actions.registry.resolve(call.tool_id).spec.tool_id
     return ApprovalRequested(tool_call_id=call.tool_call_id, tool_id=tool_id, text=ruling.text, policy=ruling.policy)
 
 
-def _announced_call(session: Session, decision: CallTool, call: ToolCall, reply: Reply) -> list[AnyBlock]:
+def _call_blocks(session: Session, decision: CallToolDecision, call: ToolCall, reply: ParsedReply) -> list[AnyBlock]:
     """Return the blocks of the call: notes and code before it, notices after it."""
     call_id = call.tool_call_id
     blocks: list[AnyBlock] = []
     if decision.notes.strip():
         blocks.append(Notes(tool_call_id=call_id, text=decision.notes))
-        blocks += _acknowledged(session, decision.notes, reply, call_id)
+        blocks += _plan_blocks(session, decision.notes, reply, call_id)
     if decision.tool_id.startswith(EXEC_PREFIX) and reply.code is not None:
         blocks.append(ToolCode(tool_call_id=call_id, text=reply.code))
     notices = [block for block in blocks if isinstance(block, Notice)]
     return [*(block for block in blocks if block not in notices), call, *notices]
 
 
-async def _run(workshop: Workshop, call: ToolCall, turn: TurnId, admission: Admission) -> None:
-    session = workshop.session
-    settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
-    tool = workshop.registry.resolve(call.tool_id)
-    meant = replace(call, params=_as_meant(await session.text(call.params)))
-    async with workshop.governor.charging(admission) as bill:
-        bill.cost = Amounts(tool_calls=1)
-        receipt = await run_call(tool, meant, _with_nested(workshop, _context(workshop, call, turn)), settings)
+async def _run_admitted(actions: ActionContext, call: ToolCall, turn: TurnId, admission: Admission) -> None:
+    session = actions.session
+    settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
+    tool = actions.registry.resolve(call.tool_id)
+    unescaped = replace(call, params=_unescape_params(await session.text(call.params)))
+    async with actions.governor.charge_on_exit(admission) as charge:
+        charge.cost = Amounts(tool_calls=1)
+        results = await run_call(tool, unescaped, _with_nested(actions, _tool_context(actions, call, turn)), settings)
         # A result lost in a crash costs another run, which is harmless unless the tool is irreversible.
-        keep = session.append if tool.spec.effect == "irreversible" else session.append_deferred
-        await keep(receipt, turn)
+        append = session.append if tool.spec.effect == "irreversible" else session.append_deferred
+        await append(results, turn)
 
 
-async def _reconciled(
-    workshop: Workshop, tool: Tool, call: ToolCall
+async def _reconcile(
+    actions: ActionContext, tool: Tool, call: ToolCall
 ) -> tuple[AnyBlock, ...] | Literal["not_done", "unknown"]:
-    session = workshop.session
-    settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
-    meant = replace(call, params=_as_meant(await session.text(call.params)))
-    return await reconcile_call(tool, meant, _context(workshop, call, session.views.progress.turn_id), settings)
+    session = actions.session
+    settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
+    unescaped = replace(call, params=_unescape_params(await session.text(call.params)))
+    return await reconcile_call(tool, unescaped, _tool_context(actions, call, session.views.progress.turn_id), settings)
 
 
-def _context(workshop: Workshop, call: ToolCall, turn: TurnId) -> ToolContext:
-    session = workshop.session
+def _tool_context(actions: ActionContext, call: ToolCall, turn: TurnId) -> ToolContext:
+    session = actions.session
     return ToolContext(
         conversation=session.conversation,
         turn_id=turn,
         tool_call_id=call.tool_call_id,
         caller=session.caller,
         timeline=session,
-        out_dir=_made(workshop.out_dir),
-        emit=workshop.emit,
+        out_dir=_ensure_folder(actions.out_dir),
+        emit=actions.emit,
         epoch_us=session.epoch_us(),
     )
 
 
-def _made(folder: Path) -> Path:
+def _ensure_folder(folder: Path) -> Path:
     try:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -269,56 +275,60 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _with_nested(workshop: Workshop, context: ToolContext) -> ToolContext:
+def _with_nested(actions: ActionContext, context: ToolContext) -> ToolContext:
     """Return the context with the ability to make nested calls; nested calls cannot make further ones."""
     turn = context.turn_id
 
     async def run(call: ToolCall) -> tuple[AnyBlock, ...]:
-        settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
-        return await run_call(workshop.registry.resolve(call.tool_id), call, _context(workshop, call, turn), settings)
+        settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
+        return await run_call(
+            actions.registry.resolve(call.tool_id), call, _tool_context(actions, call, turn), settings
+        )
 
     nested = NestedCalls(
-        session=workshop.session,
-        registry=workshop.registry,
-        governor=workshop.governor,
+        session=actions.session,
+        registry=actions.registry,
+        governor=actions.governor,
         turn=turn,
         by=context.tool_call_id,
-        admit=lambda call: _admission(workshop, call, turn),
+        admit=lambda call: _admit(actions, call, turn),
         run=run,
     )
     return replace(context, nested=nested)
 
 
-def _as_meant(params: str) -> str:
+def _unescape_params(params: str) -> str:
     """Return the parameters without the escapes that prompts add to foreign text and models copy."""
     if ESCAPE not in params:
         return params
-    return msgspec.json.encode(_unescaped(msgspec.json.decode(params))).decode()
+    return msgspec.json.encode(_unescape_value(msgspec.json.decode(params))).decode()
 
 
-def _unescaped(value: object) -> object:
+def _unescape_value(value: object) -> object:
     match value:
         case str():
             return unescape(value)
         case list():
-            return [_unescaped(one) for one in cast(list[object], value)]
+            return [_unescape_value(one) for one in cast(list[object], value)]
         case dict():
-            return {name: _unescaped(one) for name, one in cast(dict[str, object], value).items()}
+            return {name: _unescape_value(one) for name, one in cast(dict[str, object], value).items()}
         case _:
             return value
 
 
-async def _answer(workshop: Workshop, decision: Complete | Exit, reply: Reply) -> None:
-    session = workshop.session
+async def _execute_answer(
+    actions: ActionContext, decision: CompleteDecision | ExitDecision, reply: ParsedReply
+) -> None:
+    session = actions.session
     progress = session.views.progress
     turn = session.views.turns.turns[progress.turn_id]
     known = session.views.sources.pool.rows
-    blocks = _acknowledged(session, decision.notes, reply)
+    blocks = _plan_blocks(session, decision.notes, reply)
     blocks.append(
         Completion(
             text=decision.final_answer,
             n=turn.completions + 1,
-            sources_used=tuple(sid for sid in sources_used(decision.final_answer) if sid in known),
+            sources_used=tuple(sid for sid in find_cited_sids(decision.final_answer) if sid in known),
             suggested_followups=decision.suggested_followups,
         )
     )
@@ -327,12 +337,12 @@ async def _answer(workshop: Workshop, decision: Complete | Exit, reply: Reply) -
     await session.append_deferred(blocks, progress.turn_id)
 
 
-def _acknowledged(session: Session, notes: str, reply: Reply, call_id: CallId | None = None) -> list[AnyBlock]:
+def _plan_blocks(session: Session, notes: str, reply: ParsedReply, call_id: CallId | None = None) -> list[AnyBlock]:
     """Return the blocks by which the marks in the notes change the current plan."""
     progress = session.views.progress
-    changes = any(isinstance(one, CallTool) and one.tool_id == PLAN_TOOL for one in reply.decisions)
+    changes = any(isinstance(one, CallToolDecision) and one.tool_id == PLAN_TOOL for one in reply.decisions)
     moment = Moment(progress.turn_id, session.now())
-    found = read_notes(notes, carried_over(session.views.plans), moment, changes_lifecycle=changes)
+    found = read_notes(notes, find_current_plan(session.views.plans), moment, changes_lifecycle=changes)
     blocks: list[AnyBlock] = []
     if found.changed:
         plan = found.changed.snapshot
@@ -343,18 +353,18 @@ def _acknowledged(session: Session, notes: str, reply: Reply, call_id: CallId | 
     return blocks
 
 
-_UNKNOWN = (
+_UNKNOWN_OUTCOME_TEXT = (
     "nobody knows whether this call was carried out: the program stopped while it ran. Look before you decide: "
     "approved, it runs again; refused, the model is told that nobody knows"
 )
-_NOT_HERE = (
+_TOOL_MISSING_TEXT = (
     "an approved call needs the tool {}, which is not available here; resume it where the tool is, or stop the turn"
 )
-_CALLED_OFF = (
+_CALLED_OFF_TEXT = (
     "nobody knows whether this call was carried out: the program stopped while it ran, and it was not run again "
     "because the turn was ended or took another course"
 )
 
 
-def _dropped(call_id: CallId, code: str, text: str) -> ResultStatus:
-    return ResultStatus(tool_call_id=call_id, text=text, error=registered_error(code, text))
+def _error_result(call_id: CallId, code: str, text: str) -> ResultStatus:
+    return ResultStatus(tool_call_id=call_id, text=text, error=make_tool_error(code, text))

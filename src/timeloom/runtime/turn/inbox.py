@@ -8,15 +8,17 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import EventAttachmentPath
 from timeloom.core.sources import SourcesPool
 from timeloom.core.timeline import Entry
-from timeloom.core.view.progress import CANCEL
+from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.attachments import AttachmentBlock, TextFile, attach
+from timeloom.runtime.turn.attachments import AttachmentBlock, IncomingFile, attach_files
 
-LiveEvent = Followup | Steer | ExternalEvent
+InboxEvent = Followup | Steer | ExternalEvent
 """A message or event that is sent to a running turn."""
 
 
-def attach_to(event: LiveEvent, files: Sequence[TextFile], turn: TurnId, pool: SourcesPool) -> list[AttachmentBlock]:
+def attach_to_event(
+    event: InboxEvent, files: Sequence[IncomingFile], turn: TurnId, pool: SourcesPool
+) -> list[AttachmentBlock]:
     """Return the blocks that attach the files to the event, under paths that contain the event's id."""
     match event:
         case Followup():
@@ -25,7 +27,7 @@ def attach_to(event: LiveEvent, files: Sequence[TextFile], turn: TurnId, pool: S
             kind = "steer"
         case ExternalEvent():
             kind = event.kind
-    return attach(files, lambda name: EventAttachmentPath(turn, kind, event.message_id, name), pool)
+    return attach_files(files, lambda name: EventAttachmentPath(turn, kind, event.message_id, name), pool)
 
 
 class Inbox:
@@ -37,27 +39,29 @@ class Inbox:
         """Set by a steer or a cancellation until the turn loop has handled it."""
 
     async def follow_up(
-        self, text: str, files: Sequence[TextFile] = (), started_ts: str = "", author: str = "user"
+        self, text: str, files: Sequence[IncomingFile] = (), started_ts: str = "", author: str = "user"
     ) -> Entry | None:
         """Add a follow-up to the running turn; None if no turn is running, so that the caller opens one."""
         message = self._session.new_message_id()
-        return await self._say(Followup(message_id=message, text=text, started_ts=started_ts, author=author), files)
+        return await self._append_event(
+            Followup(message_id=message, text=text, started_ts=started_ts, author=author), files
+        )
 
     async def steer(
-        self, text: str = "", files: Sequence[TextFile] = (), started_ts: str = "", author: str = "user"
+        self, text: str = "", files: Sequence[IncomingFile] = (), started_ts: str = "", author: str = "user"
     ) -> Entry | None:
         """Redirect the running turn at once; empty text stops it. None if no turn is running."""
         steer = Steer(message_id=self._session.new_message_id(), text=text, started_ts=started_ts, author=author)
-        return await self._say(steer, files, interrupts=True)
+        return await self._append_event(steer, files, interrupts=True)
 
-    async def tell(self, event: ExternalEvent, files: Sequence[TextFile] = ()) -> Entry | None:
+    async def add_event(self, event: ExternalEvent, files: Sequence[IncomingFile] = ()) -> Entry | None:
         """Add an external event to the running turn; None if no turn is running."""
-        return await self._say(event, files)
+        return await self._append_event(event, files)
 
     async def cancel(self, by: str, text: str = "") -> Entry | None:
         """Cancel the running turn at once on behalf of `by`; None if no turn is running."""
-        event = ExternalEvent(kind=CANCEL, message_id=self._session.new_message_id(), text=text, author=by)
-        return await self._say(event, interrupts=True)
+        event = ExternalEvent(kind=CANCEL_EVENT, message_id=self._session.new_message_id(), text=text, author=by)
+        return await self._append_event(event, interrupts=True)
 
     async def decide(self, call_id: CallId, approved: bool, by: str, text: str = "") -> Entry | None:
         """Record a person's decision on that call; None if no decision is pending.
@@ -65,28 +69,30 @@ class Inbox:
         `TurnRunner.resume` continues the turn.
         """
         decided = ApprovalDecided(tool_call_id=call_id, approved=approved, by=by, text=text)
-        while self._is_asked(call_id):
-            said = await self._session.append(
+        while self._is_pending(call_id):
+            entries = await self._session.append(
                 [decided], self._session.views.progress.turn_id, after=self._session.views.tail
             )
-            if said:
-                return said[0]
+            if entries:
+                return entries[0]
         return None
 
-    def _is_asked(self, call_id: CallId) -> bool:
+    def _is_pending(self, call_id: CallId) -> bool:
         progress = self._session.views.progress
         questions = (progress.open_call, progress.model_call)
-        return progress.running and any(one and one.call_id == call_id and one.is_asked for one in questions)
+        return progress.running and any(one and one.call_id == call_id and one.is_pending for one in questions)
 
-    async def _say(self, event: LiveEvent, files: Sequence[TextFile] = (), *, interrupts: bool = False) -> Entry | None:
+    async def _append_event(
+        self, event: InboxEvent, files: Sequence[IncomingFile] = (), *, interrupts: bool = False
+    ) -> Entry | None:
         views = self._session.views
         # The turn may end while this waits to be appended; an event after its end would be ignored.
         while views.progress.running:
             turn = views.progress.turn_id
-            attached = attach_to(event, files, turn, views.sources.pool)
-            said = await self._session.append([event, *attached], turn, after=views.tail)
-            if said:
+            attached = attach_to_event(event, files, turn, views.sources.pool)
+            entries = await self._session.append([event, *attached], turn, after=views.tail)
+            if entries:
                 if interrupts:
                     self.interrupt.set()
-                return said[0]
+                return entries[0]
         return None

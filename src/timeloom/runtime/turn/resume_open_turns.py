@@ -10,12 +10,12 @@ import msgspec
 from timeloom.core.blocks import EndReason
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.ports.leases import HeldError
+from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.ports.store import Store
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 
-AT_ONCE: Final = 8
+DEFAULT_CONCURRENCY: Final = 8
 """Number of turns resumed concurrently. Fewer leave models idle; more may exceed the provider's rate limit."""
 
 PAGE: Final = 1000
@@ -24,20 +24,20 @@ PAGE: Final = 1000
 _logger = logging.getLogger(__name__)
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended"):
+class OpenTurnEnded(msgspec.Struct, frozen=True, tag="ended"):
     """The turn has ended, with the reason."""
 
     conversation: ConversationId
     reason: EndReason
 
 
-class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
+class OpenTurnWaiting(msgspec.Struct, frozen=True, tag="waiting"):
     """The turn waits for a person's decision."""
 
     conversation: ConversationId
 
 
-class Held(msgspec.Struct, frozen=True, tag="held"):
+class OpenTurnHeld(msgspec.Struct, frozen=True, tag="held"):
     """Another process holds the conversation and is responsible for its turn."""
 
     conversation: ConversationId
@@ -45,7 +45,7 @@ class Held(msgspec.Struct, frozen=True, tag="held"):
     since: str
 
 
-class Failed(msgspec.Struct, frozen=True, tag="failed", omit_defaults=True):
+class OpenTurnFailed(msgspec.Struct, frozen=True, tag="failed", omit_defaults=True):
     """The turn could not be resumed and stays open; `code` is one of `core/codes.py`, or empty."""
 
     conversation: ConversationId
@@ -53,66 +53,70 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", omit_defaults=True):
     code: str = ""
 
 
-Recovered = Ended | Waiting | Held | Failed
+ResumeResult = OpenTurnEnded | OpenTurnWaiting | OpenTurnHeld | OpenTurnFailed
 """The result of resuming the open turn of a conversation."""
 
-Open = Callable[[ConversationId], Awaitable[Turns]]
+OpenTurnRunner = Callable[[ConversationId], Awaitable[TurnRunner]]
 """Opens a conversation and returns its turn runner; raises `ConversationHeldError` if another process holds it."""
 
 
-async def recover(
-    store: Store, open_turns: Open, *, at_once: int = AT_ONCE, tell: Callable[[Recovered], None] | None = None
-) -> list[Recovered]:
+async def resume_open_turns(
+    store: Store,
+    open_runner: OpenTurnRunner,
+    *,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    on_result: Callable[[ResumeResult], None] | None = None,
+) -> list[ResumeResult]:
     """Resume every open turn of the store that no process holds; return the results in order of completion.
 
     A failure in one conversation does not affect the others. `on_result` is called with each result at once.
     """
-    outcomes: list[Recovered] = []
+    outcomes: list[ResumeResult] = []
 
     async def work(left: Iterator[ConversationId]) -> None:
         for conversation in left:
-            outcome = await _recovered(conversation, open_turns)
+            outcome = await _resume_conversation(conversation, open_runner)
             if outcome:
                 outcomes.append(outcome)
-                if tell:
-                    tell(outcome)
+                if on_result:
+                    on_result(outcome)
 
     # All workers share one iterator: each takes the next conversation when it has finished one.
-    left = iter(await _listed(store))
+    left = iter(await _list_open_turns(store))
     async with TaskGroup() as group:
-        for _ in range(at_once):
+        for _ in range(concurrency):
             group.create_task(work(left))
     return outcomes
 
 
-async def _listed(store: Store) -> list[ConversationId]:
+async def _list_open_turns(store: Store) -> list[ConversationId]:
     found: list[ConversationId] = []
     while page := await store.open_turns(after=found[-1] if found else "", limit=PAGE):
         found += page
     return found
 
 
-async def _recovered(conversation: ConversationId, open_turns: Open) -> Recovered | None:
+async def _resume_conversation(conversation: ConversationId, open_runner: OpenTurnRunner) -> ResumeResult | None:
     """Resume the conversation's turn and return the result; None if the conversation was deleted meanwhile."""
     try:
-        return await _gone_on(conversation, await open_turns(conversation))
-    except HeldError as error:
-        return Held(conversation, error.by.rstrip(","), error.since)
+        return await _resume_turn(conversation, await open_runner(conversation))
+    except ConversationHeldError as error:
+        return OpenTurnHeld(conversation, error.by.rstrip(","), error.since)
     except ConversationUnknownError:
         return None
     except CodedError as error:
         _logger.warning("the open turn of %s cannot be resumed: %s", conversation, error)
-        return Failed(conversation, str(error), error.code)
+        return OpenTurnFailed(conversation, str(error), error.code)
     except Exception as error:
         _logger.exception("the open turn of %s cannot be resumed", conversation)
-        return Failed(conversation, f"unexpected {type(error).__name__}; see the log for details")
+        return OpenTurnFailed(conversation, f"unexpected {type(error).__name__}; see the log for details")
 
 
-async def _gone_on(conversation: ConversationId, turns: Turns) -> Recovered:
+async def _resume_turn(conversation: ConversationId, runner: TurnRunner) -> ResumeResult:
     try:
-        pause = await turns.go_on()
-        await turns.settle()
+        outcome = await runner.resume()
+        await runner.ensure_title()
     finally:
-        await turns.titles.give_up()
-        await turns.session.close()
-    return Waiting(conversation) if pause == "waiting" else Ended(conversation, pause)
+        await runner.titles.stop()
+        await runner.session.close()
+    return OpenTurnWaiting(conversation) if outcome == "waiting" else OpenTurnEnded(conversation, outcome)

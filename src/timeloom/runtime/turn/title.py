@@ -9,13 +9,13 @@ from typing import Final
 from timeloom.core.blocks import AnyBlock, Completion, EndReason, Gate, Titled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.policy.gates import Ruling
-from timeloom.core.policy.titling import first_turn, wants_title
-from timeloom.core.render.title import MAX_REPLY_CHARS, clean_title, first_words, title_tail
-from timeloom.ports.model import Finished, Model
+from timeloom.core.policy.gates import PolicyResult
+from timeloom.core.policy.titling import find_first_turn, needs_title
+from timeloom.core.render.title import MAX_REPLY_CHARS, clean_title, title_from_words, title_request_text
+from timeloom.ports.model import FinishEvent, Model
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.model_calls.side_call import SideCall, SideReply, side_call
-from timeloom.runtime.prompt.instructions.load import load_texts
+from timeloom.runtime.model_calls.side_call import SideCall, SideReply, make_side_call
+from timeloom.runtime.prompt.instructions.load import load_instructions
 from timeloom.runtime.session.session import Session
 
 MAX_OUTPUT_TOKENS: Final = 64
@@ -30,7 +30,7 @@ GRACE_S: Final = 2.0
 _logger = logging.getLogger(__name__)
 
 
-class Titling:
+class TitleGenerator:
     """Generates the title of one conversation; failures never delay or end a turn."""
 
     def __init__(
@@ -50,32 +50,34 @@ class Titling:
         self._interrupt = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
-    def at_end(self, reason: EndReason) -> tuple[Titled, ...]:
+    def title_at_end(self, reason: EndReason) -> tuple[Titled, ...]:
         """Return the title block to store with the end of a turn if no model is needed, else nothing."""
         known = self._session.views.conversation
         if self._model or reason == "runtime_error" or known.title or known.erased:
             return ()
-        title = first_words(self._session.opening)
+        title = title_from_words(self._session.first_user_message)
         return (Titled(text=title),) if title else ()
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Start generating the title if one is wanted; a model call runs in the background."""
-        if self._running is not None or not wants_title(self._session.views):
+        if self._running is not None or not needs_title(self._session.views):
             return
         if self._model is None:
-            await _quietly(self._give())
+            await _log_errors(self._generate())
             return
         self._interrupt.clear()
-        self._running = asyncio.create_task(_quietly(self._give()), name=f"title of {self._session.conversation}")
+        self._running = asyncio.create_task(
+            _log_errors(self._generate()), name=f"title of {self._session.conversation}"
+        )
         self._running.add_done_callback(self._done)
 
-    async def settle(self) -> None:
+    async def finish(self) -> None:
         """Generate the title if one is wanted, and wait until that is done."""
-        await self.begin()
+        await self.start()
         if self._running is not None:
             await asyncio.wait({self._running})
 
-    async def give_up(self) -> None:
+    async def stop(self) -> None:
         """Stop a title call in progress, because the next turn must not wait for it."""
         self._interrupt.set()
         if self._running is not None:
@@ -86,34 +88,34 @@ class Titling:
     def _done(self, _: asyncio.Task[None]) -> None:
         self._running = None
 
-    async def _give(self) -> None:
-        turn, message = self._session.views.turns.newest, self._session.opening
-        fallback = first_words(message)
-        answer = await self._answer() if self._model or not fallback else ""
-        fallback = fallback or first_words(answer)
+    async def _generate(self) -> None:
+        turn, message = self._session.views.turns.newest, self._session.first_user_message
+        fallback = title_from_words(message)
+        answer = await self._load_first_answer() if self._model or not fallback else ""
+        fallback = fallback or title_from_words(answer)
         if self._model is None or self._interrupt.is_set():
             await self._append([], fallback, turn)
         elif fallback:
-            await self._ask(self._model, turn, title_tail(message, answer), fallback)
+            await self._ask_model(self._model, turn, title_request_text(message, answer), fallback)
 
-    async def _ask(self, model: Model, turn: TurnId, tail: str, fallback: str) -> None:
-        asked = SideCall(
+    async def _ask_model(self, model: Model, turn: TurnId, tail: str, fallback: str) -> None:
+        side = SideCall(
             purpose="title",
-            what="title",
+            result_name="title",
             turn=turn,
             key=f"title/{turn}",
-            system=load_texts()["title"],
+            system=load_instructions()["title"],
             tail=tail,
             max_output_tokens=MAX_OUTPUT_TOKENS,
             max_reply_chars=MAX_REPLY_CHARS,
             deadline_s=self._deadline_s,
-            given_up="the next turn began",
+            interrupted_reason="the next turn began",
         )
-        match await side_call(self._session, self._governor, model, asked, self._interrupt):
-            case Ruling(policy=policy, text=text):
+        match await make_side_call(self._session, self._governor, model, side, self._interrupt):
+            case PolicyResult(policy=policy, text=text):
                 await self._append([Gate(policy=policy, verdict="refuse", text=text)], fallback, turn)
             case SideReply(text=text, ending=ending, outcome=outcome):
-                title = clean_title(text) if isinstance(ending, Finished) else ""
+                title = clean_title(text) if isinstance(ending, FinishEvent) else ""
                 await self._append([outcome], title or fallback, turn)
 
     async def _append(self, blocks: list[AnyBlock], title: str, turn: TurnId) -> None:
@@ -123,10 +125,10 @@ class Titling:
         if blocks:
             await self._session.append(blocks, turn)
 
-    async def _answer(self) -> str:
+    async def _load_first_answer(self) -> str:
         """Return the answer to the conversation's first message; empty if there is none."""
         session = self._session
-        turn = first_turn(session.views)
+        turn = find_first_turn(session.views)
         seqs = session.views.paths.find(f"ar:{turn}.assistant.completion")
         for entry in await session.entries(seqs[-1:]):
             if isinstance(entry.block, Completion):
@@ -135,7 +137,7 @@ class Titling:
         return ""
 
 
-async def _quietly(work: Coroutine[object, object, None]) -> None:
+async def _log_errors(work: Coroutine[object, object, None]) -> None:
     try:
         await work
     except CodedError as error:

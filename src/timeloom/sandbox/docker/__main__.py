@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from timeloom.core.codes import CodedError
-from timeloom.sandbox.docker.engine import Engine, EngineError
+from timeloom.sandbox.docker.engine import ContainerEngine, EngineError
 from timeloom.sandbox.docker.image import LIBRARIES, SCRATCH, build_image
 from timeloom.sandbox.docker.profile import DEFAULT_IMAGE, DockerProfile
 
@@ -30,12 +30,14 @@ def main() -> int:
     given = parser.parse_args()
     libraries = [name for name in given.libraries.split(",") if name]
     try:
-        engine = Engine(DockerProfile(socket=given.socket).socket_path())
-        said = asyncio.run(build_image(engine, given.tag, base=given.base, python=given.python, libraries=libraries))
+        engine = ContainerEngine(DockerProfile(socket=given.socket).socket_path())
+        build_log = asyncio.run(
+            build_image(engine, given.tag, base=given.base, python=given.python, libraries=libraries)
+        )
     except (CodedError, EngineError) as error:
         sys.stderr.write(f"could not build the image: {error}\n")
         return 1
-    sys.stdout.write(said)
+    sys.stdout.write(build_log)
     return 0
 
 

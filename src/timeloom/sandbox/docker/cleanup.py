@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from timeloom.sandbox.docker.engine import Engine
+from timeloom.sandbox.docker.engine import ContainerEngine
 from timeloom.sandbox.docker.profile import LABEL_PREFIX
 
 RUNS_LABEL: Final = f"{LABEL_PREFIX}runs"
@@ -13,14 +13,14 @@ SUPERVISOR_LABEL: Final = f"{LABEL_PREFIX}supervisor"
 _LOCK: Final = "lock"
 
 
-def labels_of(root: Path, supervisor: Path) -> dict[str, str]:
+def supervisor_labels(root: Path, supervisor: Path) -> dict[str, str]:
     """Return the labels of a supervisor's containers: the root of all executions and the supervisor's folder name."""
     return {RUNS_LABEL: str(root), SUPERVISOR_LABEL: supervisor.name}
 
 
-async def sweep(engine: Engine, root: Path) -> None:
+async def remove_dead_containers(engine: ContainerEngine, root: Path) -> None:
     """Remove the containers of dead supervisors of this root; containers of other roots are ignored."""
-    for container in await engine.containers(f"{RUNS_LABEL}={root}"):
+    for container in await engine.list_containers(f"{RUNS_LABEL}={root}"):
         supervisor = (container.labels or {}).get(SUPERVISOR_LABEL, "")
         if not _is_alive(root / Path(supervisor).name):
             await engine.remove(container.id)

@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from timeloom.ports.sandbox import MIB, Limits
-from timeloom.sandbox.docker.profile import Caps, DockerProfile
-from timeloom.sandbox.folders.run_folder import Owner, RunFolder
+from timeloom.ports.sandbox import MIB, ExecutionLimits
+from timeloom.sandbox.docker.profile import DockerProfile, ProfileLimits
+from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolder
 
 WORKSPACE: Final = "/workspace"
-DOOR: Final = "door"
+SOCKET_NAME: Final = "door"
 """File name of the broker socket in its folder."""
 
 TMP: Final = "/tmp"
@@ -29,7 +29,7 @@ _HIDDEN: Final = ("/sys",)
 """Folders that no program needs; the engine shows them unless another mount covers them."""
 
 _OWN_PROCESSES: Final = 1
-_PODMANS: Final = ("/run", "/var")
+_PODMAN_TMPFS: Final = ("/run", "/var")
 """Folders where Podman mounts writable in-memory file systems, unless something is mounted there."""
 
 _USER_PROCESSES: Final = 32_768
@@ -50,7 +50,7 @@ _MASKED: Final = (
 """Paths that read as empty; those that the machine lacks are ignored."""
 
 _NO_NEW_PRIVILEGES: Final = ("no-new-privileges:true",)
-_STARTERS: Final = ("SETUID", "SETGID", "SETPCAP", "SYS_ADMIN")
+_START_CAPABILITIES: Final = ("SETUID", "SETGID", "SETPCAP", "SYS_ADMIN")
 """Capabilities with which a combined container's supervisor starts the interpreter; it drops them afterwards."""
 
 
@@ -105,7 +105,7 @@ class HostConfig(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     log_config: LogConfig = LogConfig()
 
 
-class Container(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
+class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     """The body of the request that creates a container: its command, user and host resources."""
 
     image: str
@@ -127,68 +127,70 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ContainerPlan:
     """Everything that determines a container, except the execution that it is for."""
 
     profile: DockerProfile
-    caps: Caps
-    limits: Limits
-    owner: Owner
-    podman: bool = False
+    profile_limits: ProfileLimits
+    limits: ExecutionLimits
+    owner: FolderOwner
+    is_podman: bool = False
     """Whether the engine is Podman, which needs some options in another form and cannot limit the files of a tmpfs."""
 
     @property
-    def combined(self) -> bool:
+    def is_combined(self) -> bool:
         return self.profile.container_strategy == "combined"
 
-    def peers(self) -> frozenset[int]:
+    def peer_uids(self) -> frozenset[int]:
         """Return the host user ids that may connect to the broker socket."""
-        return frozenset({RELAY_ID if self.combined else self.owner.uid})
+        return frozenset({RELAY_ID if self.is_combined else self.owner.uid})
 
 
-def describe(plan: Plan, run: RunFolder, labels: Mapping[str, str], *, preload: bool) -> Container:
+def describe_container(
+    plan: ContainerPlan, run: RunFolder, labels: Mapping[str, str], *, preload: bool
+) -> ContainerSpec:
     """Return the container description for an execution in these folders."""
     user = f"{plan.owner.uid}:{plan.owner.gid}"
-    return Container(
+    return ContainerSpec(
         image=plan.profile.image,
-        user="0:0" if plan.combined else user,
+        user="0:0" if plan.is_combined else user,
         cmd=_command(plan, preload=preload),
-        labels={**plan.caps.labels, **labels},
+        labels={**plan.profile_limits.labels, **labels},
         host_config=_host_config(plan, run),
         network_disabled=_network_mode(plan) == "none",
     )
 
 
-def fits(limits: Limits, other: Limits) -> bool:
+def can_serve(limits: ExecutionLimits, other: ExecutionLimits) -> bool:
     """Return whether a container created for one set of limits can serve the other; the watchdog enforces the rest."""
-    return _fixed(limits) == _fixed(other)
+    return _fixed_limits(limits) == _fixed_limits(other)
 
 
-def _fixed(limits: Limits) -> tuple[int, ...]:
+def _fixed_limits(limits: ExecutionLimits) -> tuple[int, ...]:
     return (limits.memory_bytes, limits.processes, limits.open_files, limits.file_bytes, ceil(limits.cpu_s))
 
 
-def _command(plan: Plan, *, preload: bool) -> list[str]:
+def _command(plan: ContainerPlan, *, preload: bool) -> list[str]:
     """Return the arguments of `guest/launch.py`."""
     libraries = ",".join(plan.profile.preload) if preload else ""
     address_space = str(_memory_bytes(plan) + _ADDRESS_SPACE_BYTES)
-    door = f"{WORKSPACE}/sock/{DOOR}"
-    if not plan.combined:
+    door = f"{WORKSPACE}/sock/{SOCKET_NAME}"
+    if not plan.is_combined:
         return [door, libraries or "-", address_space, "-"]
     relay = f"{door}:{plan.owner.uid}:{plan.owner.gid}:{RELAY_ID}"
-    return [f"{_RELAY_FOLDER}/{DOOR}", libraries or "-", address_space, relay]
+    return [f"{_RELAY_FOLDER}/{SOCKET_NAME}", libraries or "-", address_space, relay]
 
 
-def _network_mode(plan: Plan) -> str:
-    return plan.profile.network_mode if plan.combined else "none"
+def _network_mode(plan: ContainerPlan) -> str:
+    return plan.profile.network_mode if plan.is_combined else "none"
 
 
-def _memory_bytes(plan: Plan) -> int:
-    return max(_least(plan.limits.memory_bytes, plan.caps.memory_bytes), _LEAST_MEMORY_BYTES)
+def _memory_bytes(plan: ContainerPlan) -> int:
+    return max(_least(plan.limits.memory_bytes, plan.profile_limits.memory_bytes), _LEAST_MEMORY_BYTES)
 
 
-def _host_config(plan: Plan, run: RunFolder) -> HostConfig:
-    limits, caps = plan.limits, plan.caps
+def _host_config(plan: ContainerPlan, run: RunFolder) -> HostConfig:
+    limits, profile_limits = plan.limits, plan.profile_limits
     memory = _memory_bytes(plan)
     return HostConfig(
         network_mode=_network_mode(plan),
@@ -199,32 +201,32 @@ def _host_config(plan: Plan, run: RunFolder) -> HostConfig:
         ],
         tmpfs=_tmpfs(plan),
         memory=memory,
-        memory_swap=max(memory, caps.memory_swap_bytes or 0),
-        pids_limit=_least(limits.processes, caps.pids) + _OWN_PROCESSES,
+        memory_swap=max(memory, profile_limits.memory_swap_bytes or 0),
+        pids_limit=_least(limits.processes, profile_limits.pids) + _OWN_PROCESSES,
         ulimits=[Ulimit(name, value, value) for name, value in sorted(_ulimits(plan).items())],
-        cap_add=_STARTERS if plan.combined else (),
-        nano_cpus=round((caps.cpus or 0) * _NANO),
-        cpu_shares=caps.cpu_shares or 0,
-        security_opt=(*_NO_NEW_PRIVILEGES, *([f"mask={':'.join(_MASKED)}"] if plan.podman else [])),
+        cap_add=_START_CAPABILITIES if plan.is_combined else (),
+        nano_cpus=round((profile_limits.cpus or 0) * _NANO),
+        cpu_shares=profile_limits.cpu_shares or 0,
+        security_opt=(*_NO_NEW_PRIVILEGES, *([f"mask={':'.join(_MASKED)}"] if plan.is_podman else [])),
     )
 
 
-def _tmpfs(plan: Plan) -> dict[str, str]:
+def _tmpfs(plan: ContainerPlan) -> dict[str, str]:
     size = plan.profile.tmp_bytes
-    options = "rw,nosuid,nodev,mode=1777" + (f",nr_inodes={_TMP_FILES}" if not plan.podman else "")
-    found = {
+    options = "rw,nosuid,nodev,mode=1777" + (f",nr_inodes={_TMP_FILES}" if not plan.is_podman else "")
+    mounts = {
         TMP: f"{options},size={size}",
-        SHM: f"{options},size={_least(size, plan.caps.shm_bytes)}",
+        SHM: f"{options},size={_least(size, plan.profile_limits.shm_bytes)}",
     }
-    found.update(
-        dict.fromkeys(_HIDDEN + (_PODMANS if plan.podman else ()), "ro,nosuid,nodev,noexec,mode=0700,size=4096")
+    mounts.update(
+        dict.fromkeys(_HIDDEN + (_PODMAN_TMPFS if plan.is_podman else ()), "ro,nosuid,nodev,noexec,mode=0700,size=4096")
     )
-    if plan.combined:
-        found[_RELAY_FOLDER] = "rw,nosuid,nodev,noexec,mode=0711,size=65536"
-    return found
+    if plan.is_combined:
+        mounts[_RELAY_FOLDER] = "rw,nosuid,nodev,noexec,mode=0711,size=65536"
+    return mounts
 
 
-def _ulimits(plan: Plan) -> dict[str, int]:
+def _ulimits(plan: ContainerPlan) -> dict[str, int]:
     limits = plan.limits
     ours = {
         "core": 0,
@@ -234,12 +236,15 @@ def _ulimits(plan: Plan) -> dict[str, int]:
         "memlock": 64 * 1024,
         "msgqueue": 0,
         "nofile": limits.open_files,
-        "nproc": _processes_of_a_user(),
+        "nproc": _user_process_limit(),
     }
-    return {name: _least(ours.get(name), plan.caps.ulimits.get(name)) for name in {*ours, *plan.caps.ulimits}}
+    return {
+        name: _least(ours.get(name), plan.profile_limits.ulimits.get(name))
+        for name in {*ours, *plan.profile_limits.ulimits}
+    }
 
 
-def _processes_of_a_user() -> int:
+def _user_process_limit() -> int:
     """Return a high limit, since it counts all containers; without one, Podman requests more than it may."""
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     return _USER_PROCESSES if most == resource.RLIM_INFINITY else min(most, _USER_PROCESSES)

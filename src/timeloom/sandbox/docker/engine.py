@@ -41,12 +41,12 @@ class EngineError(Exception):
         self.status = status
 
     @property
-    def is_untimely(self) -> bool:
+    def is_container_ending(self) -> bool:
         """Whether Podman refused because the container was about to end."""
         return "container state improper" in str(self)
 
 
-class Info(msgspec.Struct, frozen=True, rename="pascal"):
+class EngineInfo(msgspec.Struct, frozen=True, rename="pascal"):
     """System information of an engine."""
 
     server_version: str = ""
@@ -56,15 +56,15 @@ class Info(msgspec.Struct, frozen=True, rename="pascal"):
     pids_limit: bool = True
 
 
-class _Component(msgspec.Struct, frozen=True):
+class _EngineComponent(msgspec.Struct, frozen=True):
     name: str = msgspec.field(default="", name="Name")
 
 
-class _Version(msgspec.Struct, frozen=True):
-    components: list[_Component] | None = msgspec.field(default=None, name="Components")
+class _EngineVersion(msgspec.Struct, frozen=True):
+    components: list[_EngineComponent] | None = msgspec.field(default=None, name="Components")
 
 
-class State(msgspec.Struct, frozen=True, rename="pascal"):
+class ContainerState(msgspec.Struct, frozen=True, rename="pascal"):
     """State of a container; `pid` is its first process as the engine's machine numbers it."""
 
     running: bool = False
@@ -74,11 +74,11 @@ class State(msgspec.Struct, frozen=True, rename="pascal"):
     error: str = ""
 
 
-class _Inspected(msgspec.Struct, frozen=True):
-    state: State = msgspec.field(name="State")
+class _InspectResponse(msgspec.Struct, frozen=True):
+    state: ContainerState = msgspec.field(name="State")
 
 
-class Listed(msgspec.Struct, frozen=True, rename="pascal"):
+class ListedContainer(msgspec.Struct, frozen=True, rename="pascal"):
     """A container in a list of containers."""
 
     id: str
@@ -89,19 +89,19 @@ class _ImageConfig(msgspec.Struct, frozen=True):
     labels: dict[str, str] | None = msgspec.field(default=None, name="Labels")
 
 
-class _Image(msgspec.Struct, frozen=True):
+class _ImageResponse(msgspec.Struct, frozen=True):
     config: _ImageConfig | None = msgspec.field(default=None, name="Config")
 
 
-class _Created(msgspec.Struct, frozen=True):
+class _CreateResponse(msgspec.Struct, frozen=True):
     id: str = msgspec.field(name="Id")
 
 
-class _Waited(msgspec.Struct, frozen=True):
+class _WaitResponse(msgspec.Struct, frozen=True):
     status: int = msgspec.field(name="StatusCode")
 
 
-class _Refusal(msgspec.Struct, frozen=True):
+class _ErrorResponse(msgspec.Struct, frozen=True):
     message: str
 
 
@@ -111,18 +111,18 @@ class _BuildLine(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class AttachedStreams:
     """The standard streams of a container."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def say(self, data: bytes) -> None:
+    async def write_stdin(self, data: bytes) -> None:
         """Write to its standard input, which ends when this stream is closed."""
         self.writer.write(data)
         await self.writer.drain()
 
-    async def hear(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
+    async def read_output(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
         """Yield its output in pieces until both streams have ended."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
             while True:
@@ -142,24 +142,24 @@ class Attached:
         self.writer.transport.abort()
 
 
-class Engine:
+class ContainerEngine:
     """A Docker-compatible engine behind a Unix socket."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
 
-    async def info(self) -> Info:
+    async def info(self) -> EngineInfo:
         """Return the system information of the engine."""
-        return _read(await self._ask("GET", "/info"), Info)
+        return _decode(await self._request("GET", "/info"), EngineInfo)
 
     async def is_podman(self) -> bool:
         """Return whether the engine is Podman, which supports slightly less than Docker."""
-        found = _read(await self._ask("GET", "/version"), _Version)
+        found = _decode(await self._request("GET", "/version"), _EngineVersion)
         return any("Podman" in component.name for component in found.components or ())
 
     async def image_labels(self, image: str) -> dict[str, str]:
         """Return the labels of an existing image."""
-        found = _read(await self._ask("GET", f"/images/{quote(image, safe='')}/json"), _Image)
+        found = _decode(await self._request("GET", f"/images/{quote(image, safe='')}/json"), _ImageResponse)
         return (found.config and found.config.labels) or {}
 
     async def build(self, context: Path, tag: str, arguments: Mapping[str, str]) -> str:
@@ -167,13 +167,13 @@ class Engine:
         query = {"t": tag, "rm": "1", "forcerm": "1", "version": "1", "buildargs": json.dumps(dict(arguments))}
         path = f"/build?{urlencode(query)}"
         try:
-            answer = await self._ask("POST", path, context, "application/x-tar")
+            answer = await self._request("POST", path, context, "application/x-tar")
         except EngineError as error:
             if error.status:
                 raise
             # Retry once: a freshly started engine sometimes drops the connection during the upload.
-            answer = await self._ask("POST", path, context, "application/x-tar")
-        lines = [_read(line, _BuildLine) for line in answer.splitlines() if line.strip()]
+            answer = await self._request("POST", path, context, "application/x-tar")
+        lines = [_decode(line, _BuildLine) for line in answer.splitlines() if line.strip()]
         for line in lines:
             if line.error:
                 raise EngineError(500, line.error)
@@ -181,21 +181,21 @@ class Engine:
 
     async def remove_image(self, image: str) -> None:
         """Remove an image."""
-        await self._ask("DELETE", f"/images/{quote(image, safe='')}?force=1")
+        await self._request("DELETE", f"/images/{quote(image, safe='')}?force=1")
 
     async def create(self, container: object) -> str:
         """Create a container from its description and return its id."""
-        return _read(await self._ask("POST", "/containers/create", container), _Created).id
+        return _decode(await self._request("POST", "/containers/create", container), _CreateResponse).id
 
     async def start(self, container: str) -> None:
         """Start the container."""
-        await self._ask("POST", f"/containers/{container}/start")
+        await self._request("POST", f"/containers/{container}/start")
 
-    async def state(self, container: str) -> State:
+    async def state(self, container: str) -> ContainerState:
         """Return the state of the container."""
-        return _read(await self._ask("GET", f"/containers/{container}/json"), _Inspected).state
+        return _decode(await self._request("GET", f"/containers/{container}/json"), _InspectResponse).state
 
-    async def was_out_of_memory(self, container: str) -> bool:
+    async def was_oom_killed(self, container: str) -> bool:
         """Return whether the engine saw an OOM kill in the container; False if the container is gone."""
         try:
             return (await self.state(container)).oom_killed
@@ -207,7 +207,7 @@ class Engine:
     async def wait(self, container: str) -> int:
         """Wait until the container has stopped and return its exit code; 137 if it was removed."""
         try:
-            return _read(await self._ask("POST", f"/containers/{container}/wait"), _Waited).status
+            return _decode(await self._request("POST", f"/containers/{container}/wait"), _WaitResponse).status
         except EngineError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -216,55 +216,57 @@ class Engine:
     async def kill(self, container: str, signal: str) -> None:
         """Send a signal to its first process; a container that has stopped is no error."""
         try:
-            await self._ask("POST", f"/containers/{container}/kill?signal={signal}")
+            await self._request("POST", f"/containers/{container}/kill?signal={signal}")
         except EngineError as error:
-            if error.status not in (NOT_FOUND, CONFLICT) and not error.is_untimely:
+            if error.status not in (NOT_FOUND, CONFLICT) and not error.is_container_ending:
                 raise
 
     async def remove(self, container: str) -> None:
         """Kill and remove the container; one that is gone or being removed is no error."""
         for _ in range(_TRIES):
             try:
-                await self._ask("DELETE", f"/containers/{container}?force=1&v=1")
+                await self._request("DELETE", f"/containers/{container}?force=1&v=1")
             except EngineError as error:
-                if error.is_untimely:
+                if error.is_container_ending:
                     await asyncio.sleep(_PAUSE_S)
                     continue
                 if error.status not in (NOT_FOUND, CONFLICT):
                     raise
             return
 
-    async def containers(self, label: str) -> list[Listed]:
+    async def list_containers(self, label: str) -> list[ListedContainer]:
         """Return all containers with that label (`name` or `name=value`), running or not."""
         filters = json.dumps({"label": [label]})
-        return _read(await self._ask("GET", f"/containers/json?all=1&filters={quote(filters)}"), list[Listed])
+        return _decode(
+            await self._request("GET", f"/containers/json?all=1&filters={quote(filters)}"), list[ListedContainer]
+        )
 
     @asynccontextmanager
-    async def attach(self, container: str) -> AsyncGenerator[Attached]:
+    async def attach(self, container: str) -> AsyncGenerator[AttachedStreams]:
         """Attach to the container's standard streams, before it is started."""
         path = f"/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1"
-        reader, writer = await self._connected()
-        attached = Attached(reader, writer)
+        reader, writer = await self._connect()
+        attached = AttachedStreams(reader, writer)
         try:
-            writer.write(_head("POST", path, 0, "application/json", "Connection: Upgrade\r\nUpgrade: tcp\r\n"))
+            writer.write(_request_head("POST", path, 0, "application/json", "Connection: Upgrade\r\nUpgrade: tcp\r\n"))
             status = await _status(reader)
             if status != _UPGRADED and status not in _OK:
-                raise EngineError(status, _message(await reader.read()))
+                raise EngineError(status, _error_message(await reader.read()))
             yield attached
         finally:
             attached.close()
 
-    async def _ask(
+    async def _request(
         self, method: str, path: str, content: object = None, content_type: str = "application/json"
     ) -> bytes:
         """Send a request and return the response body; raise `EngineError` if the engine refuses."""
-        reader, writer = await self._connected()
+        reader, writer = await self._connect()
         try:
             if isinstance(content, Path):
-                await _send_file(writer, _head(method, path, content.stat().st_size, content_type), content)
+                await _send_file(writer, _request_head(method, path, content.stat().st_size, content_type), content)
             else:
                 body = b"" if content is None else msgspec.json.encode(content)
-                writer.write(_head(method, path, len(body), content_type) + body)
+                writer.write(_request_head(method, path, len(body), content_type) + body)
             status = await _status(reader)
             answer = await reader.read()
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
@@ -272,10 +274,10 @@ class Engine:
         finally:
             writer.transport.abort()
         if status not in _OK and status != _UNCHANGED:
-            raise EngineError(status, _message(answer))
+            raise EngineError(status, _error_message(answer))
         return answer
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
             return await asyncio.open_unix_connection(str(self._socket), limit=_HEAD_BYTES)
         except OSError as error:
@@ -285,7 +287,7 @@ class Engine:
             ) from error
 
 
-def _head(method: str, path: str, size: int, content_type: str, more: str = "") -> bytes:
+def _request_head(method: str, path: str, size: int, content_type: str, more: str = "") -> bytes:
     return (
         f"{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: {content_type}\r\n"
         f"Content-Length: {size}\r\n{more}\r\n"
@@ -306,15 +308,15 @@ async def _status(reader: asyncio.StreamReader) -> int:
     return int(head.split(None, 2)[1])
 
 
-def _read(body: bytes, kind: type[T]) -> T:
+def _decode(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.MsgspecError as error:
         raise EngineError(0, f"the engine's answer is not as expected: {error}") from error
 
 
-def _message(body: bytes) -> str:
+def _error_message(body: bytes) -> str:
     try:
-        return msgspec.json.decode(body, type=_Refusal).message
+        return msgspec.json.decode(body, type=_ErrorResponse).message
     except msgspec.MsgspecError:
         return body.decode("utf-8", "replace")[:1000].strip() or "the engine gave no reason"

@@ -3,33 +3,47 @@
 import asyncio
 import time
 
-from timeloom.ports.sandbox import Broker, Output, Program, Ran
-from timeloom.sandbox.captured_output import Printed
-from timeloom.sandbox.docker.worker import ContainerCell
-from timeloom.sandbox.exit_status import PATIENT, exit_of, first, flood, how_it_ran, timeout
+from timeloom.ports.sandbox import Broker, OutputSink, Program, ProgramResult
+from timeloom.sandbox.captured_output import CapturedOutput
+from timeloom.sandbox.docker.worker import DockerWorker
+from timeloom.sandbox.exit_status import (
+    GRACEFUL_ENDINGS,
+    build_result,
+    resolve_exit_status,
+    wait_first_breach,
+    wait_output_breach,
+    wait_timeout,
+)
 from timeloom.sandbox.watchdog import Watchdog
 
 
-async def execute(cell: ContainerCell, program: Program, broker: Broker, output: Output, grace_s: float) -> Ran:
+async def execute_program(
+    worker: DockerWorker, program: Program, broker: Broker, output: OutputSink, grace_s: float
+) -> ProgramResult:
     """Run the program to its end within its limits; none of its processes is left afterwards."""
     if program.inputs:
-        await asyncio.to_thread(cell.run.put, program.inputs, cell.owner)
-    folders = (cell.run.work, cell.run.out)
-    watchdog = Watchdog(program.limits, cell.tree(), folders, in_memory=cell.in_memory, group=cell.group)
-    watchdog.begin()
-    printed = Printed(program.limits.output_bytes, output)
+        await asyncio.to_thread(worker.run.copy_inputs, program.inputs, worker.owner)
+    folders = (worker.run.work, worker.run.out)
+    watchdog = Watchdog(program.limits, worker.tree(), folders, in_memory=worker.in_memory, group=worker.cgroup)
+    watchdog.take_baseline()
+    captured = CapturedOutput(program.limits.output_bytes, output)
     try:
-        cell.print_to(printed)
+        worker.capture_output(captured)
         started = time.monotonic()
-        await cell.door.start(program, broker)
-        breach = await first(cell.exited(), timeout(program.limits.wall_s), watchdog.breach(), flood(printed))
-        if breach is not None and breach.ending in PATIENT:
-            cell.ask_to_end()
-            await first(cell.exited(), asyncio.sleep(grace_s))
+        await worker.broker_socket.start_program(program, broker)
+        breach = await wait_first_breach(
+            worker.wait_exit(),
+            wait_timeout(program.limits.wall_s),
+            watchdog.wait_breach(),
+            wait_output_breach(captured),
+        )
+        if breach is not None and breach.ending in GRACEFUL_ENDINGS:
+            worker.terminate()
+            await wait_first_breach(worker.wait_exit(), asyncio.sleep(grace_s))
         wall_s = time.monotonic() - started
-        await cell.kill()
-        await printed.drained()
+        await worker.kill()
+        await captured.drain()
     finally:
-        printed.close()
-    ended = await exit_of(cell.exit_code(), cell.door)
-    return how_it_ran(ended, cell.run.out, watchdog, printed, wall_s, breach or watchdog.of_kernel())
+        captured.close()
+    status = await resolve_exit_status(worker.exit_code(), worker.broker_socket)
+    return build_result(status, worker.run.out, watchdog, captured, wall_s, breach or watchdog.find_oom_breach())

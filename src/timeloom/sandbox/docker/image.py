@@ -17,7 +17,7 @@ from typing import Final, Literal, cast
 import msgspec
 
 from timeloom.ports.sandbox import SandboxUnavailableError
-from timeloom.sandbox.docker.engine import Engine
+from timeloom.sandbox.docker.engine import ContainerEngine
 from timeloom.sandbox.docker.guest import LAUNCH, RELAY
 from timeloom.sandbox.docker.profile import DEFAULT_IMAGE
 from timeloom.sandbox.guest import BOOTSTRAP
@@ -47,7 +47,7 @@ _FOLDERS: Final = {
 }
 """Folders with their modes, which some engines also apply to the mounts on them."""
 
-_LEFT_OUT: Final = re.compile(
+_EXCLUDED: Final = re.compile(
     r"(^|/)(site-packages|dist-packages|test|tests|idlelib|tkinter|turtledemo|ensurepip|lib2to3|config-[^/]*)(/|$)"
     r"|\.opt-[12]\.pyc$|(^|/)(_tkinter|_test|_xxtest|_ctypes_test|nis)[^/]*\.so$|\.a$"
 )
@@ -56,7 +56,7 @@ _ETC: Final = {
     "etc/passwd": "root:x:0:0::/:\nsandbox:x:1001:1001::/workspace/work:\n",
     "etc/group": "root:x:0:\nsandbox:x:1001:\n",
 }
-_ASK: Final = """
+_PROBE: Final = """
 import importlib.metadata as metadata, json, os, re, sys, sysconfig
 names, files, done = sys.argv[1:], [], set()
 while names:
@@ -76,7 +76,7 @@ print(json.dumps({
 """
 
 
-class _Python(msgspec.Struct, frozen=True):
+class _PythonInstallation(msgspec.Struct, frozen=True):
     """A Python installation of this machine: its executable, its standard library and the files of its packages."""
 
     python: str
@@ -86,7 +86,7 @@ class _Python(msgspec.Struct, frozen=True):
 
 
 async def build_image(
-    engine: Engine,
+    engine: ContainerEngine,
     tag: str = DEFAULT_IMAGE,
     *,
     base: str = SCRATCH,
@@ -107,84 +107,87 @@ async def build_image(
 def write_context(context: Path, python: Path | None, libraries: Sequence[str] = LIBRARIES) -> None:
     """Write the build context as a tar file; include a whole Python if one is given."""
     with tarfile.open(context, "w") as tar:
-        tar.add(DOCKERFILE, "Dockerfile", filter=_anonymous)
+        tar.add(DOCKERFILE, "Dockerfile", filter=_strip_owner)
         for name, mode in _FOLDERS.items():
             _add_folder(tar, name, mode)
         for source in (LAUNCH, RELAY, BOOTSTRAP):
-            tar.add(source, f"root/opt/timeloom/{source.name}", filter=_anonymous)
-        _add_text(tar, "opt/timeloom/filter.bpf", seccomp_filter(_machine()))
+            tar.add(source, f"root/opt/timeloom/{source.name}", filter=_strip_owner)
+        _add_text(tar, "opt/timeloom/filter.bpf", seccomp_filter(_check_machine()))
         if python is not None:
             for name, text in _ETC.items():
                 _add_text(tar, name, text.encode())
-            _add_python(tar, _asked(python, libraries))
+            _add_python(tar, _inspect_python(python, libraries))
 
 
-def _machine() -> Literal["x86_64", "aarch64"]:
+def _check_machine() -> Literal["x86_64", "aarch64"]:
     if platform.machine() not in _MACHINES:
         raise SandboxUnavailableError(f"images are built for {' and '.join(_MACHINES)}, not {platform.machine()}")
     return cast(Literal["x86_64", "aarch64"], platform.machine())
 
 
-def _asked(python: Path, libraries: Sequence[str]) -> _Python:
-    done = subprocess.run([python, "-I", "-c", _ASK, *libraries], capture_output=True, check=True)
-    return msgspec.json.decode(done.stdout, type=_Python)
+def _inspect_python(python: Path, libraries: Sequence[str]) -> _PythonInstallation:
+    probe = subprocess.run([python, "-I", "-c", _PROBE, *libraries], capture_output=True, check=True)
+    return msgspec.json.decode(probe.stdout, type=_PythonInstallation)
 
 
-def _add_python(tar: tarfile.TarFile, found: _Python) -> None:
-    library = f"usr/local/lib/python{found.version}"
-    tar.add(found.python, f"root/usr/local/bin/python{found.version}", filter=_anonymous)
+def _add_python(tar: tarfile.TarFile, installation: _PythonInstallation) -> None:
+    library = f"usr/local/lib/python{installation.version}"
+    tar.add(installation.python, f"root/usr/local/bin/python{installation.version}", filter=_strip_owner)
     for name in ("python3", "python"):
-        _add_link(tar, f"usr/local/bin/{name}", f"python{found.version}")
-    binaries = [Path(found.python)]
+        _add_link(tar, f"usr/local/bin/{name}", f"python{installation.version}")
+    binaries = [Path(installation.python)]
     for name in PROGRAMS:
         if (path := shutil.which(name)) is not None:
             binaries.append(Path(path).resolve())
-            tar.add(binaries[-1], f"root/usr/bin/{name}", filter=_anonymous)
+            tar.add(binaries[-1], f"root/usr/bin/{name}", filter=_strip_owner)
     _add_link(tar, "bin", "usr/bin")
-    for name, path in (*_files(Path(found.stdlib), library), *_packages(found.files, f"{library}/site-packages")):
-        tar.add(path, f"root/{name}", recursive=False, filter=_anonymous)
+    for name, path in (
+        *_library_files(Path(installation.stdlib), library),
+        *_package_files(installation.files, f"{library}/site-packages"),
+    ):
+        tar.add(path, f"root/{name}", recursive=False, filter=_strip_owner)
         if ".so" in path.name:
             binaries.append(path)
-    for place, path in _linked(binaries).items():
-        tar.add(path, f"root{place}", filter=_anonymous)
+    for target, path in _shared_libraries(binaries).items():
+        tar.add(path, f"root{target}", filter=_strip_owner)
 
 
-def _files(top: Path, to: str) -> Iterator[tuple[str, Path]]:
+def _library_files(top: Path, to: str) -> Iterator[tuple[str, Path]]:
     """Yield the files below a folder that a program may need, including `.pyc` files: the image is read-only."""
     for folder, _, names in os.walk(top):
         for name in names:
             path = Path(folder, name)
             relative = path.relative_to(top).as_posix()
-            if not _LEFT_OUT.search(relative):
+            if not _EXCLUDED.search(relative):
                 yield f"{to}/{relative}", path
 
 
-def _packages(files: Iterable[tuple[str, str]], to: str) -> Iterator[tuple[str, Path]]:
-    for name, place in files:
-        path = Path(place)
+def _package_files(files: Iterable[tuple[str, str]], to: str) -> Iterator[tuple[str, Path]]:
+    for name, source in files:
+        path = Path(source)
         # Programs do not need files elsewhere, such as commands.
         if not name.startswith("..") and "/tests/" not in name and path.is_file():
             yield f"{to}/{name}", path
 
 
-def _linked(binaries: Sequence[Path]) -> dict[str, Path]:
+def _shared_libraries(binaries: Sequence[Path]) -> dict[str, Path]:
     """Return the shared libraries that the binaries need, by the path where the loader looks for them."""
-    said = subprocess.run(["ldd", *binaries], capture_output=True, check=False).stdout
-    found = {path.decode() for path in _LIBRARY.findall(said)}
+    output = subprocess.run(["ldd", *binaries], capture_output=True, check=False).stdout
+    found = {path.decode() for path in _LIBRARY.findall(output)}
     # The C library loads it when a thread ends.
     found.update(str(each) for name in list(found) for each in Path(name).parent.glob("libgcc_s.so.1"))
-    own = {binary.parent for binary in binaries}
-    places: dict[str, Path] = {}
+    package_folders = {binary.parent for binary in binaries}
+    targets: dict[str, Path] = {}
     for name in sorted(found):
         path = Path(name)
-        if path.parent in own or ".libs" in path.parent.name:
+        if path.parent in package_folders or ".libs" in path.parent.name:
             # It is part of a package, which finds it there.
             continue
-        places[name if name.startswith(("/lib", "/usr/lib")) else f"/usr/lib/{path.name}"] = path.resolve()
-    return places
+        targets[name if name.startswith(("/lib", "/usr/lib")) else f"/usr/lib/{path.name}"] = path.resolve()
+    return targets
 
 
-def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _strip_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     """Remove the owner and make the entry readable for every user."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""

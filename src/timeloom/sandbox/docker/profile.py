@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from timeloom.core.codes import CodedError
-from timeloom.ports.sandbox import MIB, Limits
+from timeloom.ports.sandbox import MIB, ExecutionLimits
 
 DEFAULT_IMAGE: Final = "py-code-exec:latest"
 SANDBOX_ID: Final = 1001
@@ -71,7 +71,7 @@ class DockerProfile(msgspec.Struct, frozen=True, kw_only=True):
     warm: int = 0
     """Number of containers that wait for a program; 0 starts each on demand."""
 
-    warm_limits: Limits = Limits()
+    warm_limits: ExecutionLimits = ExecutionLimits()
     """Limits of the waiting containers; a program with other limits gets a new container."""
 
     tmp_bytes: int = 64 * MIB
@@ -97,7 +97,7 @@ class DockerProfile(msgspec.Struct, frozen=True, kw_only=True):
         return self.runs_dir or Path(tempfile.gettempdir()) / f"timeloom-docker-{os.geteuid()}"
 
 
-class Caps(msgspec.Struct, frozen=True, kw_only=True):
+class ProfileLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a profile: a container gets the smaller of these and the limits of its program."""
 
     cpus: float | None = None
@@ -110,25 +110,27 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
 
 
-def read_caps(profile: DockerProfile) -> Caps:
+def read_limits(profile: DockerProfile) -> ProfileLimits:
     """Return the limits from the fields and arguments of the profile; raise `ProfileError` if one is invalid."""
     if not _NETWORK_MODE.fullmatch(profile.network_mode):
         raise ProfileError(f"network_mode must be none, host, bridge or a network name, got {profile.network_mode!r}")
-    given: dict[str, list[str]] = {}
-    for name, value in _pairs(profile.extra_args):
-        given.setdefault(name, []).append(value)
-    sizes = {name: _least([read_size(text) for text in given.get(name, ())]) for name in _SIZES}
+    arguments: dict[str, list[str]] = {}
+    for name, value in _parse_arguments(profile.extra_args):
+        arguments.setdefault(name, []).append(value)
+    sizes = {name: _least([read_size(text) for text in arguments.get(name, ())]) for name in _SIZES}
     own_memory = None if profile.memory is None else read_size(profile.memory)
-    own_cpus = None if profile.cpus is None else _cpus(profile.cpus)
-    return Caps(
-        cpus=_least([own_cpus, *map(_cpus, given.get("--cpus", ()))]),
+    own_cpus = None if profile.cpus is None else _parse_cpus(profile.cpus)
+    return ProfileLimits(
+        cpus=_least([own_cpus, *map(_parse_cpus, arguments.get("--cpus", ()))]),
         memory_bytes=_least([own_memory, sizes["--memory"]]),
         memory_swap_bytes=sizes["--memory-swap"],
         shm_bytes=sizes["--shm-size"],
-        cpu_shares=_least([_count("--cpu-shares", text) for text in given.get("--cpu-shares", ())]),
-        pids=_least([profile.pids, *(_count("--pids-limit", text) for text in given.get("--pids-limit", ()))]),
-        ulimits=_ulimits(given.get("--ulimit", ())),
-        labels=_labels(given.get("--label", ())),
+        cpu_shares=_least([_parse_count("--cpu-shares", text) for text in arguments.get("--cpu-shares", ())]),
+        pids=_least(
+            [profile.pids, *(_parse_count("--pids-limit", text) for text in arguments.get("--pids-limit", ()))]
+        ),
+        ulimits=_parse_ulimits(arguments.get("--ulimit", ())),
+        labels=_parse_labels(arguments.get("--label", ())),
     )
 
 
@@ -147,7 +149,7 @@ def read_size(size: int | str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
-def _pairs(arguments: tuple[str, ...]) -> list[tuple[str, str]]:
+def _parse_arguments(arguments: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return the arguments as names and values; accepts `--name value` and `--name=value`."""
     found: list[tuple[str, str]] = []
     rest = list(arguments)
@@ -164,7 +166,7 @@ def _pairs(arguments: tuple[str, ...]) -> list[tuple[str, str]]:
     return found
 
 
-def _cpus(text: float | str) -> float:
+def _parse_cpus(text: float | str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -174,13 +176,13 @@ def _cpus(text: float | str) -> float:
     return value
 
 
-def _count(name: str, text: str) -> int:
+def _parse_count(name: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
         raise ProfileError(f"{name} takes a number greater than 0, got {text!r}")
     return int(text)
 
 
-def _ulimits(texts: list[str] | tuple[str, ...]) -> dict[str, int]:
+def _parse_ulimits(texts: list[str] | tuple[str, ...]) -> dict[str, int]:
     """Return the smaller of soft and hard limit by name, because a program can raise its soft limit."""
     found: dict[str, int] = {}
     for text in texts:
@@ -192,7 +194,7 @@ def _ulimits(texts: list[str] | tuple[str, ...]) -> dict[str, int]:
     return found
 
 
-def _labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
+def _parse_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
         name, _, value = text.partition("=")

@@ -7,22 +7,22 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from timeloom.platform.tasks import uncancelled
+from timeloom.platform.tasks import run_to_completion
 from timeloom.ports.ids import Ids, RandomIds
-from timeloom.ports.sandbox import Broker, Limits, Output, Program, Ran, SandboxUnavailableError
-from timeloom.sandbox.docker.cleanup import labels_of, sweep
-from timeloom.sandbox.docker.container_spec import Plan, fits
-from timeloom.sandbox.docker.engine import NOT_FOUND, Engine, EngineError, Info
-from timeloom.sandbox.docker.execution import execute
+from timeloom.ports.sandbox import Broker, ExecutionLimits, OutputSink, Program, ProgramResult, SandboxUnavailableError
+from timeloom.sandbox.docker.cleanup import remove_dead_containers, supervisor_labels
+from timeloom.sandbox.docker.container_spec import ContainerPlan, can_serve
+from timeloom.sandbox.docker.engine import NOT_FOUND, ContainerEngine, EngineError, EngineInfo
+from timeloom.sandbox.docker.execution import execute_program
 from timeloom.sandbox.docker.image import PROTOCOL_LABEL
-from timeloom.sandbox.docker.profile import SANDBOX_ID, DockerProfile, read_caps
-from timeloom.sandbox.docker.worker import ContainerCell, Place, start_cell
-from timeloom.sandbox.folders.run_folder import Owner, RunFolders
+from timeloom.sandbox.docker.profile import SANDBOX_ID, DockerProfile, read_limits
+from timeloom.sandbox.docker.worker import DockerWorker, DockerWorkerConfig, start_worker
+from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolders
 from timeloom.sandbox.protocol import VERSION
-from timeloom.sandbox.shutdown import Running, UntilClosed
-from timeloom.sandbox.warm_pool import Pool
+from timeloom.sandbox.shutdown import ActiveRun, CancelOnClose
+from timeloom.sandbox.warm_pool import WarmPool
 
-_MAPPED: Final = ("name=rootless", "name=userns")
+_REMAPPED_USERS: Final = ("name=rootless", "name=userns")
 _BUILD: Final = "build it with `python -m timeloom.sandbox.docker`"
 
 
@@ -31,14 +31,14 @@ class DockerSandbox:
 
     def __init__(self, profile: DockerProfile | None = None, ids: Ids | None = None) -> None:
         self._profile = profile or DockerProfile()
-        self._caps = read_caps(self._profile)
-        self._engine = Engine(self._profile.socket_path())
+        self._profile_limits = read_limits(self._profile)
+        self._engine = ContainerEngine(self._profile.socket_path())
         self._ids = ids or RandomIds()
-        self._opening = asyncio.Lock()
-        self._place: Place | None = None
-        self._pool: Pool[ContainerCell] | None = None
-        self._open = UntilClosed()
-        self._running: list[Running] = []
+        self._open_lock = asyncio.Lock()
+        self._config: DockerWorkerConfig | None = None
+        self._pool: WarmPool[DockerWorker] | None = None
+        self._work = CancelOnClose()
+        self._active_runs: list[ActiveRun] = []
 
     @property
     def name(self) -> str:
@@ -46,105 +46,109 @@ class DockerSandbox:
 
     async def check(self) -> None:
         """Raise `SandboxUnavailableError` if programs cannot be isolated; starts one container to find out."""
-        await self._opened()
+        await self._ensure_open()
 
     async def warm(self) -> None:
         """Wait until all containers of the warm pool are ready."""
-        await self._opened()
+        await self._ensure_open()
         assert self._pool is not None
-        await self._pool.full()
+        await self._pool.wait_full()
 
     @asynccontextmanager
-    async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
+    async def run(self, program: Program, broker: Broker, output: OutputSink) -> AsyncGenerator[ProgramResult]:
         """Run the program to its end on enter; its files exist until exit."""
-        place = await self._opened()
-        running = Running()
-        self._running.append(running)
+        config = await self._ensure_open()
+        active = ActiveRun()
+        self._active_runs.append(active)
         try:
-            yield await self._open.do(self._executed(place, running, program, broker, output))
+            yield await self._work.run(self._execute(config, active, program, broker, output))
         finally:
             try:
-                await uncancelled(running.close())
+                await run_to_completion(active.close())
             finally:
                 # Not before: `close` waits for the runs in this list.
-                self._running.remove(running)
+                self._active_runs.remove(active)
 
     async def close(self) -> None:
         """Kill all programs and containers and remove their files; pending runs raise `SandboxUnavailableError`."""
-        await self._open.close()
-        async with self._opening:
-            place, self._place = self._place, None
+        await self._work.close()
+        async with self._open_lock:
+            config, self._config = self._config, None
             pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
-        for running in list(self._running):
-            await running.close()
-        if place is not None:
-            await asyncio.to_thread(place.folders.close)
+        for active in list(self._active_runs):
+            await active.close()
+        if config is not None:
+            await asyncio.to_thread(config.folders.close)
 
-    async def _executed(self, place: Place, running: Running, program: Program, broker: Broker, output: Output) -> Ran:
-        cell = running.cell = await self._cell(place, program.limits)
-        return await execute(cell, program, broker, output, self._profile.grace_s)
+    async def _execute(
+        self, config: DockerWorkerConfig, active: ActiveRun, program: Program, broker: Broker, output: OutputSink
+    ) -> ProgramResult:
+        worker = active.worker = await self._acquire_worker(config, program.limits)
+        return await execute_program(worker, program, broker, output, self._profile.grace_s)
 
-    def _plan(self, place: Place, limits: Limits) -> Plan:
-        owner = Owner(SANDBOX_ID, SANDBOX_ID) if os.geteuid() == 0 else Owner(os.geteuid(), os.getegid())
-        return Plan(self._profile, self._caps, limits, owner, podman=place.is_podman)
+    def _build_plan(self, config: DockerWorkerConfig, limits: ExecutionLimits) -> ContainerPlan:
+        owner = FolderOwner(SANDBOX_ID, SANDBOX_ID) if os.geteuid() == 0 else FolderOwner(os.geteuid(), os.getegid())
+        return ContainerPlan(self._profile, self._profile_limits, limits, owner, is_podman=config.is_podman)
 
-    async def _cell(self, place: Place, limits: Limits) -> ContainerCell:
+    async def _acquire_worker(self, config: DockerWorkerConfig, limits: ExecutionLimits) -> DockerWorker:
         """Return a warm worker if it has the limits of this program, otherwise start a new one."""
-        waiting = None
-        if self._pool is not None and fits(limits, self._profile.warm_limits):
-            waiting = await self._pool.take()
-        return waiting or await start_cell(place, self._plan(place, limits), preload=False)
+        warm = None
+        if self._pool is not None and can_serve(limits, self._profile.warm_limits):
+            warm = await self._pool.acquire()
+        return warm or await start_worker(config, self._build_plan(config, limits), preload=False)
 
-    async def _opened(self) -> Place:
-        async with self._opening:
-            self._open.check()
-            if self._place is None:
-                self._place = await self._make_place()
-                self._pool = Pool(self._profile.warm, partial(self._waiting, self._place))
-                self._pool.fill()
-            return self._place
+    async def _ensure_open(self) -> DockerWorkerConfig:
+        async with self._open_lock:
+            self._work.check_open()
+            if self._config is None:
+                self._config = await self._prepare_workers()
+                self._pool = WarmPool(self._profile.warm, partial(self._start_warm_worker, self._config))
+                self._pool.start_refill()
+            return self._config
 
-    async def _waiting(self, place: Place) -> ContainerCell:
-        return await start_cell(place, self._plan(place, self._profile.warm_limits), preload=True)
+    async def _start_warm_worker(self, config: DockerWorkerConfig) -> DockerWorker:
+        return await start_worker(config, self._build_plan(config, self._profile.warm_limits), preload=True)
 
-    async def _make_place(self) -> Place:
+    async def _prepare_workers(self) -> DockerWorkerConfig:
         """Return the configuration for workers, after one container was started as a test."""
         try:
             _check_engine(await self._engine.info())
             await _check_image(self._engine, self._profile.image)
             root = self._profile.root().absolute()
-            await sweep(self._engine, root)
+            await remove_dead_containers(self._engine, root)
             is_podman = await self._engine.is_podman()
         except EngineError as error:
             raise SandboxUnavailableError(f"the container engine does not answer as it should: {error}") from error
         opening = asyncio.ensure_future(asyncio.to_thread(RunFolders.open, root, self._ids))
         try:
             folders = await asyncio.shield(opening)
-            place = Place(self._engine, folders, self._ids, labels_of(root, folders.path), is_podman)
-            cell = await start_cell(place, self._plan(place, self._profile.warm_limits), preload=False)
-            await uncancelled(cell.close())
+            config = DockerWorkerConfig(
+                self._engine, folders, self._ids, supervisor_labels(root, folders.path), is_podman
+            )
+            worker = await start_worker(config, self._build_plan(config, self._profile.warm_limits), preload=False)
+            await run_to_completion(worker.close())
         except BaseException:
             # Also if this task was cancelled while the folder was being created.
-            (await uncancelled(opening)).close()
+            (await run_to_completion(opening)).close()
             raise
-        return place
+        return config
 
 
-def _check_engine(info: Info) -> None:
+def _check_engine(info: EngineInfo) -> None:
     if info.os_type != "linux":
         raise SandboxUnavailableError(f"programs need containers of Linux, the engine has those of {info.os_type}")
     if not (info.memory_limit and info.pids_limit):
         raise SandboxUnavailableError("the container engine cannot limit memory or processes; use one that can")
-    if any(option.startswith(_MAPPED) for option in info.security_options or ()):
+    if any(option.startswith(_REMAPPED_USERS) for option in info.security_options or ()):
         raise SandboxUnavailableError(
             "the container engine gives containers other users than this machine has (rootless, or userns-remap), so"
             " they could not share folders; use one that does not, or the local sandbox, which needs no root"
         )
 
 
-async def _check_image(engine: Engine, image: str) -> None:
+async def _check_image(engine: ContainerEngine, image: str) -> None:
     try:
         labels = await engine.image_labels(image)
     except EngineError as error:

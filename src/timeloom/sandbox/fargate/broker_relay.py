@@ -3,46 +3,52 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from timeloom.platform.tasks import uncancelled
-from timeloom.ports.sandbox import Broker, MadeCall, Output
-from timeloom.sandbox.remote.bucket_messages import Answer, Asked, Made, Mailbox, Said
+from timeloom.platform.tasks import run_to_completion
+from timeloom.ports.sandbox import Broker, DelegatedCall, OutputSink
+from timeloom.sandbox.remote.bucket_messages import (
+    BrokerRequest,
+    BrokerResponse,
+    BucketChannel,
+    DelegatedCallMessage,
+    OutputMessage,
+)
 
 
 @dataclass(slots=True)
-class Answering:
+class BrokerRelay:
     """The caller's end of an execution's message channel."""
 
-    mailbox: Mailbox
+    channel: BucketChannel
     broker: Broker
-    output: Output
-    made: list[MadeCall] = field(default_factory=list[MadeCall])
+    output: OutputSink
+    delegated_calls: list[DelegatedCall] = field(default_factory=list[DelegatedCall])
     _calls: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
 
-    async def look(self) -> None:
+    async def process_messages(self) -> None:
         """Process the new messages and send the answers that are ready."""
-        for message in await self.mailbox.collect():
+        for message in await self.channel.collect():
             match message:
-                case Said():
+                case OutputMessage():
                     self.output(message.stream, message.text)
-                case Asked():
-                    call = asyncio.create_task(self._answer(message))
+                case BrokerRequest():
+                    call = asyncio.create_task(self._answer_request(message))
                     self._calls.add(call)
                     call.add_done_callback(self._calls.discard)
-                case Made():
-                    self.made.append(message.call)
-                case Answer():
+                case DelegatedCallMessage():
+                    self.delegated_calls.append(message.call)
+                case BrokerResponse():
                     raise ValueError("the task answered something that nobody asked")
-        await uncancelled(self.mailbox.flush())
+        await run_to_completion(self.channel.flush())
 
-    async def end(self) -> None:
+    async def cancel_requests(self) -> None:
         """Cancel the requests in progress and wait for them."""
         for call in self._calls:
             call.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
 
-    async def _answer(self, asked: Asked) -> None:
-        if asked.kind == "call":
-            text = await self.broker.call(asked.subject, asked.params)
+    async def _answer_request(self, request: BrokerRequest) -> None:
+        if request.kind == "call":
+            text = await self.broker.call(request.subject, request.params)
         else:
-            text = await self.broker.fetch(asked.subject)
-        self.mailbox.post(Answer(asked.id, text))
+            text = await self.broker.fetch(request.subject)
+        self.channel.post(BrokerResponse(request.id, text))

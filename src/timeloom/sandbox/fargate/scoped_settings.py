@@ -7,7 +7,7 @@ import yaml
 
 from timeloom.sandbox.fargate.profile import PayloadScope
 
-OF_BUNDLES: Final = frozenset({"bundles.yaml", "bundles.secrets.yaml"})
+BUNDLE_DESCRIPTORS: Final = frozenset({"bundles.yaml", "bundles.secrets.yaml"})
 """The descriptors with one section per bundle."""
 
 
@@ -19,12 +19,12 @@ def scoped(descriptors: Mapping[str, str], scope: PayloadScope, active_bundle: s
     if scope == "full":
         return dict(descriptors)
     return {
-        name: _of_bundle(name, text, active_bundle) if name in OF_BUNDLES else text
+        name: _cut_to_bundle(name, text, active_bundle) if name in BUNDLE_DESCRIPTORS else text
         for name, text in descriptors.items()
     }
 
 
-def _of_bundle(name: str, text: str, bundle: str) -> str:
+def _cut_to_bundle(name: str, text: str, bundle: str) -> str:
     """Keep only the bundle's section: in the list `bundles.items` by `id`, or in the mapping `bundles`."""
     try:
         whole: object = yaml.safe_load(text)
@@ -34,10 +34,10 @@ def _of_bundle(name: str, text: str, bundle: str) -> str:
     bundles = fields.get("bundles", {}) if fields is not None else None
     if fields is None or not isinstance(bundles, dict):
         raise ValueError(f"{name} has no mapping `bundles`, so that it cannot be cut to one bundle")
-    return yaml.safe_dump({**fields, "bundles": _cut(name, cast("dict[str, object]", bundles), bundle)})
+    return yaml.safe_dump({**fields, "bundles": _select_bundle(name, cast("dict[str, object]", bundles), bundle)})
 
 
-def _cut(name: str, bundles: "dict[str, object]", bundle: str) -> "dict[str, object]":
+def _select_bundle(name: str, bundles: "dict[str, object]", bundle: str) -> "dict[str, object]":
     items = bundles.get("items")
     if items is None:
         return {key: value for key, value in bundles.items() if key == bundle}

@@ -10,8 +10,8 @@ from timeloom.ports.sandbox import Program
 from timeloom.sandbox.fargate.profile import FargateProfile
 from timeloom.sandbox.folders.run_folder import RunFolder
 from timeloom.sandbox.remote.bucket import Bucket
-from timeloom.sandbox.remote.launch_payload import BUNDLES, SENT, Launch, Parcel
-from timeloom.sandbox.remote.snapshot import Packed, SnapshotError, digest, pack
+from timeloom.sandbox.remote.launch_payload import BUNDLES, MAX_SENT, LaunchPayload, ObjectRef
+from timeloom.sandbox.remote.snapshot import PackResult, SnapshotError, hash_stream, pack
 
 SKIPPED: Final = frozenset({"__pycache__", ".git", ".venv", "node_modules"})
 """Folders of a bundle that no tool needs in a task."""
@@ -20,68 +20,72 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class UploadedLaunch:
     """The launch payload, and the names of the program's uploaded files."""
 
-    launch: Launch
-    names: tuple[str, ...]
+    launch: LaunchPayload
+    file_names: tuple[str, ...]
 
 
-def send(program: Program, profile: FargateProfile, run: RunFolder, bucket: Bucket, base: str) -> Sent:
+def upload_launch(
+    program: Program, profile: FargateProfile, run: RunFolder, bucket: Bucket, base: str
+) -> UploadedLaunch:
     """Upload the program, its folders and the bundle's code, and return the launch payload."""
     code = program.code.encode("utf-8", "surrogatepass")
     bucket.put(f"{base}program.py", code)
-    work, _ = _parcel(run.work, run, bucket, base)
-    out, packed = _parcel(run.out, run, bucket, base)
-    if packed.left:
-        raise SnapshotError(f"not all files of the program can be sent: {', '.join(packed.left[:10])}")
-    launch = Launch(
+    work, _ = _upload_folder(run.work, run, bucket, base)
+    out, packed = _upload_folder(run.out, run, bucket, base)
+    if packed.left_out:
+        raise SnapshotError(f"not all files of the program can be sent: {', '.join(packed.left_out[:10])}")
+    launch = LaunchPayload(
         execution_id=program.execution_id,
         name=program.name,
         bucket=bucket.name,
         base=base,
-        code=Parcel(f"{base}program.py", hashlib.sha256(code).hexdigest()),
+        code=ObjectRef(f"{base}program.py", hashlib.sha256(code).hexdigest()),
         work=work,
         out=out,
-        bundle=_bundle(profile, run, bucket, base),
+        bundle=_upload_bundle(profile, run, bucket, base),
         bundle_dir=profile.bundle.name if profile.bundle else "",
         stubs=program.stubs,
         limits=program.limits,
         leave=program.leave,
         env=profile.env,
         descriptors=profile.descriptors,
-        tool_modules=tuple(rewritten(each, profile.bundle) for each in profile.tool_modules),
+        tool_modules=tuple(task_module_path(each, profile.bundle) for each in profile.tool_modules),
         poll_s=profile.poll_s,
         uid=profile.uid,
     )
-    return Sent(launch, tuple(packed.files))
+    return UploadedLaunch(launch, tuple(packed.files))
 
 
-def rewritten(module: Path, bundle: Path | None) -> str:
+def task_module_path(module: Path, bundle: Path | None) -> str:
     """Return a bundle module's path in the task; raise `ValueError` if it is outside of the bundle."""
     if bundle is None or not module.is_relative_to(bundle) or ".." in module.parts:
         raise ValueError(f"the module of tools {module.name!a} is not in the bundle's folder, so no task would have it")
     return f"{BUNDLES}/{bundle.name}/{module.relative_to(bundle).as_posix()}"
 
 
-def _bundle(profile: FargateProfile, run: RunFolder, bucket: Bucket, base: str) -> Parcel | None:
+def _upload_bundle(profile: FargateProfile, run: RunFolder, bucket: Bucket, base: str) -> ObjectRef | None:
     if profile.bundle is None:
         return None
-    parcel, packed = _parcel(profile.bundle, run, bucket, base, "bundle")
-    if packed.left:
-        _logger.warning("files of the bundle that are not sent to the task: %s", ", ".join(packed.left[:10]))
-    return parcel
+    ref, packed = _upload_folder(profile.bundle, run, bucket, base, "bundle")
+    if packed.left_out:
+        _logger.warning("files of the bundle that are not sent to the task: %s", ", ".join(packed.left_out[:10]))
+    return ref
 
 
-def _parcel(folder: Path, run: RunFolder, bucket: Bucket, base: str, name: str = "") -> tuple[Parcel, Packed]:
-    place = run.path / f"{name or folder.name}.zip"
-    packed = pack(folder, place, SENT, skipped=SKIPPED if name else frozenset())
-    parcel = Parcel(f"{base}{place.name}", _digest(place))
-    bucket.put_file(parcel.key, place)
-    place.unlink()
-    return parcel, packed
+def _upload_folder(
+    folder: Path, run: RunFolder, bucket: Bucket, base: str, name: str = ""
+) -> tuple[ObjectRef, PackResult]:
+    archive = run.path / f"{name or folder.name}.zip"
+    packed = pack(folder, archive, MAX_SENT, skipped=SKIPPED if name else frozenset())
+    ref = ObjectRef(f"{base}{archive.name}", _hash_file(archive))
+    bucket.put_file(ref.key, archive)
+    archive.unlink()
+    return ref, packed
 
 
-def _digest(place: Path) -> str:
-    with place.open("rb") as file:
-        return digest(file)
+def _hash_file(archive: Path) -> str:
+    with archive.open("rb") as file:
+        return hash_stream(file)

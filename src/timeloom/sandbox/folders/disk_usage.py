@@ -15,78 +15,78 @@ _BLOCK_BYTES: Final = 512
 
 
 @dataclass(slots=True)
-class Growth:
+class DiskUsage:
     """Number of files and folders below some folders, and the bytes they use on disk."""
 
     files: int = 0
     bytes: int = 0
-    too_deep: bool = False
-    closed: bool = False
+    is_too_deep: bool = False
+    is_unreadable: bool = False
     """Whether some folder is unreadable because its owner changed the permissions."""
 
 
-def measure(folders: Sequence[Path], most_files: int) -> Growth:
+def measure_folders(folders: Sequence[Path], most_files: int) -> DiskUsage:
     """Measure the folders; stop after `most_files` files, or below a folder that is nested too deep.
 
     A file with several hard links counts once per link. Symbolic links count but are never followed.
     """
-    found = Growth()
+    usage = DiskUsage()
     for folder in folders:
-        descriptor = _opened(folder, None, found)
+        descriptor = _open_folder(folder, None, usage)
         if descriptor is not None:
-            _walk(descriptor, found, most_files)
-    return found
+            _walk(descriptor, usage, most_files)
+    return usage
 
 
-def _walk(top: int, found: Growth, most_files: int) -> None:
+def _walk(top: int, usage: DiskUsage, most_files: int) -> None:
     """Count everything below, depth first; open each folder relative to its parent."""
     opened = [top]
-    waiting: list[list[str]] = [_counted(top, found)]
+    waiting: list[list[str]] = [_count_entries(top, usage)]
     try:
         while opened:
-            if not waiting[-1] or found.files > most_files:
+            if not waiting[-1] or usage.files > most_files:
                 os.close(opened.pop())
                 waiting.pop()
                 continue
             name = waiting[-1].pop()
             if len(opened) > MAX_DEPTH:
-                found.too_deep = True
+                usage.is_too_deep = True
                 continue
-            inner = _opened(name, opened[-1], found)
+            inner = _open_folder(name, opened[-1], usage)
             if inner is not None:
                 opened.append(inner)
-                waiting.append(_counted(inner, found))
+                waiting.append(_count_entries(inner, usage))
     finally:
         for descriptor in opened:
             os.close(descriptor)
 
 
-def _counted(folder: int, found: Growth) -> list[str]:
+def _count_entries(folder: int, usage: DiskUsage) -> list[str]:
     """Add the entries of the folder and return the names of its subfolders."""
     inner: list[str] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 status = entry.stat(follow_symlinks=False)
-                found.files += 1
-                found.bytes += status.st_blocks * _BLOCK_BYTES
+                usage.files += 1
+                usage.bytes += status.st_blocks * _BLOCK_BYTES
                 if entry.is_dir(follow_symlinks=False):
                     inner.append(entry.name)
     except PermissionError:
         # The folder can be listed, but its entries cannot be read.
-        found.closed = True
+        usage.is_unreadable = True
     except OSError:
         # The folder is being removed at the same time.
         pass
     return inner
 
 
-def _opened(name: str | Path, folder: int | None, found: Growth) -> int | None:
+def _open_folder(name: str | Path, folder: int | None, usage: DiskUsage) -> int | None:
     """Return a descriptor of the folder, or None if it is no folder any more."""
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except PermissionError:
-        found.closed = True
+        usage.is_unreadable = True
     except OSError:
         # The folder is gone, or its name now belongs to something else.
         pass

@@ -32,10 +32,10 @@ def _remove_all(folder: Path) -> None:
     top = os.open(folder, _FOLDER)
     here = os.open(trash, _FOLDER)
     try:
-        names = _fresh(here)
-        _clear(top, here, names, keep=_TRASH)
+        names = _unused_names(here)
+        _empty_folder(top, here, names, keep=_TRASH)
         # Folders are moved to the top before they are emptied, so depth costs neither stack nor long paths.
-        while inner := _names(here):
+        while inner := _list_names(here):
             for name in inner:
                 _remove(here, name, names)
     finally:
@@ -45,28 +45,28 @@ def _remove_all(folder: Path) -> None:
     folder.rmdir()
 
 
-def _fresh(folder: int) -> Iterator[str]:
+def _unused_names(folder: int) -> Iterator[str]:
     """Yield names that are unused in the folder."""
-    taken = set(_names(folder))
+    used = set(_list_names(folder))
     at = 0
     while True:
-        if (name := f"{at:x}") not in taken:
+        if (name := f"{at:x}") not in used:
             yield name
         at += 1
 
 
-def _names(folder: int) -> list[str]:
+def _list_names(folder: int) -> list[str]:
     with os.scandir(folder) as entries:
         return [entry.name for entry in entries]
 
 
 def _remove(trash: int, name: str, names: Iterator[str]) -> None:
-    inner = _opened(name, trash)
+    inner = _open_folder(name, trash)
     if inner is None:
         os.unlink(name, dir_fd=trash)
         return
     try:
-        _clear(inner, trash, names)
+        _empty_folder(inner, trash, names)
     finally:
         os.close(inner)
     # A process that is being killed may have just added a file; the next pass removes it.
@@ -74,7 +74,7 @@ def _remove(trash: int, name: str, names: Iterator[str]) -> None:
         os.rmdir(name, dir_fd=trash)
 
 
-def _opened(name: str, trash: int) -> int | None:
+def _open_folder(name: str, trash: int) -> int | None:
     """Return a descriptor of the folder; None if something else has replaced it."""
     try:
         return os.open(name, _FOLDER, dir_fd=trash)
@@ -90,7 +90,7 @@ def _opened(name: str, trash: int) -> int | None:
         raise
 
 
-def _clear(folder: int, trash: int, names: Iterator[str], keep: str = "") -> None:
+def _empty_folder(folder: int, trash: int, names: Iterator[str], keep: str = "") -> None:
     """Empty the folder: move subfolders to the trash, delete everything else."""
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]

@@ -20,26 +20,26 @@ from timeloom.sandbox.folders.remove_tree import remove_folder
 
 _LOCK: Final = "lock"
 _PRIVATE: Final = 0o700
-_PASSABLE: Final = 0o711
+_TRAVERSABLE: Final = 0o711
 _CREATE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FolderOwner:
     """The host user and group that own the folders of a program; the ids inside a sandbox may differ."""
 
     uid: int
     gid: int
 
     @property
-    def is_self(self) -> bool:
+    def is_current_user(self) -> bool:
         """Whether this is the current user, so that no `chown` is needed."""
         return self.uid == os.geteuid()
 
-    def give(self, place: Path | int) -> None:
+    def take_ownership(self, place: Path | int) -> None:
         """Change the owner of the file or folder to this user."""
-        if not self.is_self:
+        if not self.is_current_user:
             os.chown(place, self.uid, self.gid)
 
 
@@ -61,7 +61,7 @@ class RunFolder:
     def sock(self) -> Path:
         return self.path / "sock"
 
-    def put(self, inputs: Mapping[str, Path], owner: Owner) -> None:
+    def copy_inputs(self, inputs: Mapping[str, Path], owner: FolderOwner) -> None:
         """Copy the files into `out`; raise `PathError` for a path outside it, and `OSError` from the system."""
         for place, source in inputs.items():
             check_relative(place)
@@ -71,7 +71,7 @@ class RunFolder:
                 target /= folder
                 if not target.is_dir():
                     target.mkdir()
-                    owner.give(target)
+                    owner.take_ownership(target)
             _copy(source, target / name, owner)
 
     def remove(self) -> None:
@@ -85,7 +85,7 @@ class RunFolders:
     def __init__(self, path: Path, lock: int, ids: Ids, swept: tuple[str, ...]) -> None:
         """Use `open`."""
         self.path = path
-        self.swept = swept
+        self.removed = swept
         """Names of the removed folders of dead supervisors."""
 
         self._lock: int | None = lock
@@ -95,29 +95,29 @@ class RunFolders:
     def open(cls, root: Path, ids: Ids) -> "RunFolders":
         """Create a supervisor folder below the root and remove those of dead supervisors."""
         _make_private(root)
-        swept = _sweep(root)
+        swept = _remove_dead(root)
         while True:
             path = root / f"{ids.bits() % 16**16:016x}"
-            path.mkdir(mode=_PASSABLE)
+            path.mkdir(mode=_TRAVERSABLE)
             try:
-                lock = _locked(path)
+                lock = _try_lock(path)
             except OSError:
                 path.rmdir()
                 raise
             if lock is not None:
                 return cls(path, lock, ids, swept)
 
-    def make(self, owner: Owner) -> RunFolder:
+    def create(self, owner: FolderOwner) -> RunFolder:
         """Create the empty folders of one execution; `work` and `out` belong to the owner."""
         run = RunFolder(self.path / f"{self._ids.bits() % 16**16:016x}")
         try:
             run.path.mkdir()
-            run.path.chmod(_PASSABLE)
+            run.path.chmod(_TRAVERSABLE)
             for folder in (run.work, run.out):
                 folder.mkdir(mode=_PRIVATE)
-                owner.give(folder)
+                owner.take_ownership(folder)
             run.sock.mkdir()
-            run.sock.chmod(_PASSABLE)
+            run.sock.chmod(_TRAVERSABLE)
         except BaseException:
             run.remove()
             raise
@@ -140,10 +140,10 @@ def _make_private(root: Path) -> None:
     root.chmod(_PRIVATE)
 
 
-def _sweep(root: Path) -> tuple[str, ...]:
+def _remove_dead(root: Path) -> tuple[str, ...]:
     swept: list[str] = []
     for path in list(root.iterdir()):
-        lock = _locked(path) if path.is_dir() else None
+        lock = _try_lock(path) if path.is_dir() else None
         if lock is not None:
             remove_folder(path)
             os.close(lock)
@@ -151,7 +151,7 @@ def _sweep(root: Path) -> tuple[str, ...]:
     return tuple(swept)
 
 
-def _locked(path: Path) -> int | None:
+def _try_lock(path: Path) -> int | None:
     """Lock a supervisor's folder and return the descriptor; None if another process holds or removed it."""
     try:
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -168,11 +168,11 @@ def _locked(path: Path) -> int | None:
     return None
 
 
-def _copy(source: Path, target: Path, owner: Owner) -> None:
+def _copy(source: Path, target: Path, owner: FolderOwner) -> None:
     reading = os.open(source, _READ)
     with os.fdopen(reading, "rb") as old:
         if not stat.S_ISREG(os.fstat(reading).st_mode):
             raise OSError("an input of a program is not a regular file")
         with os.fdopen(os.open(target, _CREATE, 0o644), "wb") as new:
             shutil.copyfileobj(old, new, 1024 * 1024)
-            owner.give(new.fileno())
+            owner.take_ownership(new.fileno())

@@ -18,13 +18,13 @@ import sys
 VERSION = 1
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 NEEDED_LATER = "json,threading,concurrent.futures,asyncio,pathlib,traceback"
-SIGNALLED = 128  # a higher exit code may also mean a signal
+SIGNAL_OFFSET = 128  # a higher exit code may also mean a signal
 TOP_LEVEL_AWAIT = 0x2000  # ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 COROUTINE = 0x80  # inspect.CO_COROUTINE
-LARGE_PAGE = 2 * 1024 * 1024
+HUGE_PAGE_BYTES = 2 * 1024 * 1024
 COLLAPSE = 25  # MADV_COLLAPSE
 FILLED = 0.9
-ROOM = 36 * 1024 * 1024  # a little less than pandas and matplotlib need
+RESERVED_BYTES = 36 * 1024 * 1024  # a little less than pandas and matplotlib need
 BLOCK = 512  # the largest of the small objects
 BLOCKS_APART = 400  # one or more in each arena, which has 256 KiB before Python 3.10
 
@@ -56,17 +56,17 @@ def main(arguments: list[str]) -> int:
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     if arguments[1:2] == ["--preload"]:
         _preload(NEEDED_LATER.split(",") + arguments[2].split(","))
-    line = Line(arguments[0], token)
+    connection = SupervisorConnection(arguments[0], token)
     # Warm up both while the supervisor checks the connection: the first use is slow, and every program needs them.
     compile("", "", "exec")
-    _decoded("{}")
-    start = line.first()
-    place = _settle_in(start["env"], start["folders"])
-    namespace = _namespace(line, start["stubs"], place["OUTPUT_DIR"])
-    code = _run(start["code"], os.path.join(place["WORKDIR"], _file_name(start["name"])), namespace, place)
-    line.wait_for_all()
-    if code > SIGNALLED:
-        line.tell_exit(code)
+    _decode_json("{}")
+    start = connection.receive_start()
+    folders = _enter_folders(start["env"], start["folders"])
+    namespace = _namespace(connection, start["stubs"], folders["OUTPUT_DIR"])
+    code = _run(start["code"], os.path.join(folders["WORKDIR"], _file_name(start["name"])), namespace, folders)
+    connection.wait_for_answers()
+    if code > SIGNAL_OFFSET:
+        connection.announce_exit(code)
     return code
 
 
@@ -78,7 +78,7 @@ def _preload(names: list[str]) -> None:
     os.environ.setdefault("MPLBACKEND", "Agg")
     if "matplotlib" in names:
         names.append("matplotlib.pyplot")
-    room = _room()
+    room = _reserve_memory()
     for name in filter(None, names):
         # A library that fails to load here is treated as not installed.
         with contextlib.suppress(Exception):
@@ -88,33 +88,33 @@ def _preload(names: list[str]) -> None:
     gc.collect()
     gc.freeze()
     with contextlib.suppress(Exception):
-        _enlarge_pages()
+        _use_huge_pages()
 
 
-def _room() -> list[bytes]:
+def _reserve_memory() -> list[bytes]:
     """Reserve memory for small objects in one piece; scattered among the libraries, it would not fill large pages.
 
     The returned list holds the memory until the libraries use it. Freeing the list releases the unused rest.
     """
-    blocks = [b""] * (ROOM // BLOCK)
+    blocks = [b""] * (RESERVED_BYTES // BLOCK)
     for at in range(len(blocks)):
         blocks[at] = bytes(BLOCK - 40)
     return blocks[::BLOCKS_APART]
 
 
-def _enlarge_pages() -> None:
+def _use_huge_pages() -> None:
     """Move loaded modules into huge pages (Linux 6.1), which makes the process exit sooner."""
     import ctypes
 
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = (ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
-    for start, end in _filled_memory():
-        first = -(-start // LARGE_PAGE) * LARGE_PAGE
-        if first + LARGE_PAGE <= end:
-            advise(first, (end - first) // LARGE_PAGE * LARGE_PAGE, COLLAPSE)
+    for start, end in _full_memory_ranges():
+        first = -(-start // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
+        if first + HUGE_PAGE_BYTES <= end:
+            advise(first, (end - first) // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, COLLAPSE)
 
 
-def _filled_memory() -> Generator[tuple[int, int], None, None]:
+def _full_memory_ranges() -> Generator[tuple[int, int], None, None]:
     """Yield the anonymous memory ranges that are nearly full, so that huge pages add no memory."""
     start = end = 0
     with open("/proc/self/smaps", encoding="utf-8") as lines:
@@ -127,7 +127,7 @@ def _filled_memory() -> Generator[tuple[int, int], None, None]:
                 yield start, end
 
 
-def _settle_in(env: dict[str, str], folders: list[str]) -> dict[str, str]:
+def _enter_folders(env: dict[str, str], folders: list[str]) -> dict[str, str]:
     os.environ.update(env)
     for folder in folders:
         os.makedirs(os.path.join(env["OUTPUT_DIR"], folder), exist_ok=True)
@@ -139,7 +139,7 @@ def _settle_in(env: dict[str, str], folders: list[str]) -> dict[str, str]:
 # The connection to the supervisor
 
 
-class NotThere:
+class HiddenMethod:
     """Descriptor that hides an inherited method: looking it up raises `AttributeError`."""
 
     def __get__(self, _instance: object, _owner: object) -> object:
@@ -150,29 +150,29 @@ class Socket(_socket.socket):
     """A socket without `sendmsg`, which seccomp denies, so that libraries use their fallback."""
 
     __slots__ = ()
-    sendmsg = NotThere()  # pyright: ignore[reportAssignmentType]
+    sendmsg = HiddenMethod()  # pyright: ignore[reportAssignmentType]
 
 
-class Line:
+class SupervisorConnection:
     """The connection to the supervisor; each of the program's processes has a separate one."""
 
     def __init__(self, path: str, token: str) -> None:
         self._path, self._token = path, token
-        self._socket: _socket.socket | None = self._connected()
+        self._socket: _socket.socket | None = self._connect()
         self._lock = _thread.allocate_lock()
         self._asked = 0
-        self._hears = False
+        self._is_receiving = False
         self._futures: dict[int, Future[Envelope]] = {}
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(after_in_child=self._reset_after_fork)
 
-    def first(self) -> dict[str, Any]:
+    def receive_start(self) -> dict[str, Any]:
         """Return the supervisor's first message."""
-        body = _received(self._socket)
+        body = _receive_frame(self._socket)
         if not body:
             raise SystemExit("the supervisor is gone")
-        return _decoded(body.decode())
+        return _decode_json(body.decode())
 
-    def ask(self, **question: str) -> Future[Envelope]:
+    def send_request(self, **question: str) -> Future[Envelope]:
         """Send the request; the future always resolves to an envelope, also on failure."""
         import json
         from concurrent.futures import Future
@@ -184,21 +184,21 @@ class Line:
             self._asked += 1
             body = json.dumps({"id": self._asked, **question}).encode()
             if len(body) > MAX_FRAME_BYTES:
-                future.set_result(failed("tool_params_invalid", f"a call has at most {MAX_FRAME_BYTES} bytes"))
+                future.set_result(error_envelope("tool_params_invalid", f"a call has at most {MAX_FRAME_BYTES} bytes"))
                 return future
             self._futures[self._asked] = future
             try:
                 self._send(body)
             except OSError:
-                self._end()
+                self._fail_pending()
         return future
 
-    def wait_for_all(self) -> None:
+    def wait_for_answers(self) -> None:
         """Wait for the answers to all pending requests."""
         for future in list(self._futures.values()):
             future.result()
 
-    def tell_exit(self, code: int) -> None:
+    def announce_exit(self, code: int) -> None:
         """Announce that the program exits by itself with that code, which could be mistaken for a signal's."""
         import contextlib
 
@@ -208,48 +208,48 @@ class Line:
 
     def _send(self, body: bytes) -> None:
         if self._socket is None:
-            self._socket, self._hears = self._connected(), False
+            self._socket, self._is_receiving = self._connect(), False
         self._socket.sendall(len(body).to_bytes(4, "big") + body)
-        if not self._hears:
-            self._hears = True
-            _thread.start_new_thread(self._hear, (self._socket,))
+        if not self._is_receiving:
+            self._is_receiving = True
+            _thread.start_new_thread(self._receive_answers, (self._socket,))
 
-    def _connected(self) -> _socket.socket:
+    def _connect(self) -> _socket.socket:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         connection.connect(self._path)
         hello = f'{{"token":"{self._token}","version":{VERSION}}}'.encode()
         connection.sendall(len(hello).to_bytes(4, "big") + hello)
         return connection
 
-    def _hear(self, connection: _socket.socket) -> None:
+    def _receive_answers(self, connection: _socket.socket) -> None:
         import json
 
-        while body := _received(connection):
+        while body := _receive_frame(connection):
             message = json.loads(body)
             future = self._futures.pop(message["id"], None)
             if future is not None:
                 future.set_result(json.loads(message["answer"]))
         with self._lock:
-            self._end()
+            self._fail_pending()
 
-    def _end(self) -> None:
+    def _fail_pending(self) -> None:
         """Fail all pending requests, because no more answers will come."""
         while self._futures:
             _, future = self._futures.popitem()
-            future.set_result(failed("tool_call_error", "the supervisor is gone"))
+            future.set_result(error_envelope("tool_call_error", "the supervisor is gone"))
 
-    def _forget(self) -> None:
+    def _reset_after_fork(self) -> None:
         """Drop the connection in a forked child: it belongs to the parent."""
         self._socket, self._lock, self._futures = None, _thread.allocate_lock(), {}
 
 
-def _received(connection: _socket.socket | None) -> bytes:
+def _receive_frame(connection: _socket.socket | None) -> bytes:
     """Return the body of the next frame; empty if the connection has ended."""
-    prefix = _exactly(connection, 4)
-    return _exactly(connection, int.from_bytes(prefix, "big")) if prefix else b""
+    prefix = _receive_exactly(connection, 4)
+    return _receive_exactly(connection, int.from_bytes(prefix, "big")) if prefix else b""
 
 
-def _exactly(connection: _socket.socket | None, size: int) -> bytes:
+def _receive_exactly(connection: _socket.socket | None, size: int) -> bytes:
     data = bytearray()
     while connection is not None and len(data) < size:
         try:
@@ -262,7 +262,7 @@ def _exactly(connection: _socket.socket | None, size: int) -> bytes:
     return bytes(data)
 
 
-def _decoded(text: str) -> dict[str, Any]:
+def _decode_json(text: str) -> dict[str, Any]:
     """Decode a JSON object without importing `json`, if possible: the import takes as long as starting Python."""
     try:
         from _json import make_scanner
@@ -271,15 +271,15 @@ def _decoded(text: str) -> dict[str, Any]:
 
         return json.loads(text)
 
-    class Scanning:
+    class ScannerOptions:
         strict, parse_float, parse_int = True, float, int
         object_hook = object_pairs_hook = parse_constant = None
 
     scan: Any = make_scanner
-    return scan(Scanning)(text, 0)[0]
+    return scan(ScannerOptions)(text, 0)[0]
 
 
-def failed(code: str, message: str) -> Envelope:
+def error_envelope(code: str, message: str) -> Envelope:
     """Return the envelope of a call that failed on the guest side."""
     return {"ok": False, "error": {"code": code, "message": message}, "ret": None}
 
@@ -287,7 +287,7 @@ def failed(code: str, message: str) -> Envelope:
 # What a program calls
 
 
-class Awaited:
+class AwaitableMixin:
     """Mixin for a value that may be awaited but need not be; event loops treat it as a coroutine."""
 
     _waiting: Any = None
@@ -311,18 +311,18 @@ class Awaited:
             self._waiting.close()
 
 
-class Texts(Awaited, str):
+class Texts(AwaitableMixin, str):
     """A text that may be awaited."""
 
 
-class Rows(Awaited, AnyList):
+class Rows(AwaitableMixin, AnyList):
     """A list that may be awaited."""
 
     # Event loops keep awaited objects in sets, so they must be hashable.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
 
-class Fields(Awaited, AnyDict):
+class Fields(AwaitableMixin, AnyDict):
     """An object that may be awaited."""
 
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
@@ -354,7 +354,7 @@ class Answer(Fields):
         return dict, (dict(self),)
 
 
-def _settling(name: str) -> Callable[..., object]:
+def _wait_before(name: str) -> Callable[..., object]:
     method = getattr(dict, name)
 
     def settling(self: Answer, *arguments: object) -> object:
@@ -374,9 +374,9 @@ for _name in (
     "__repr__",
     "__ror__",
 ):
-    setattr(Answer, _name, _settling(_name))
+    setattr(Answer, _name, _wait_before(_name))
 for _name in ("copy", "get", "items", "keys", "values"):
-    setattr(Answer, _name, _settling(_name))
+    setattr(Answer, _name, _wait_before(_name))
 
 
 class FetchError(LookupError):
@@ -401,8 +401,8 @@ class OutDir(str):
 class Tools:
     """The functions through which a program sends requests to the supervisor."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, connection: SupervisorConnection) -> None:
+        self._connection = connection
 
     def tool_call(self, tool_id: str, params: Mapping[str, object] | str | None = None) -> Answer:
         """Calls the tool of that id; an object with `ok`, `error` and `ret`, which may be awaited.
@@ -411,8 +411,8 @@ class Tools:
         """
         import json
 
-        text = params if isinstance(params, str) else json.dumps(params or {}, default=_plain, allow_nan=False)
-        answer = Answer(self._line.ask(kind="call", tool_id=str(tool_id), params=text))
+        text = params if isinstance(params, str) else json.dumps(params or {}, default=_to_json_value, allow_nan=False)
+        answer = Answer(self._connection.send_request(kind="call", tool_id=str(tool_id), params=text))
         return answer if _in_event_loop() else answer.settle()
 
     def fetch_ctx(self, path: str) -> object:
@@ -422,7 +422,7 @@ class Tools:
         """
         # A file name may contain characters that JSON cannot; with a question mark it is refused like any wrong path.
         text = str(path).encode(errors="replace").decode()
-        answer = self._line.ask(kind="fetch", path=text).result()
+        answer = self._connection.send_request(kind="fetch", path=text).result()
         if not answer["ok"]:
             error: dict[str, Any] = answer["error"] or {}
             raise FetchError(f"{error.get('code')}: {error.get('message')}")
@@ -448,7 +448,7 @@ class Tools:
         return function
 
 
-def _plain(value: Any) -> object:
+def _to_json_value(value: Any) -> object:
     """Convert a value to what JSON supports: numpy arrays and numbers, frames, times, paths and sets."""
     for method in ("tolist", "to_dict", "isoformat", "__fspath__"):
         if hasattr(value, method):
@@ -466,9 +466,9 @@ def _in_event_loop() -> bool:
 # The program
 
 
-def _namespace(line: Line, stubs: list[dict[str, Any]], out_dir: str) -> ModuleType:
+def _namespace(connection: SupervisorConnection, stubs: list[dict[str, Any]], out_dir: str) -> ModuleType:
     """Create the program's main module, with the tool modules in it and importable."""
-    tools = Tools(line)
+    tools = Tools(connection)
     context_tools, io_tools = ModuleType("context_tools"), ModuleType("io_tools")
     context_tools.fetch_ctx, context_tools.FetchError = tools.fetch_ctx, FetchError  # type: ignore[attr-defined]
     io_tools.tool_call = tools.tool_call  # type: ignore[attr-defined]
@@ -490,7 +490,7 @@ def _file_name(name: str) -> str:
     return (stem.strip("-_") or "program") + ".py"
 
 
-def _run(source: str, file: str, namespace: ModuleType, place: dict[str, str]) -> int:
+def _run(source: str, file: str, namespace: ModuleType, folders: dict[str, str]) -> int:
     """Run the program as the main module and return its exit code."""
     try:
         # As a file, so that tracebacks and `inspect` find its lines.
@@ -502,16 +502,16 @@ def _run(source: str, file: str, namespace: ModuleType, place: dict[str, str]) -
     sys.argv = [file]
     sys.modules["__main__"] = namespace
     try:
-        _execute(source, file, namespace)
+        _exec_source(source, file, namespace)
     except SystemExit as error:
         return _exit_code(error.code)
     except BaseException as error:  # noqa: BLE001 - any exception ends the program
-        _show(error, tuple(folder + "/" for folder in (place["WORKDIR"], place["OUTPUT_DIR"])))
+        _print_traceback(error, tuple(folder + "/" for folder in (folders["WORKDIR"], folders["OUTPUT_DIR"])))
         return 1
     return 0
 
 
-def _execute(source: str, file: str, namespace: ModuleType) -> None:
+def _exec_source(source: str, file: str, namespace: ModuleType) -> None:
     code = compile(source, file, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
     if not code.co_flags & COROUTINE:
         exec(code, namespace.__dict__)  # noqa: S102 - what this file is for
@@ -530,7 +530,7 @@ def _exit_code(code: object) -> int:
     return 1
 
 
-def _show(error: BaseException, own: tuple[str, ...]) -> None:
+def _print_traceback(error: BaseException, own: tuple[str, ...]) -> None:
     """Print the traceback, only with frames of the program and of files that it wrote."""
     import traceback
 

@@ -32,10 +32,10 @@ def main(setup_file: str, arguments: "list[str]") -> None:
     builtins.help = _sitebuiltins._Helper()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as `site` does
     names: dict[str, Main] = {"__name__": "bootstrap"}  # type: ignore[dict-item]
     exec(code, names)  # noqa: S102 - the bootstrap, compiled
-    _end(names["main"](arguments))
+    _exit_process(names["main"](arguments))
 
 
-def _end(exit_code: int) -> None:
+def _exit_process(exit_code: int) -> None:
     """Exit like an interpreter, but without freeing loaded modules, which takes longer than most programs run."""
     threading = sys.modules.get("threading")
     try:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from timeloom.ports.sandbox import MIB, Limits
+from timeloom.ports.sandbox import MIB, ExecutionLimits
 from timeloom.sandbox.folders.run_folder import RunFolder
-from timeloom.sandbox.local.host_resources import SOCKET
+from timeloom.sandbox.local.host_resources import SOCKET_NAME
 from timeloom.sandbox.local.interpreter import SETUP_FILE, START_FILE, SYSTEM_FOLDERS, Interpreter
 
 WORKSPACE: Final = Path("/workspace")
@@ -40,12 +40,12 @@ _ENVIRONMENT: Final = {
     "MKL_NUM_THREADS": "1",
 }
 
-Seen = Callable[[Path], Path]
+PathMapper = Callable[[Path], Path]
 """Maps a host path to its path in the mount namespace where bubblewrap starts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class GuestView:
     """The parts of this machine that every program sees, and the user it sees itself as."""
 
     interpreter: Interpreter
@@ -60,43 +60,43 @@ class Host:
     tmp_bytes: int
 
 
-def shared_arguments(host: Host, seen: Seen) -> Iterator[str]:
+def shared_arguments(guest: GuestView, map_path: PathMapper) -> Iterator[str]:
     """Yield the arguments that are the same for every program; they come first."""
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net")
-    yield from ("--unshare-cgroup", "--uid", str(host.uid), "--gid", str(host.gid), "--hostname", "sandbox")
+    yield from ("--unshare-cgroup", "--uid", str(guest.uid), "--gid", str(guest.gid), "--hostname", "sandbox")
     yield from ("--die-with-parent", "--new-session", "--cap-drop", "ALL")
-    yield from _system()
-    yield from _mounts(host.tmp_bytes)
+    yield from _system_binds()
+    yield from _mounts(guest.tmp_bytes)
     # After the mounts, because an interpreter may lie under `/tmp`.
-    for part in host.interpreter.parts:
-        yield from ("--ro-bind", str(seen(part)), str(part))
-    for place, target in host.interpreter.links:
-        yield from ("--symlink", str(target), str(place))
-    yield from ("--ro-bind", str(seen(host.etc)), "/etc")
+    for part in guest.interpreter.parts:
+        yield from ("--ro-bind", str(map_path(part)), str(part))
+    for link, target in guest.interpreter.links:
+        yield from ("--symlink", str(target), str(link))
+    yield from ("--ro-bind", str(map_path(guest.etc)), "/etc")
     for name, value in _ENVIRONMENT.items():
         yield from ("--setenv", name, value)
 
 
-def own_arguments(host: Host, run: RunFolder, seen: Seen) -> Iterator[str]:
+def run_arguments(guest: GuestView, run: RunFolder, map_path: PathMapper) -> Iterator[str]:
     """Yield the arguments of one execution: its folders."""
-    for font_list in host.fonts.iterdir():
-        yield from ("--ro-bind", str(seen(font_list)), f"{_ENVIRONMENT['MPLCONFIGDIR']}/{font_list.name}")
-    yield from ("--bind", str(seen(run.work)), str(WORKSPACE / "work"))
-    yield from ("--bind", str(seen(run.out)), str(WORKSPACE / "out"))
-    yield from ("--ro-bind", str(seen(run.sock)), str(WORKSPACE / "sock"))
+    for font_list in guest.fonts.iterdir():
+        yield from ("--ro-bind", str(map_path(font_list)), f"{_ENVIRONMENT['MPLCONFIGDIR']}/{font_list.name}")
+    yield from ("--bind", str(map_path(run.work)), str(WORKSPACE / "work"))
+    yield from ("--bind", str(map_path(run.out)), str(WORKSPACE / "out"))
+    yield from ("--ro-bind", str(map_path(run.sock)), str(WORKSPACE / "sock"))
     # The root is an in-memory file system without a size limit.
     yield from ("--remount-ro", "/", "--chdir", str(WORKSPACE / "work"))
 
 
-def command(host: Host, preload: Sequence[str]) -> Iterator[str]:
+def interpreter_command(guest: GuestView, preload: Sequence[str]) -> Iterator[str]:
     """Yield the command to run in the sandbox: an interpreter that waits for its program."""
-    yield from (str(host.interpreter.python), "-I", "-S", f"/etc/{START_FILE}", f"/etc/{SETUP_FILE}")
-    yield str(WORKSPACE / "sock" / SOCKET)
+    yield from (str(guest.interpreter.python), "-I", "-S", f"/etc/{START_FILE}", f"/etc/{SETUP_FILE}")
+    yield str(WORKSPACE / "sock" / SOCKET_NAME)
     if preload:
         yield from ("--preload", ",".join(preload))
 
 
-def resource_limits(limits: Limits) -> dict[int, int]:
+def resource_limits(limits: ExecutionLimits) -> dict[int, int]:
     """Return the rlimits of each process; set inside the user namespace, or they would count all its processes.
 
     The process limit is one higher than the program's, for pid 1 of its namespace.
@@ -112,7 +112,7 @@ def resource_limits(limits: Limits) -> dict[int, int]:
     }
 
 
-def _system() -> Iterator[str]:
+def _system_binds() -> Iterator[str]:
     for folder in SYSTEM_FOLDERS:
         if folder.is_symlink():
             yield from ("--symlink", str(folder.readlink()), str(folder))

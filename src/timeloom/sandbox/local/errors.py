@@ -21,7 +21,7 @@ _NAMESPACES: Final = (
     "kernel.apparmor_restrict_unprivileged_userns=0), or use the docker sandbox; "
     "containers usually have none"
 )
-_MEANS_NAMESPACES: Final = (
+_NAMESPACE_HINTS: Final = (
     "namespace",
     "Operation not permitted",
     "uid map",
@@ -31,7 +31,7 @@ _MEANS_NAMESPACES: Final = (
     "loopback",
     "mount proc",
 )
-_FULL: Final = (
+_DISK_FULL: Final = (
     "the disk is full that has the folder in which programs are run, which lies in the temporary folder; "
     "free some space there, or set TMPDIR to a folder on another disk"
 )
@@ -40,9 +40,9 @@ _TOO_MANY_FILES: Final = (
     "too many files are open to run another program ({name}); this process may have {most} open: allow more "
     "(ulimit -n 1024), or run fewer programs at once"
 )
-_WORDS: Final = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
+_MESSAGES: Final = {
+    errno.ENOSPC: _DISK_FULL,
+    errno.EDQUOT: _DISK_FULL,
     errno.EMFILE: _TOO_MANY_FILES,
     errno.ENFILE: _TOO_MANY_FILES,
 }
@@ -50,32 +50,32 @@ _SHOWN_CHARS: Final = 300
 _PATH: Final = re.compile(r"/[^\s:]+")
 
 
-def refusal(said: str) -> SandboxUnavailableError:
+def startup_error(stderr: str) -> SandboxUnavailableError:
     """Return the error for the standard error output of bubblewrap, or of the command it ran."""
-    line = next((line for line in said.splitlines() if line.strip()), "it ended without a word")
+    line = next((line for line in stderr.splitlines() if line.strip()), "it ended without a word")
     # Do not reveal paths of this machine.
     line = _PATH.sub("…", line)[:_SHOWN_CHARS]
-    if line.startswith("bwrap:") and any(each in line for each in _MEANS_NAMESPACES):
+    if line.startswith("bwrap:") and any(each in line for each in _NAMESPACE_HINTS):
         return SandboxUnavailableError(f"{_NAMESPACES} ({line})")
     return SandboxUnavailableError(f"an isolated Python did not start: {line}")
 
 
-def full_disk(folder: Path) -> str:
+def disk_full_message(folder: Path) -> str:
     """Return a message if the folder's disk is full, otherwise an empty text."""
     found = os.statvfs(folder)
     has_room = found.f_bavail * found.f_frsize >= _FULL_BYTES and (found.f_favail or not found.f_files)
-    return "" if has_room else _FULL
+    return "" if has_room else _DISK_FULL
 
 
 @contextmanager
-def in_words() -> Generator[None]:
+def translate_os_errors() -> Generator[None]:
     """Turn system errors that are not the program's fault into `SandboxUnavailableError`."""
     try:
         yield
     except OSError as error:
-        words = _WORDS.get(error.errno or 0)
-        if words is None:
+        message = _MESSAGES.get(error.errno or 0)
+        if message is None:
             raise
-        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        max_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         name = errno.errorcode[error.errno or 0]
-        raise SandboxUnavailableError(words.format(name=name, most=most)) from error
+        raise SandboxUnavailableError(message.format(name=name, most=max_files)) from error

@@ -5,54 +5,70 @@ import time
 
 from msgspec.structs import replace
 
-from timeloom.ports.sandbox import Broker, Output, Program, Ran, SandboxUnavailableError
-from timeloom.sandbox.captured_output import Printed
-from timeloom.sandbox.exit_status import PATIENT, exit_of, first, flood, how_it_ran, timeout
-from timeloom.sandbox.local.errors import full_disk
-from timeloom.sandbox.local.pipes import discard
-from timeloom.sandbox.local.worker import Cell
+from timeloom.ports.sandbox import Broker, OutputSink, Program, ProgramResult, SandboxUnavailableError
+from timeloom.sandbox.captured_output import CapturedOutput
+from timeloom.sandbox.exit_status import (
+    GRACEFUL_ENDINGS,
+    build_result,
+    resolve_exit_status,
+    wait_first_breach,
+    wait_output_breach,
+    wait_timeout,
+)
+from timeloom.sandbox.local.errors import disk_full_message
+from timeloom.sandbox.local.pipes import discard_available
+from timeloom.sandbox.local.worker import LocalWorker
 from timeloom.sandbox.watchdog import Watchdog
 
 
-async def execute(cell: Cell, program: Program, broker: Broker, output: Output, grace_s: float) -> Ran:
+async def execute_program(
+    worker: LocalWorker, program: Program, broker: Broker, output: OutputSink, grace_s: float
+) -> ProgramResult:
     """Run the program to its end within its limits; none of its processes is left afterwards."""
-    assert cell.stdout is not None
-    assert cell.stderr is not None
-    await cell.limit_to(program.limits)
+    assert worker.stdout is not None
+    assert worker.stderr is not None
+    await worker.apply_limits(program.limits)
     if program.inputs:
-        await asyncio.to_thread(cell.berth.run.put, program.inputs, cell.place.owner)
-    for stream in (cell.stdout, cell.stderr):
+        await asyncio.to_thread(worker.resources.run.copy_inputs, program.inputs, worker.config.owner)
+    for stream in (worker.stdout, worker.stderr):
         # Output of libraries while they were loaded is not output of the program.
-        discard(stream)
-    folders = (cell.berth.run.work, cell.berth.run.out)
-    watchdog = Watchdog(program.limits, cell.tree(), folders, in_memory=cell.in_memory, group=cell.berth.group)
-    watchdog.begin()
-    printed = Printed(program.limits.output_bytes, output)
+        discard_available(stream)
+    folders = (worker.resources.run.work, worker.resources.run.out)
+    watchdog = Watchdog(
+        program.limits, worker.tree(), folders, in_memory=worker.in_memory, group=worker.resources.cgroup
+    )
+    watchdog.take_baseline()
+    captured = CapturedOutput(program.limits.output_bytes, output)
     try:
-        printed.read("stdout", cell.stdout)
-        cell.stdout = None
-        printed.read("stderr", cell.stderr)
-        cell.stderr = None
+        captured.start_reading("stdout", worker.stdout)
+        worker.stdout = None
+        captured.start_reading("stderr", worker.stderr)
+        worker.stderr = None
         started = time.monotonic()
-        await _begin(cell, program, broker)
-        breach = await first(cell.exited(), timeout(program.limits.wall_s), watchdog.breach(), flood(printed))
-        if breach is not None and breach.ending in PATIENT:
-            cell.ask_to_end()
-            await first(cell.exited(), asyncio.sleep(grace_s))
+        await _start_program(worker, program, broker)
+        breach = await wait_first_breach(
+            worker.wait_exit(),
+            wait_timeout(program.limits.wall_s),
+            watchdog.wait_breach(),
+            wait_output_breach(captured),
+        )
+        if breach is not None and breach.ending in GRACEFUL_ENDINGS:
+            worker.terminate()
+            await wait_first_breach(worker.wait_exit(), asyncio.sleep(grace_s))
         wall_s = time.monotonic() - started
-        await cell.kill()
-        await printed.drained()
+        await worker.kill()
+        await captured.drain()
     finally:
-        printed.close()
-    ended = await exit_of(cell.exit_code(), cell.berth.door)
-    out = cell.berth.run.out
-    ran = how_it_ran(ended, out, watchdog, printed, wall_s, breach or watchdog.of_kernel())
+        captured.close()
+    status = await resolve_exit_status(worker.exit_code(), worker.resources.broker_socket)
+    out = worker.resources.run.out
+    result = build_result(status, out, watchdog, captured, wall_s, breach or watchdog.find_oom_breach())
     # The program itself cannot tell that the host disk is full, so add that here.
-    return replace(ran, detail=full_disk(out)) if ran.exit_code and not ran.detail else ran
+    return replace(result, detail=disk_full_message(out)) if result.exit_code and not result.detail else result
 
 
-async def _begin(cell: Cell, program: Program, broker: Broker) -> None:
+async def _start_program(worker: LocalWorker, program: Program, broker: Broker) -> None:
     try:
-        await cell.berth.door.start(program, broker)
+        await worker.resources.broker_socket.start_program(program, broker)
     except ConnectionError as error:
         raise SandboxUnavailableError("the isolated Python ended before its program began; try again") from error

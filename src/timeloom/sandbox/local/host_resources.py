@@ -6,57 +6,57 @@ from dataclasses import dataclass
 from typing import Final
 
 from timeloom.ports.ids import Ids
-from timeloom.ports.sandbox import Limits
-from timeloom.sandbox.broker_socket import Door
-from timeloom.sandbox.folders.run_folder import Owner, RunFolder, RunFolders
-from timeloom.sandbox.processes.cgroup import Group, Hierarchy, make_group
+from timeloom.ports.sandbox import ExecutionLimits
+from timeloom.sandbox.broker_socket import BrokerSocket
+from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolder, RunFolders
+from timeloom.sandbox.processes.cgroup import Cgroup, CgroupHierarchy, create_cgroup
 
-SOCKET: Final = "door"
+SOCKET_NAME: Final = "door"
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Berth:
+class HostResources:
     """The host resources of one execution; used once."""
 
     run: RunFolder
-    door: Door
+    broker_socket: BrokerSocket
     token: str
-    group: Group | None
+    cgroup: Cgroup | None
 
     async def close(self) -> None:
         """Release the resources; the processes must be gone."""
-        await self.door.close()
+        await self.broker_socket.close()
         await asyncio.to_thread(self._remove)
 
     def _remove(self) -> None:
-        if self.group is not None:
-            self.group.remove()
+        if self.cgroup is not None:
+            self.cgroup.remove()
         self.run.remove()
 
 
-class Berths:
+class HostResourcePool:
     """Allocates host resources and keeps one set ready, because creating it takes a tenth of an interpreter start."""
 
-    def __init__(self, folders: RunFolders, owner: Owner, groups: tuple[Hierarchy, ...], ids: Ids) -> None:
+    def __init__(self, folders: RunFolders, owner: FolderOwner, groups: tuple[CgroupHierarchy, ...], ids: Ids) -> None:
         self.folders = folders
         self.owner = owner
-        self._groups = groups
+        self._hierarchies = groups
         self._ids = ids
-        self._ready: Berth | None = None
+        self._ready: HostResources | None = None
         self._closed = False
 
-    async def take(self) -> Berth:
+    async def acquire(self) -> HostResources:
         """Return a set of resources for exclusive use."""
         ready, self._ready = self._ready, None
-        return ready or await self._make()
+        return ready or await self._create()
 
     async def prepare(self) -> None:
         """Create the set for the next execution."""
         if self._ready is not None or self._closed:
             return
         try:
-            made = await self._make()
+            made = await self._create()
         except OSError as error:
             # The next execution tries again and reports the error if it fails too.
             _logger.debug("could not prepare host resources for the next program: %s", error)
@@ -75,12 +75,16 @@ class Berths:
             self._ready = None
         await asyncio.to_thread(self.folders.close)
 
-    async def _make(self) -> Berth:
-        run = self.folders.make(self.owner)
+    async def _create(self) -> HostResources:
+        run = self.folders.create(self.owner)
         token = f"{self._ids.bits():x}{self._ids.bits():x}"
         try:
-            door = await Door.open(run.sock / SOCKET, token=token, uids=frozenset({self.owner.uid}))
+            broker_socket = await BrokerSocket.open(
+                run.sock / SOCKET_NAME, token=token, uids=frozenset({self.owner.uid})
+            )
         except BaseException:
             run.remove()
             raise
-        return Berth(run, door, token, make_group(self._groups, run.path.name, Limits()))
+        return HostResources(
+            run, broker_socket, token, create_cgroup(self._hierarchies, run.path.name, ExecutionLimits())
+        )

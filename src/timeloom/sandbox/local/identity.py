@@ -5,32 +5,32 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.ports.sandbox import SandboxUnavailableError
-from timeloom.sandbox.folders.run_folder import Owner
+from timeloom.sandbox.folders.run_folder import FolderOwner
 
 _NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _NONE: Final = "0000000000000000"
 
 
-def check_identity(pid: int, owner: Owner) -> None:
+def check_identity(pid: int, owner: FolderOwner) -> None:
     """Raise unless the kernel reports the process as that user, in a user namespace other than ours.
 
     A sandbox that root started may show its user as 1001 while that user is still root on the host.
     """
     fields = _status(pid)
-    right = (
+    is_expected = (
         owner.uid != 0
-        and _namespace(str(pid), "user") != _own("user")
+        and _namespace(str(pid), "user") != _own_namespace("user")
         and fields["Uid"] == [str(owner.uid)] * 4
         and fields["Gid"] == [str(owner.gid)] * 4
-        and (owner.is_self or not fields["Groups"])
+        and (owner.is_current_user or not fields["Groups"])
     )
-    if not right:
+    if not is_expected:
         raise SandboxUnavailableError("a program would have run with rights of this process, so it was not started")
 
 
 def check_isolated(pid: int) -> None:
     """Raise unless the process has separate namespaces, the seccomp filter and no capabilities."""
-    shared = [name for name in _NAMESPACES if _namespace(str(pid), name) == _own(name)]
+    shared = [name for name in _NAMESPACES if _namespace(str(pid), name) == _own_namespace(name)]
     if shared:
         raise SandboxUnavailableError(f"a program would have shared our namespace ({', '.join(shared)})")
     fields = _status(pid)
@@ -41,7 +41,7 @@ def check_isolated(pid: int) -> None:
 
 
 @cache
-def _own(name: str) -> Path:
+def _own_namespace(name: str) -> Path:
     return _namespace("self", name)
 
 

@@ -16,7 +16,7 @@ from timeloom.sandbox.guest import BOOTSTRAP, local_start
 SETUP_FILE: Final = "setup"
 START_FILE: Final = "start.pyc"
 
-_ASK: Final = """
+_PROBE: Final = """
 import __future__, ast, json, marshal, py_compile, sys
 _, start, start_file, bootstrap, setup_file = sys.argv
 py_compile.compile(start, start_file, "start.py", doraise=True)
@@ -32,9 +32,9 @@ print(json.dumps({"prefix": sys.prefix, "base": sys.base_prefix, "version": sys.
                   "python": sys.executable}))
 """
 _OLDEST: Final = (3, 9)
-_ASK_S: Final = 30.0
-_OF_INSTALLATION: Final = ("bin", "lib", "lib64")
-_OF_ENVIRONMENT: Final = (*_OF_INSTALLATION, "include", "share", "pyvenv.cfg")
+_PROBE_TIMEOUT_S: Final = 30.0
+_INSTALLATION_PARTS: Final = ("bin", "lib", "lib64")
+_ENVIRONMENT_PARTS: Final = (*_INSTALLATION_PARTS, "include", "share", "pyvenv.cfg")
 
 SYSTEM_FOLDERS: Final = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")))
 """Folders of this machine that every program sees, with any interpreter."""
@@ -50,7 +50,7 @@ class Interpreter:
     """Paths outside of these parts that must be links, and their targets; their parent folders stay hidden."""
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _InterpreterInfo(msgspec.Struct, frozen=True):
     prefix: str
     base: str
     python: str
@@ -64,10 +64,15 @@ def find_interpreter(python: Path, folder: Path) -> Interpreter:
     """
     files = [Path(local_start.__file__), folder / START_FILE, BOOTSTRAP, folder / SETUP_FILE]
     try:
-        done = subprocess.run(
-            [python, "-I", "-c", _ASK, *files], env={}, cwd="/", capture_output=True, timeout=_ASK_S, check=True
+        probe = subprocess.run(
+            [python, "-I", "-c", _PROBE, *files],
+            env={},
+            cwd="/",
+            capture_output=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=True,
         )
-        said = msgspec.json.decode(done.stdout, type=_Said)
+        info = msgspec.json.decode(probe.stdout, type=_InterpreterInfo)
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             raise
@@ -75,37 +80,37 @@ def find_interpreter(python: Path, folder: Path) -> Interpreter:
         raise SandboxUnavailableError(f"the Python for programs does not run ({reason}); set another one") from error
     for name in (START_FILE, SETUP_FILE):
         (folder / name).chmod(0o644)
-    if said.version < _OLDEST:
+    if info.version < _OLDEST:
         raise SandboxUnavailableError("the Python for programs is older than 3.9; set another one")
     # The path may be a script that starts the interpreter, so use the path that the interpreter reports.
-    found = Path(said.python)
-    prefixes = dict.fromkeys([Path(said.prefix), Path(said.base)])
-    parts = [part for prefix in prefixes if not _is_system(prefix) for part in _parts(prefix)]
-    if not _is_shown(found.resolve(), parts):
+    found = Path(info.python)
+    prefixes = dict.fromkeys([Path(info.prefix), Path(info.base)])
+    parts = [part for prefix in prefixes if not _is_system(prefix) for part in _needed_parts(prefix)]
+    if not _is_visible(found.resolve(), parts):
         parts.append(found.resolve())
     return Interpreter(found, tuple(parts), tuple(_links(found, parts)))
 
 
 def _links(python: Path, parts: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
     """Yield the path outside of the parts, if any, through which links lead to the interpreter."""
-    place = python
-    while _is_shown(place, parts) and place.is_symlink():
-        place = Path(os.path.normpath(place.parent / place.readlink()))
-    if not _is_shown(place, parts):
-        yield place, python.resolve()
+    path = python
+    while _is_visible(path, parts) and path.is_symlink():
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+    if not _is_visible(path, parts):
+        yield path, python.resolve()
 
 
-def _is_shown(place: Path, parts: Sequence[Path]) -> bool:
-    return _is_system(place) or any(place.is_relative_to(part) for part in parts)
+def _is_visible(path: Path, parts: Sequence[Path]) -> bool:
+    return _is_system(path) or any(path.is_relative_to(part) for part in parts)
 
 
-def _is_system(place: Path) -> bool:
-    return any(place.is_relative_to(folder) for folder in SYSTEM_FOLDERS)
+def _is_system(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in SYSTEM_FOLDERS)
 
 
-def _parts(prefix: Path) -> Iterator[Path]:
+def _needed_parts(prefix: Path) -> Iterator[Path]:
     """Yield the folders of a prefix that an interpreter needs; its other folders stay hidden."""
-    names = _OF_ENVIRONMENT if (prefix / "pyvenv.cfg").exists() else _OF_INSTALLATION
+    names = _ENVIRONMENT_PARTS if (prefix / "pyvenv.cfg").exists() else _INSTALLATION_PARTS
     for name in names:
         if (prefix / name).exists():
             yield prefix / name

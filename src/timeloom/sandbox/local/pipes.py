@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _LAST_WORDS_BYTES: Final = 4096
-_LAST_WORDS_S: Final = 2.0
+_READ_TIMEOUT_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,17 @@ class Pipes:
         for descriptor in self._ours:
             os.close(descriptor)
 
-    def to_us(self) -> Pipe:
+    def open_reader(self) -> Pipe:
         """Open a pipe that we read from."""
         reading, writing = os.pipe()
-        return self._pipe(reading, writing)
+        return self._register(reading, writing)
 
-    def to_them(self) -> Pipe:
+    def open_writer(self) -> Pipe:
         """Open a pipe that we write to."""
         reading, writing = os.pipe()
-        return self._pipe(writing, reading)
+        return self._register(writing, reading)
 
-    def filled(self, content: bytes) -> int:
+    def open_filled(self, content: bytes) -> int:
         """Return the read end of a pipe with exactly this content, which must fit the 64 KiB of a pipe."""
         reading, writing = os.pipe()
         self._theirs.add(reading)
@@ -65,7 +65,7 @@ class Pipes:
         self._ours.remove(pipe.ours)
         return pipe.ours
 
-    def _pipe(self, ours: int, theirs: int) -> Pipe:
+    def _register(self, ours: int, theirs: int) -> Pipe:
         self._ours.add(ours)
         self._theirs.add(theirs)
         return Pipe(ours, theirs)
@@ -85,7 +85,7 @@ async def wait_readable(descriptor: int) -> None:
         os.close(mine)
 
 
-def discard(descriptor: int) -> None:
+def discard_available(descriptor: int) -> None:
     """Discard the data that is readable now."""
     os.set_blocking(descriptor, False)
     try:
@@ -97,15 +97,15 @@ def discard(descriptor: int) -> None:
 
 async def read_until_closed(descriptor: int) -> str:
     """Return the first bytes of the stream as text, until it ends or no more data arrives."""
-    said = b""
+    data = b""
     try:
-        async with asyncio.timeout(_LAST_WORDS_S):
-            while len(said) < _LAST_WORDS_BYTES:
+        async with asyncio.timeout(_READ_TIMEOUT_S):
+            while len(data) < _LAST_WORDS_BYTES:
                 await wait_readable(descriptor)
                 piece = os.read(descriptor, _LAST_WORDS_BYTES)
                 if not piece:
                     break
-                said += piece
+                data += piece
     except TimeoutError:
         pass
-    return said.decode("utf-8", "replace")
+    return data.decode("utf-8", "replace")

@@ -11,51 +11,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from timeloom.platform.tasks import uncancelled
-from timeloom.ports.sandbox import Limits, SandboxUnavailableError
-from timeloom.sandbox.folders.run_folder import Owner
-from timeloom.sandbox.local.bwrap_args import IN_MEMORY, Host, command, own_arguments, resource_limits
-from timeloom.sandbox.local.errors import refusal
-from timeloom.sandbox.local.host_resources import Berth, Berths
+from timeloom.platform.tasks import run_to_completion
+from timeloom.ports.sandbox import ExecutionLimits, SandboxUnavailableError
+from timeloom.sandbox.folders.run_folder import FolderOwner
+from timeloom.sandbox.local.bwrap_args import IN_MEMORY, GuestView, interpreter_command, resource_limits, run_arguments
+from timeloom.sandbox.local.errors import startup_error
+from timeloom.sandbox.local.host_resources import HostResourcePool, HostResources
 from timeloom.sandbox.local.identity import check_identity, check_isolated
-from timeloom.sandbox.local.orphans import kill_young
+from timeloom.sandbox.local.orphans import kill_starting
 from timeloom.sandbox.local.pipes import Pipes, read_until_closed, wait_readable
-from timeloom.sandbox.local.spawner import Spawner, Spawning
-from timeloom.sandbox.processes.process_tree import Tree
-from timeloom.sandbox.seccomp import Machine, uncounted_filter
+from timeloom.sandbox.local.spawner import Spawner, SpawnRequest
+from timeloom.sandbox.processes.process_tree import ProcessTree
+from timeloom.sandbox.seccomp import Machine, uncounted_memory_filter
 
 _INFO_BYTES: Final = 4096
 _GONE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocalWorkerConfig:
     """Everything that the workers of one sandbox share."""
 
     bubblewrap: Path
-    host: Host
+    guest: GuestView
     arguments: tuple[str, ...]
     """The bubblewrap arguments that are the same for all workers."""
 
     filter: bytes
-    owner: Owner
+    owner: FolderOwner
     spawner: Spawner
-    berths: Berths
+    resources: HostResourcePool
     start_s: float
 
 
 @dataclass(slots=True)
-class Cell:
+class LocalWorker:
     """An isolated interpreter that waits for one program, runs it, and is then closed."""
 
-    place: Place
-    berth: Berth
-    limits: Limits
+    config: LocalWorkerConfig
+    resources: HostResources
+    limits: ExecutionLimits
     monitor: "subprocess.Popen[bytes] | None" = None
-    first: int = 0
+    init_pid: int = 0
     """Host pid of the first process of its pid namespace: all other processes end with it."""
 
-    first_handle: int | None = None
+    init_handle: int | None = None
     monitor_handle: int | None = None
     stdout: int | None = None
     stderr: int | None = None
@@ -66,19 +66,19 @@ class Cell:
         """Return whether its interpreter is still alive."""
         return self.monitor is not None and self.monitor.poll() is None
 
-    def tree(self) -> Tree:
+    def tree(self) -> ProcessTree:
         """Return its process tree."""
-        return Tree(self.first)
+        return ProcessTree(self.init_pid)
 
-    async def limit_to(self, limits: Limits) -> None:
+    async def apply_limits(self, limits: ExecutionLimits) -> None:
         """Replace the limits that it was started with; its program must not have started."""
         if limits != self.limits:
-            await self.place.spawner.limit(self.tree().pids(), resource_limits(limits))
-            if self.berth.group is not None:
-                self.berth.group.limit(limits)
+            await self.config.spawner.set_limits(self.tree().pids(), resource_limits(limits))
+            if self.resources.cgroup is not None:
+                self.resources.cgroup.set_limits(limits)
             self.limits = limits
 
-    async def exited(self) -> None:
+    async def wait_exit(self) -> None:
         """Wait until the program has ended."""
         assert self.monitor_handle is not None
         await wait_readable(self.monitor_handle)
@@ -89,7 +89,7 @@ class Cell:
         code = self.monitor.wait()
         return 128 - code if code < 0 else code
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         """Send SIGTERM to all processes of the program."""
         for pid in self.tree().pids()[1:]:
             with contextlib.suppress(ProcessLookupError):
@@ -97,19 +97,19 @@ class Cell:
 
     async def kill(self) -> None:
         """Send SIGKILL to all processes and return when all of them are gone."""
-        if self.first_handle is not None:
+        if self.init_handle is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.first_handle, signal.SIGKILL)
+                signal.pidfd_send_signal(self.init_handle, signal.SIGKILL)
         elif self.monitor is not None:
-            kill_young(self.monitor)
+            kill_starting(self.monitor)
         if self.monitor is not None and self.monitor_handle is not None:
             if self.monitor.poll() is None:
                 self.monitor.kill()
             await wait_readable(self.monitor_handle)
             self.monitor.wait()
-        if self.first_handle is not None:
+        if self.init_handle is not None:
             async with asyncio.timeout(_GONE_S):
-                await wait_readable(self.first_handle)
+                await wait_readable(self.init_handle)
 
     async def close(self) -> None:
         """Kill its processes and remove its host resources; a second caller waits for the first."""
@@ -119,108 +119,116 @@ class Cell:
 
     async def _close(self) -> None:
         await self.kill()
-        for descriptor in (self.first_handle, self.monitor_handle, self.stdout, self.stderr, *self.in_memory):
+        for descriptor in (self.init_handle, self.monitor_handle, self.stdout, self.stderr, *self.in_memory):
             if descriptor is not None:
                 os.close(descriptor)
-        self.first_handle = self.monitor_handle = self.stdout = self.stderr = None
+        self.init_handle = self.monitor_handle = self.stdout = self.stderr = None
         self.in_memory = ()
-        await self.berth.close()
+        await self.resources.close()
 
 
-async def start_cell(place: Place, limits: Limits, preload: Sequence[str]) -> Cell:
+async def start_worker(config: LocalWorkerConfig, limits: ExecutionLimits, preload: Sequence[str]) -> LocalWorker:
     """Start a worker and return it when its interpreter is ready; raise `SandboxUnavailableError` on failure."""
-    cell = Cell(place, await place.berths.take(), limits)
+    worker = LocalWorker(config, await config.resources.acquire(), limits)
     # Host resources are prepared in advance, with the default limits.
-    if cell.berth.group is not None and limits != Limits():
-        cell.berth.group.limit(limits)
+    if worker.resources.cgroup is not None and limits != ExecutionLimits():
+        worker.resources.cgroup.set_limits(limits)
     try:
-        async with asyncio.timeout(place.start_s):
-            await _start(cell, preload)
+        async with asyncio.timeout(config.start_s):
+            await _start_interpreter(worker, preload)
     except TimeoutError:
-        await uncancelled(cell.close())
-        raise SandboxUnavailableError(f"an isolated Python did not start within {place.start_s:g} s") from None
+        await run_to_completion(worker.close())
+        raise SandboxUnavailableError(f"an isolated Python did not start within {config.start_s:g} s") from None
     except BaseException:
-        await uncancelled(cell.close())
+        await run_to_completion(worker.close())
         raise
-    return cell
+    return worker
 
 
-async def _start(cell: Cell, preload: Sequence[str]) -> None:
-    place, berth = cell.place, cell.berth
+async def _start_interpreter(worker: LocalWorker, preload: Sequence[str]) -> None:
+    config, resources = worker.config, worker.resources
     with Pipes() as pipes:
-        arguments = [*place.arguments, *own_arguments(place.host, berth.run, place.spawner.seen)]
-        info, block = pipes.to_us(), pipes.to_them()
-        rules = [pipes.filled(each) for each in _filters(cell)]
+        arguments = [*config.arguments, *run_arguments(config.guest, resources.run, config.spawner.map_path)]
+        info, block = pipes.open_reader(), pipes.open_writer()
+        rules = [pipes.open_filled(each) for each in _seccomp_filters(worker)]
         for each in rules:
             arguments += ["--add-seccomp-fd", str(each)]
         arguments += ["--info-fd", str(info.theirs), "--block-fd", str(block.theirs)]
-        given = pipes.filled(b"".join(each.encode() + b"\0" for each in arguments))
-        stdin = pipes.filled(berth.token.encode() + b"\n")
-        out, err = pipes.to_us(), pipes.to_us()
-        whole = (str(place.bubblewrap), "--args", str(given), "--", *command(place.host, preload))
-        handed = (*rules, info.theirs, block.theirs, given)
-        cell.monitor = await place.spawner.spawn(Spawning(whole, stdin, out.theirs, err.theirs, handed))
-        cell.monitor_handle = os.pidfd_open(cell.monitor.pid)
+        argument_pipe = pipes.open_filled(b"".join(each.encode() + b"\0" for each in arguments))
+        stdin = pipes.open_filled(resources.token.encode() + b"\n")
+        out, err = pipes.open_reader(), pipes.open_reader()
+        command_line = (
+            str(config.bubblewrap),
+            "--args",
+            str(argument_pipe),
+            "--",
+            *interpreter_command(config.guest, preload),
+        )
+        inherited = (*rules, info.theirs, block.theirs, argument_pipe)
+        worker.monitor = await config.spawner.spawn(
+            SpawnRequest(command_line, stdin, out.theirs, err.theirs, inherited)
+        )
+        worker.monitor_handle = os.pidfd_open(worker.monitor.pid)
         pipes.close_theirs()
-        cell.stdout, cell.stderr = pipes.keep(out), pipes.keep(err)
-        await _hold(cell, info.ours)
+        worker.stdout, worker.stderr = pipes.keep(out), pipes.keep(err)
+        await _attach_init(worker, info.ours)
         os.write(block.ours, b"\0")
     # Moving processes into a control group takes as long as starting the interpreter, so do both at once.
-    grouping = asyncio.ensure_future(asyncio.to_thread(_enclose, cell)) if berth.group else None
+    cgroup_task = asyncio.ensure_future(asyncio.to_thread(_join_cgroup, worker)) if resources.cgroup else None
     try:
-        await _ready(cell)
+        await _wait_ready(worker)
     finally:
-        if grouping is not None:
-            await uncancelled(grouping)
+        if cgroup_task is not None:
+            await run_to_completion(cgroup_task)
 
 
-def _filters(cell: Cell) -> tuple[bytes, ...]:
+def _seccomp_filters(worker: LocalWorker) -> tuple[bytes, ...]:
     """Return its seccomp filters; stricter ones if no control group counts its memory."""
-    group = cell.berth.group
+    group = worker.resources.cgroup
     if group is not None and group.counts_memory:
-        return (cell.place.filter,)
-    return cell.place.filter, uncounted_filter(cast(Machine, platform.machine()))
+        return (worker.config.filter,)
+    return worker.config.filter, uncounted_memory_filter(cast(Machine, platform.machine()))
 
 
-async def _hold(cell: Cell, info: int) -> None:
+async def _attach_init(worker: LocalWorker, info: int) -> None:
     """Open a handle on the first process before it runs anything, verify its identity, and limit it."""
-    said = b""
-    while b"}" not in said:
+    data = b""
+    while b"}" not in data:
         await wait_readable(info)
         piece = os.read(info, _INFO_BYTES)
         if not piece:
-            raise refusal(await _last_words(cell))
-        said += piece
-    first = _child_pid(said)
+            raise startup_error(await _read_stderr(worker))
+        data += piece
+    init_pid = _parse_child_pid(data)
     try:
         # Before the handle is opened: `kill` later kills the process behind that handle.
-        check_identity(first, cell.place.owner)
-        cell.first, cell.first_handle = first, os.pidfd_open(first)
-        await cell.place.spawner.limit([cell.first], resource_limits(cell.limits))
-        _sacrifice(cell.first)
+        check_identity(init_pid, worker.config.owner)
+        worker.init_pid, worker.init_handle = init_pid, os.pidfd_open(init_pid)
+        await worker.config.spawner.set_limits([worker.init_pid], resource_limits(worker.limits))
+        _prefer_oom_kill(worker.init_pid)
     except (FileNotFoundError, ProcessLookupError):
-        raise refusal(await _last_words(cell)) from None
+        raise startup_error(await _read_stderr(worker)) from None
 
 
-def _sacrifice(pid: int) -> None:
+def _prefer_oom_kill(pid: int) -> None:
     """Make this process the first victim when the whole machine runs out of memory."""
     Path(f"/proc/{pid}/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def _child_pid(info: bytes) -> int:
+def _parse_child_pid(info: bytes) -> int:
     """Parse the number after `child-pid`; the surrounding text differs between bubblewrap versions."""
     digits = info.partition(b'"child-pid":')[2].lstrip().partition(b",")[0].partition(b"\n")[0]
     return int(digits)
 
 
-def _enclose(cell: Cell) -> None:
+def _join_cgroup(worker: LocalWorker) -> None:
     """Move all its processes into its control group; repeat for those that they start meanwhile."""
-    assert cell.berth.group
+    assert worker.resources.cgroup
     inside: set[int] = set()
-    while outside := [pid for pid in cell.tree().pids() if pid not in inside]:
+    while outside := [pid for pid in worker.tree().pids() if pid not in inside]:
         for pid in outside:
             try:
-                cell.berth.group.add(pid)
+                worker.resources.cgroup.add_process(pid)
             except FileNotFoundError:
                 raise SandboxUnavailableError(
                     "somebody has removed the control group of a program; try again"
@@ -228,28 +236,28 @@ def _enclose(cell: Cell) -> None:
         inside.update(outside)
 
 
-async def _ready(cell: Cell) -> None:
+async def _wait_ready(worker: LocalWorker) -> None:
     """Wait until the interpreter is ready; raise with the reason if it ends first."""
-    assert cell.monitor_handle is not None
-    ready = asyncio.ensure_future(cell.berth.door.ready())
-    ended = asyncio.ensure_future(wait_readable(cell.monitor_handle))
+    assert worker.monitor_handle is not None
+    ready = asyncio.ensure_future(worker.resources.broker_socket.wait_ready())
+    ended = asyncio.ensure_future(wait_readable(worker.monitor_handle))
     try:
         await asyncio.wait((ready, ended), return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            raise refusal(await _last_words(cell))
+            raise startup_error(await _read_stderr(worker))
         await ready
     finally:
         for each in (ready, ended):
             each.cancel()
-    interpreter = cell.tree().pids()[-1]
+    interpreter = worker.tree().pids()[-1]
     check_isolated(interpreter)
     # Kept open, so that their usage can be measured regardless of what the program does.
-    cell.in_memory = tuple(
+    worker.in_memory = tuple(
         os.open(f"/proc/{interpreter}/root{folder}", os.O_PATH | os.O_CLOEXEC) for folder in IN_MEMORY
     )
 
 
-async def _last_words(cell: Cell) -> str:
+async def _read_stderr(worker: LocalWorker) -> str:
     """Return the standard error of a process that has ended."""
-    assert cell.stderr is not None
-    return await read_until_closed(cell.stderr)
+    assert worker.stderr is not None
+    return await read_until_closed(worker.stderr)

@@ -11,49 +11,49 @@ STATE, PARENT, OWN_USER, CHILDREN_SYSTEM, STARTED, ADDRESSED, RESIDENT = 0, 1, 1
 _ENDED: Final = frozenset("ZXx")
 
 
-def stat_of(pid: int) -> list[str] | None:
+def read_stat(pid: int) -> list[str] | None:
     """Return the `stat` fields after the process name, which may contain anything; None if the process is gone."""
-    return _stat(f"/proc/{pid}")
+    return _read_stat_file(f"/proc/{pid}")
 
 
-def start_of(pid: int) -> str:
+def read_start_time(pid: int) -> str:
     """Return the start time in kernel ticks, which tells reused pids apart; empty if the process is gone."""
-    fields = stat_of(pid)
+    fields = read_stat(pid)
     return fields[STARTED] if fields else ""
 
 
-def place_of(pid: int) -> str | None:
+def find_live_path(pid: int) -> str | None:
     """Return the `/proc` path with the memory and files of the process; None if it has neither any more.
 
     A process whose main thread has ended looks dead there while its other threads still run.
     """
-    fields = stat_of(pid)
+    fields = read_stat(pid)
     if fields is None:
         return None
     if fields[STATE] not in _ENDED:
         return f"/proc/{pid}"
-    tasks = (f"/proc/{pid}/task/{task}" for task in names_in(f"/proc/{pid}/task"))
+    tasks = (f"/proc/{pid}/task/{task}" for task in list_names(f"/proc/{pid}/task"))
     return next((task for task in tasks if has_memory(task)), None)
 
 
-def has_memory(place: str) -> bool:
+def has_memory(path: str) -> bool:
     """Return whether the task has memory; if it is unreadable nevertheless, it made itself unreadable."""
-    fields = _stat(place)
+    fields = _read_stat_file(path)
     return fields is not None and fields[STATE] not in _ENDED and int(fields[ADDRESSED]) > 0
 
 
 def resident_bytes(pid: int) -> int:
     """Return the resident memory of the process, including shared pages."""
-    place = place_of(pid)
-    fields = _stat(place) if place else None
+    path = find_live_path(pid)
+    fields = _read_stat_file(path) if path else None
     return int(fields[RESIDENT]) * PAGE_BYTES if fields else 0
 
 
 def proportional_bytes(pid: int) -> int:
     """Return the proportional memory (PSS) of the process, or all resident memory if the kernel hides it."""
-    place = place_of(pid)
+    path = find_live_path(pid)
     try:
-        lines = Path(f"{place}/smaps_rollup").read_bytes().splitlines() if place else []
+        lines = Path(f"{path}/smaps_rollup").read_bytes().splitlines() if path else []
     except ProcessLookupError:
         return 0
     except OSError:
@@ -61,7 +61,7 @@ def proportional_bytes(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")), 0)
 
 
-def names_in(folder: str) -> list[str]:
+def list_names(folder: str) -> list[str]:
     """List a folder of `/proc`; empty if the folder is gone or unreadable."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - thousands of times a second
@@ -69,9 +69,9 @@ def names_in(folder: str) -> list[str]:
         return []
 
 
-def _stat(place: str) -> list[str] | None:
+def _read_stat_file(path: str) -> list[str] | None:
     try:
-        text = Path(f"{place}/stat").read_bytes().decode("ascii", "replace")
+        text = Path(f"{path}/stat").read_bytes().decode("ascii", "replace")
     except OSError:
         return None
     return text.rpartition(") ")[2].split(" ")

@@ -12,7 +12,7 @@ from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.sandbox.remote.cloud import Cloud, CloudError
 from timeloom.sandbox.remote.launch_payload import PAYLOAD_VARIABLE, WORKSPACE
-from timeloom.sandbox.remote.supervisor import Task, supervise
+from timeloom.sandbox.remote.supervisor import TaskEnvironment, supervise
 
 _STOPPED: Final = 143
 _logger = logging.getLogger("timeloom.sandbox.remote")
@@ -25,7 +25,7 @@ def main() -> int:
     if not secret_id:
         _logger.error("%s is not set; it must name the secret with the launch payload", PAYLOAD_VARIABLE)
         return 2
-    task = Task(Cloud(), RandomIds(), SystemClock(), Path(WORKSPACE))
+    task = TaskEnvironment(Cloud(), RandomIds(), SystemClock(), Path(WORKSPACE))
     try:
         return asyncio.run(_until_stopped(secret_id, task))
     except (CloudError, ValueError):
@@ -33,7 +33,7 @@ def main() -> int:
         return 1
 
 
-async def _until_stopped(secret_id: str, task: Task) -> int:
+async def _until_stopped(secret_id: str, task: TaskEnvironment) -> int:
     """Supervise the execution; on SIGTERM, which ECS sends before SIGKILL, end the program."""
     supervising = asyncio.create_task(supervise(secret_id, task))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, supervising.cancel)

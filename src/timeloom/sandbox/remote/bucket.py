@@ -15,15 +15,15 @@ _DELETE_AT_ONCE: Final = 1000
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
-class Listed(msgspec.Struct, frozen=True, rename="pascal"):
+class BucketObject(msgspec.Struct, frozen=True, rename="pascal"):
     """An object of the bucket."""
 
     key: str
     last_modified: datetime
 
 
-class _Listing(msgspec.Struct, frozen=True, rename="pascal"):
-    contents: tuple[Listed, ...] = ()
+class _ListResponse(msgspec.Struct, frozen=True, rename="pascal"):
+    contents: tuple[BucketObject, ...] = ()
     is_truncated: bool = False
     next_continuation_token: str = ""
 
@@ -49,7 +49,7 @@ class Bucket:
 
     def get(self, key: str, most_bytes: int) -> bytes | None:
         """Return the object, or None if there is none; raise `ValueError` before reading a larger one."""
-        found = self._opened(key, most_bytes)
+        found = self._open_object(key, most_bytes)
         if found is None:
             return None
         with contextlib.closing(found["Body"]) as body:
@@ -57,7 +57,7 @@ class Bucket:
 
     def get_file(self, key: str, path: Path, most_bytes: int) -> bool:
         """Write the object into a new file and return True; return False if there is none."""
-        found = self._opened(key, most_bytes)
+        found = self._open_object(key, most_bytes)
         if found is None:
             return False
         with contextlib.closing(found["Body"]) as body, path.open("xb") as file:
@@ -65,14 +65,14 @@ class Bucket:
                 file.write(piece)
         return True
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def list_objects(self, prefix: str) -> Iterator[BucketObject]:
         """Yield all objects with that key prefix."""
         token = ""
         while True:
             arguments: dict[str, object] = {"Bucket": self.name, "Prefix": prefix}
             if token:
                 arguments["ContinuationToken"] = token
-            page = msgspec.convert(self._cloud.call("s3", "list_objects_v2", arguments), _Listing)
+            page = msgspec.convert(self._cloud.call("s3", "list_objects_v2", arguments), _ListResponse)
             yield from page.contents
             if not page.is_truncated:
                 return
@@ -84,19 +84,19 @@ class Bucket:
             named = [{"Key": key} for key in keys[at : at + _DELETE_AT_ONCE]]
             self._cloud.call("s3", "delete_objects", {"Bucket": self.name, "Delete": {"Objects": named, "Quiet": True}})
 
-    def remove_below(self, prefix: str) -> None:
+    def remove_prefix(self, prefix: str) -> None:
         """Remove all objects with that key prefix."""
-        self.remove([each.key for each in self.listed(prefix)])
+        self.remove([each.key for each in self.list_objects(prefix)])
 
-    def _opened(self, key: str, most_bytes: int) -> "dict[str, Any] | None":
+    def _open_object(self, key: str, most_bytes: int) -> "dict[str, Any] | None":
         try:
-            found = self._cloud.call("s3", "get_object", {"Bucket": self.name, "Key": key})
+            response = self._cloud.call("s3", "get_object", {"Bucket": self.name, "Key": key})
         except CloudError as error:
             if error.code in _ABSENT:
                 return None
             raise
-        opened = cast("dict[str, Any]", found)
-        if opened["ContentLength"] > most_bytes:
-            opened["Body"].close()
-            raise ValueError(f"an object has {opened['ContentLength']} bytes, of {most_bytes} at most")
-        return opened
+        fields = cast("dict[str, Any]", response)
+        if fields["ContentLength"] > most_bytes:
+            fields["Body"].close()
+            raise ValueError(f"an object has {fields['ContentLength']} bytes, of {most_bytes} at most")
+        return fields

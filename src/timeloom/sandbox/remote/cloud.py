@@ -15,7 +15,7 @@ INSTALL: Final = "the client of AWS is not installed; pip install 'timeloom[aws]
 
 _TIMEOUTS_S: Final = {"connect_timeout": 10, "read_timeout": 60}
 _ATTEMPTS: Final = 5
-_NO_ACCESS: Final = frozenset(
+_PERMANENT_CODES: Final = frozenset(
     {
         "AccessDenied",
         "AccessDeniedException",
@@ -45,12 +45,12 @@ class CloudError(Exception):
         self.operation, self.code = operation, code
 
     @property
-    def unusable(self) -> bool:
+    def is_permanent(self) -> bool:
         """Whether every further call would fail for the same reason until the setup is fixed."""
-        return self.code in _NO_ACCESS
+        return self.code in _PERMANENT_CODES
 
 
-class Answered(msgspec.Struct, frozen=True):
+class EmptyResponse(msgspec.Struct, frozen=True):
     """A response whose content is not needed."""
 
 
@@ -68,19 +68,19 @@ class Cloud:
         try:
             return getattr(client, operation)(**arguments)
         except errors.ClientError as error:
-            said = error.response.get("Error", {})
-            raise CloudError(operation, str(said.get("Code", "")), str(said.get("Message", ""))) from None
+            details = error.response.get("Error", {})
+            raise CloudError(operation, str(details.get("Code", "")), str(details.get("Message", ""))) from None
         except (errors.BotoCoreError, errors.HTTPClientError) as error:
             raise CloudError(operation, type(error).__name__, str(error)) from None
 
     def _client(self, service: Service) -> Any:
-        with _making:
+        with _client_lock:
             if service not in self._clients:
-                self._clients[service] = _made(service, self._region, self._endpoint_url)
+                self._clients[service] = _create_client(service, self._region, self._endpoint_url)
             return self._clients[service]
 
 
-_making: Final = threading.Lock()
+_client_lock: Final = threading.Lock()
 """Creates clients one at a time, because the session that creates them is not thread-safe."""
 
 
@@ -90,7 +90,7 @@ def _session() -> Any:
     return cast(Any, importlib.import_module("boto3.session")).Session()
 
 
-def _made(service: Service, region: str, endpoint_url: str) -> Any:
+def _create_client(service: Service, region: str, endpoint_url: str) -> Any:
     try:
         session = _session()
         config = cast(Any, importlib.import_module("botocore.config"))

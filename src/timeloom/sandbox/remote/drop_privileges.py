@@ -18,8 +18,8 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.ports.sandbox import MIB, Limits
-from timeloom.sandbox.remote.landlock import restrict
+from timeloom.ports.sandbox import MIB, ExecutionLimits
+from timeloom.sandbox.remote.landlock import restrict_paths
 from timeloom.sandbox.seccomp import Machine, seccomp_filter
 
 ADDRESS_SPACE_BYTES: Final = 1024 * MIB
@@ -41,7 +41,7 @@ _READABLE: Final = (
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/sys/devices/system/cpu"),
     *("/dev/zero", "/dev/random", "/dev/urandom"),
 )
-_OF_ITSELF: Final = (
+_SELF_PROC_FILES: Final = (
     "cmdline",
     "cgroup",
     "comm",
@@ -61,7 +61,7 @@ _WRITABLE: Final = ("/dev/null", "/dev/full", "/dev/shm")
 _library: Final = ctypes.CDLL(None, use_errno=True)
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class ConfinementSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where and as which user a program runs, and its limits."""
 
     uid: int
@@ -69,30 +69,30 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     out: str
     bootstrap: str
     socket: str
-    limits: Limits
+    limits: ExecutionLimits
 
 
-def confine(cell: Cell) -> None:
+def confine_process(spec: ConfinementSpec) -> None:
     """Confine this process like a program; if it raises, no program may run in the process."""
     os.setsid()
     os.umask(0o022)
-    os.chdir(cell.work)
+    os.chdir(spec.work)
     # When the task runs out of memory, the kernel kills the program first.
     Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    _change_user(cell.uid)
-    for kind, most in resource_limits(cell.limits).items():
+    _switch_user(spec.uid)
+    for kind, most in resource_limits(spec.limits).items():
         resource.setrlimit(kind, (most, most))
-    _control(_PR_SET_NO_NEW_PRIVS, 1)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     # After the change of user, which resets it.
-    _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    readable = {*_READABLE, *_interpreter(), *(f"/proc/self/{name}" for name in _OF_ITSELF), cell.bootstrap}
-    restrict(sorted(readable), (*_WRITABLE, cell.work, cell.out), listed=("/proc",))
-    _filter_calls()
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    readable = {*_READABLE, *_interpreter_paths(), *(f"/proc/self/{name}" for name in _SELF_PROC_FILES), spec.bootstrap}
+    restrict_paths(sorted(readable), (*_WRITABLE, spec.work, spec.out), listed=("/proc",))
+    _install_seccomp_filter()
     if 0 in {*os.getresuid(), *os.getresgid()} or os.getgroups():
         raise PermissionError("the executor still has rights of the supervisor")
 
 
-def resource_limits(limits: Limits) -> Mapping[int, int]:
+def resource_limits(limits: ExecutionLimits) -> Mapping[int, int]:
     """Return the rlimits of each process; the user has no other processes in a task, so NPROC is exact."""
     return {
         resource.RLIMIT_AS: limits.memory_bytes + ADDRESS_SPACE_BYTES,
@@ -108,18 +108,18 @@ def resource_limits(limits: Limits) -> Mapping[int, int]:
 
 def adopt_orphans() -> None:
     """Become the subreaper: orphaned descendants of this process become its children."""
-    _control(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_with_parent(by: signal.Signals) -> None:
+def set_parent_death_signal(by: signal.Signals) -> None:
     """Request a signal for this process when its parent has ended."""
     parent = os.getppid()
-    _control(_PR_SET_PDEATHSIG, by)
+    _prctl(_PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:
         os.kill(os.getpid(), by)
 
 
-def _change_user(uid: int) -> None:
+def _switch_user(uid: int) -> None:
     """Switch to that user and the group of the same number, without capabilities and unable to regain any."""
     for capability in range(_CAPABILITIES):
         # Fails if the container may not drop them; then `no_new_privs` alone keeps them out of reach.
@@ -131,18 +131,18 @@ def _change_user(uid: int) -> None:
         raise OSError(ctypes.get_errno(), "the kernel refused to take the capabilities away")
 
 
-def _interpreter() -> set[str]:
+def _interpreter_paths() -> set[str]:
     """Return the paths of the interpreter and its packages."""
     prefixes = {sys.prefix, sys.base_prefix}
     return {f"{prefix}/{part}" for prefix in prefixes for part in ("bin", "lib", "lib64", "pyvenv.cfg")}
 
 
-def _control(option: int, value: int) -> None:
+def _prctl(option: int, value: int) -> None:
     if _library.prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"the kernel refused option {option} of a process")
 
 
-def _filter_calls() -> None:
+def _install_seccomp_filter() -> None:
     rules = seccomp_filter(cast(Machine, platform.machine()))
     kept = ctypes.create_string_buffer(rules)
     program = struct.pack("HxxxxxxP", len(rules) // _INSTRUCTION_BYTES, ctypes.addressof(kept))

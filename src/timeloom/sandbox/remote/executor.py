@@ -14,13 +14,20 @@ from typing import Final
 
 import msgspec
 
-from timeloom.ports.sandbox import Broker, Output, Program, Ran
-from timeloom.sandbox.broker_socket import Door
-from timeloom.sandbox.captured_output import Printed
-from timeloom.sandbox.exit_status import PATIENT, exit_of, first, flood, how_it_ran, timeout
+from timeloom.ports.sandbox import Broker, OutputSink, Program, ProgramResult
+from timeloom.sandbox.broker_socket import BrokerSocket
+from timeloom.sandbox.captured_output import CapturedOutput
+from timeloom.sandbox.exit_status import (
+    GRACEFUL_ENDINGS,
+    build_result,
+    resolve_exit_status,
+    wait_first_breach,
+    wait_output_breach,
+    wait_timeout,
+)
 from timeloom.sandbox.folders.run_folder import RunFolder
 from timeloom.sandbox.remote import landlock
-from timeloom.sandbox.remote.drop_privileges import Cell
+from timeloom.sandbox.remote.drop_privileges import ConfinementSpec
 from timeloom.sandbox.remote.program_tree import ProgramTree
 from timeloom.sandbox.watchdog import Breach, Watchdog
 
@@ -31,7 +38,7 @@ GRACE_S: Final = 0.5
 """Seconds between SIGTERM and SIGKILL for a program that ran too long."""
 
 _IN_MEMORY: Final = Path("/dev/shm")
-_EVERYBODYS: Final = (Path("/tmp"), Path("/var/tmp"))
+_WORLD_WRITABLE: Final = (Path("/tmp"), Path("/var/tmp"))
 _LAST_WORDS_BYTES: Final = 4096
 
 
@@ -40,43 +47,45 @@ class NotStartedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class InitProcess:
     """The init process of an execution, with its broker socket and the read ends of its output."""
 
     process: asyncio.subprocess.Process
-    door: Door
+    broker_socket: BrokerSocket
     stdout: int
     stderr: int
 
-    def signal(self, by: signal.Signals) -> None:
+    def send_signal(self, by: signal.Signals) -> None:
         """Send a signal to the init process."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(by)
 
-    async def ended(self) -> None:
+    async def wait_exit(self) -> None:
         """Wait until the program has ended and all its descendants are gone."""
         await self.process.wait()
 
 
-async def execute(cell: Cell, run: RunFolder, program: Program, broker: Broker, output: Output, token: str) -> Ran:
+async def execute_program(
+    spec: ConfinementSpec, run: RunFolder, program: Program, broker: Broker, output: OutputSink, token: str
+) -> ProgramResult:
     """Run the program to its end within its limits; none of its processes is left afterwards.
 
     Raises `NotStartedError` if it could not be confined or its interpreter did not start.
     """
-    door = await Door.open(Path(cell.socket), token=token, uids=frozenset({cell.uid}))
+    broker_socket = await BrokerSocket.open(Path(spec.socket), token=token, uids=frozenset({spec.uid}))
     try:
-        async with _kept(cell, door, token) as keeping:
-            await _ready(keeping)
-            return await _run(cell, run, program, keeping, broker, output)
+        async with _start_init(spec, broker_socket, token) as init:
+            await _wait_ready(init)
+            return await _run_program(spec, run, program, init, broker, output)
     finally:
-        await door.close()
+        await broker_socket.close()
 
 
 @asynccontextmanager
-async def _kept(cell: Cell, door: Door, token: str) -> AsyncGenerator[Keeping]:
+async def _start_init(spec: ConfinementSpec, broker_socket: BrokerSocket, token: str) -> AsyncGenerator[InitProcess]:
     """Start an init process with its interpreter; both have ended when the context exits."""
     (out, their_out), (err, their_err) = os.pipe(), os.pipe()
-    command = ("-I", "-m", "timeloom.sandbox.remote.init", msgspec.json.encode(cell).decode())
+    command = ("-I", "-m", "timeloom.sandbox.remote.init", msgspec.json.encode(spec).decode())
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -90,66 +99,68 @@ async def _kept(cell: Cell, door: Door, token: str) -> AsyncGenerator[Keeping]:
     finally:
         os.close(their_out)
         os.close(their_err)
-    keeping = Keeping(process, door, out, err)
+    init = InitProcess(process, broker_socket, out, err)
     assert process.stdin is not None
     try:
         process.stdin.write(token.encode() + b"\n")
         process.stdin.close()
-        yield keeping
+        yield init
     finally:
-        keeping.signal(signal.SIGTERM)
-        await asyncio.shield(keeping.ended())
+        init.send_signal(signal.SIGTERM)
+        await asyncio.shield(init.wait_exit())
 
 
-async def _ready(keeping: Keeping) -> None:
-    ready, ended = asyncio.ensure_future(keeping.door.ready()), asyncio.ensure_future(keeping.ended())
+async def _wait_ready(init: InitProcess) -> None:
+    ready, ended = asyncio.ensure_future(init.broker_socket.wait_ready()), asyncio.ensure_future(init.wait_exit())
     try:
         await asyncio.wait((ready, ended), timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            raise NotStartedError(_last_words(keeping) or f"no interpreter was ready within {START_S:g} s")
+            raise NotStartedError(_read_stderr(init) or f"no interpreter was ready within {START_S:g} s")
         await ready
     finally:
         for each in (ready, ended):
             each.cancel()
 
 
-def _last_words(keeping: Keeping) -> str:
-    os.set_blocking(keeping.stderr, False)
+def _read_stderr(init: InitProcess) -> str:
+    os.set_blocking(init.stderr, False)
     try:
-        return os.read(keeping.stderr, _LAST_WORDS_BYTES).decode("utf-8", "replace").strip()
+        return os.read(init.stderr, _LAST_WORDS_BYTES).decode("utf-8", "replace").strip()
     except BlockingIOError:
         return ""
 
 
-async def _run(cell: Cell, run: RunFolder, program: Program, keeping: Keeping, broker: Broker, output: Output) -> Ran:
-    with _memory() as in_memory:
-        tree = ProgramTree(keeping.process.pid, uid=cell.uid)
+async def _run_program(
+    spec: ConfinementSpec, run: RunFolder, program: Program, init: InitProcess, broker: Broker, output: OutputSink
+) -> ProgramResult:
+    with _open_memory_filesystems() as in_memory:
+        tree = ProgramTree(init.process.pid, uid=spec.uid)
         watchdog = Watchdog(program.limits, tree, (run.work, run.out, *_also_writable()), in_memory=in_memory)
-        watchdog.begin()
-        printed = Printed(program.limits.output_bytes, output)
+        watchdog.take_baseline()
+        captured = CapturedOutput(program.limits.output_bytes, output)
         try:
-            printed.read("stdout", keeping.stdout)
-            printed.read("stderr", keeping.stderr)
+            captured.start_reading("stdout", init.stdout)
+            captured.start_reading("stderr", init.stderr)
             started = time.monotonic()
-            await keeping.door.start(program, broker, workdir=cell.work, output_dir=cell.out)
-            breach = await _breach(keeping, watchdog, printed, program.limits.wall_s)
+            await init.broker_socket.start_program(program, broker, workdir=spec.work, output_dir=spec.out)
+            breach = await _wait_end(init, watchdog, captured, program.limits.wall_s)
             wall_s = time.monotonic() - started
-            keeping.signal(signal.SIGTERM)
-            await keeping.ended()
-            await printed.drained()
+            init.send_signal(signal.SIGTERM)
+            await init.wait_exit()
+            await captured.drain()
         finally:
-            printed.close()
-    ended = await exit_of(keeping.process.returncode or 0, keeping.door)
-    return how_it_ran(ended, run.out, watchdog, printed, wall_s, breach)
+            captured.close()
+    status = await resolve_exit_status(init.process.returncode or 0, init.broker_socket)
+    return build_result(status, run.out, watchdog, captured, wall_s, breach)
 
 
 def _also_writable() -> tuple[Path, ...]:
     """Return the world-writable folders, if Landlock does not keep a program out of them."""
-    return () if landlock.version() else tuple(folder for folder in _EVERYBODYS if folder.is_dir())
+    return () if landlock.version() else tuple(folder for folder in _WORLD_WRITABLE if folder.is_dir())
 
 
 @contextlib.contextmanager
-def _memory() -> Generator[tuple[int, ...]]:
+def _open_memory_filesystems() -> Generator[tuple[int, ...]]:
     """Open descriptors of the in-memory file systems that a program can fill."""
     descriptors = (os.open(_IN_MEMORY, os.O_PATH | os.O_CLOEXEC),) if _IN_MEMORY.is_dir() else ()
     try:
@@ -159,10 +170,12 @@ def _memory() -> Generator[tuple[int, ...]]:
             os.close(each)
 
 
-async def _breach(keeping: Keeping, watchdog: Watchdog, printed: Printed, wall_s: float) -> Breach | None:
+async def _wait_end(init: InitProcess, watchdog: Watchdog, captured: CapturedOutput, wall_s: float) -> Breach | None:
     """Wait for the end and return the breached limit, if any; a program that ran too long first gets SIGTERM."""
-    breach = await first(keeping.ended(), timeout(wall_s), watchdog.breach(), flood(printed))
-    if breach is not None and breach.ending in PATIENT:
-        keeping.signal(signal.SIGUSR1)
-        await first(keeping.ended(), asyncio.sleep(GRACE_S))
+    breach = await wait_first_breach(
+        init.wait_exit(), wait_timeout(wall_s), watchdog.wait_breach(), wait_output_breach(captured)
+    )
+    if breach is not None and breach.ending in GRACEFUL_ENDINGS:
+        init.send_signal(signal.SIGUSR1)
+        await wait_first_breach(init.wait_exit(), asyncio.sleep(GRACE_S))
     return breach

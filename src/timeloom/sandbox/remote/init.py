@@ -15,14 +15,19 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from timeloom.sandbox.processes.process_tree import Tree
-from timeloom.sandbox.remote.drop_privileges import Cell, adopt_orphans, confine, end_with_parent
+from timeloom.sandbox.processes.process_tree import ProcessTree
+from timeloom.sandbox.remote.drop_privileges import (
+    ConfinementSpec,
+    adopt_orphans,
+    confine_process,
+    set_parent_death_signal,
+)
 
 NOT_STARTED: Final = 126
 """Exit code if the interpreter could not be confined and therefore was not started."""
 
-_HEARD: Final = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
-_LOOK_S: Final = 0.005
+_HANDLED_SIGNALS: Final = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
+_POLL_S: Final = 0.005
 _ENVIRONMENT: Final = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -33,67 +38,67 @@ _ENVIRONMENT: Final = {
 
 def main(arguments: list[str]) -> int:
     """Run the interpreter of that spec to its end and return its exit code, as shells count it."""
-    cell = msgspec.json.decode(arguments[0], type=Cell)
+    spec = msgspec.json.decode(arguments[0], type=ConfinementSpec)
     adopt_orphans()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
-    end_with_parent(signal.SIGTERM)
-    executor = os.fork()
-    if executor == 0:
-        _become(cell)
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED_SIGNALS)
+    set_parent_death_signal(signal.SIGTERM)
+    interpreter = os.fork()
+    if interpreter == 0:
+        _exec_interpreter(spec)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         # The streams belong to the program: the reader must see their end while this process still runs.
-        os.dup2(nowhere, stream)
-    code = _wait(executor)
-    _end_all()
-    _reaped()
+        os.dup2(devnull, stream)
+    code = _wait_for_exit(interpreter)
+    _kill_all()
+    _reap()
     return code
 
 
-def _become(cell: Cell) -> NoReturn:
+def _exec_interpreter(spec: ConfinementSpec) -> NoReturn:
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
-        confine(cell)
-        home = {"HOME": cell.work, "TMPDIR": cell.work, "MPLCONFIGDIR": f"{cell.work}/.matplotlib"}
-        os.execve(sys.executable, [sys.executable, "-I", cell.bootstrap, cell.socket], {**_ENVIRONMENT, **home})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED_SIGNALS)
+        confine_process(spec)
+        home = {"HOME": spec.work, "TMPDIR": spec.work, "MPLCONFIGDIR": f"{spec.work}/.matplotlib"}
+        os.execve(sys.executable, [sys.executable, "-I", spec.bootstrap, spec.socket], {**_ENVIRONMENT, **home})
     except BaseException as error:  # noqa: BLE001 - after any failure the program must not run
         os.write(2, f"the executor was not started: {error}\n".encode())
     os._exit(NOT_STARTED)
 
 
-def _wait(executor: int) -> int:
+def _wait_for_exit(interpreter: int) -> int:
     """Reap processes until the interpreter has ended, and handle the signals of the supervisor."""
     while True:
-        heard = signal.sigwait(_HEARD)
-        if heard == signal.SIGTERM:
-            _end_all()
-        elif heard == signal.SIGUSR1:
+        received = signal.sigwait(_HANDLED_SIGNALS)
+        if received == signal.SIGTERM:
+            _kill_all()
+        elif received == signal.SIGUSR1:
             _signal_all(signal.SIGTERM)
-        for pid, status in _reaped():
-            if pid == executor:
+        for pid, status in _reap():
+            if pid == interpreter:
                 code = os.waitstatus_to_exitcode(status)
                 return 128 - code if code < 0 else code
 
 
-def _end_all() -> None:
+def _kill_all() -> None:
     """Send SIGKILL to all descendants and return when none of them runs.
 
     They get SIGSTOP first: a stopped process cannot fork but still counts against the user's process limit. So a
     program cannot fork faster than it is killed.
     """
     stopped: set[int] = set()
-    while new := set(_below()) - stopped:
+    while new := set(_descendants()) - stopped:
         for pid in new:
             _signal(pid, signal.SIGSTOP)
         stopped |= new
-    while left := [pid for pid in _below() if not _is_dead(pid)]:
+    while left := [pid for pid in _descendants() if not _is_dead(pid)]:
         for pid in left:
             _signal(pid, signal.SIGKILL)
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
-def _below() -> list[int]:
-    return Tree(os.getpid()).pids()[1:]
+def _descendants() -> list[int]:
+    return ProcessTree(os.getpid()).pids()[1:]
 
 
 def _is_dead(pid: int) -> bool:
@@ -106,7 +111,7 @@ def _is_dead(pid: int) -> bool:
 
 
 def _signal_all(by: signal.Signals) -> None:
-    for pid in _below():
+    for pid in _descendants():
         _signal(pid, by)
 
 
@@ -115,7 +120,7 @@ def _signal(pid: int, by: signal.Signals) -> None:
         os.kill(pid, by)
 
 
-def _reaped() -> "list[tuple[int, int]]":
+def _reap() -> "list[tuple[int, int]]":
     """Reap all processes that have ended and return their pids and statuses."""
     found: list[tuple[int, int]] = []
     while True:

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from timeloom.ports.sandbox import Ending, Leave, Limits, ToolStub, Used
-from timeloom.sandbox.remote.snapshot import Room
+from timeloom.ports.sandbox import CallDelegation, ExecutionLimits, ExitReason, ProgramUsage, ToolStub
+from timeloom.sandbox.remote.snapshot import SnapshotLimits
 
 PAYLOAD_VARIABLE: Final = "TIMELOOM_EXEC_PAYLOAD_SECRET_ID"
 """The only environment variable that a task gets: the name of the secret with its payload."""
@@ -17,7 +17,7 @@ DESCRIPTORS_VARIABLE: Final = "TIMELOOM_DESCRIPTORS"
 """Names the folder with the descriptors for tools in a task; only the supervisor can read it."""
 
 WORKSPACE: Final = "/workspace"
-SENT: Final = Room(files=65_534, bytes=4 * 1024 * 1024 * 1024)
+MAX_SENT: Final = SnapshotLimits(files=65_534, bytes=4 * 1024 * 1024 * 1024)
 """Largest folder that is sent to a task; S3 accepts 5 GB in one upload."""
 
 BUNDLES: Final = f"{WORKSPACE}/bundles"
@@ -36,13 +36,13 @@ MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
 """Largest report; most of it can be the names of removed files."""
 
 
-class Parcel(msgspec.Struct, frozen=True):
+class ObjectRef(msgspec.Struct, frozen=True):
     """A reference to a bucket object by key and hash, so that write access to the bucket cannot replace its content."""
 
     key: str
     sha256: str
 
-    def check(self, data: bytes) -> None:
+    def check_bytes(self, data: bytes) -> None:
         """Raise `ValueError` if the bytes do not match the hash."""
         self.check_digest(hashlib.sha256(data).hexdigest())
 
@@ -52,7 +52,7 @@ class Parcel(msgspec.Struct, frozen=True):
             raise ValueError(f"{self.key.rpartition('/')[2]} was changed on its way")
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LaunchPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a remote supervisor needs for one execution; sent as a secret, since descriptors hold secrets."""
 
     execution_id: str
@@ -61,16 +61,16 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     base: str
     """Key prefix of this execution; it ends with a slash."""
 
-    code: Parcel
-    work: Parcel
-    out: Parcel
-    bundle: Parcel | None = None
+    code: ObjectRef
+    work: ObjectRef
+    out: ObjectRef
+    bundle: ObjectRef | None = None
     bundle_dir: str = ""
     """The name of the bundle's folder in the task."""
 
     stubs: tuple[ToolStub, ...] = ()
-    limits: Limits = Limits()
-    leave: Leave = Leave()
+    limits: ExecutionLimits = ExecutionLimits()
+    leave: CallDelegation = CallDelegation()
     env: Mapping[str, str] = {}
     """Environment variables of the supervisor; the program sees none of them."""
 
@@ -81,16 +81,16 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     version: int = VERSION
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     """How an execution ended in its task, and which files the caller must take over."""
 
-    ending: Ending
+    ending: ExitReason
     exit_code: int
     stdout_tail: str = ""
     stderr_tail: str = ""
-    used: Used = Used()
+    used: ProgramUsage = ProgramUsage()
     detail: str = ""
-    changed: Parcel | None = None
+    changed: ObjectRef | None = None
     """A zip of the new and changed files."""
 
     removed: tuple[str, ...] = ()
@@ -99,9 +99,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
 
-def room_for(limits: Limits, sent: int) -> Room:
+def result_limits(limits: ExecutionLimits, sent: int) -> SnapshotLimits:
     """Return the limits of the returned files: all that may be written, plus every sent file in a changed form."""
-    return Room(sent + limits.growth_files, limits.growth_bytes + sent * limits.file_bytes)
+    return SnapshotLimits(sent + limits.growth_files, limits.growth_bytes + sent * limits.file_bytes)
 
 
 def report_key(base: str) -> str:
@@ -109,7 +109,7 @@ def report_key(base: str) -> str:
     return f"{base}report.json"
 
 
-def sealed(launch: Launch) -> bytes:
+def encode_launch(launch: LaunchPayload) -> bytes:
     """Encode the launch as a secret; raise `ValueError` if it does not fit into one."""
     data = zlib.compress(msgspec.json.encode(launch), 9)
     if len(data) > MAX_SECRET_BYTES:
@@ -121,7 +121,7 @@ def sealed(launch: Launch) -> bytes:
     return data
 
 
-def unsealed(data: bytes) -> Launch:
+def decode_launch(data: bytes) -> LaunchPayload:
     """Decode the launch from a secret; raise `ValueError` if it is invalid."""
     unpacking = zlib.decompressobj()
     try:
@@ -130,12 +130,12 @@ def unsealed(data: bytes) -> Launch:
         raise ValueError(f"the payload of the launch cannot be unpacked: {error}") from None
     if not unpacking.eof:
         raise ValueError(f"the payload of the launch is cut, or has more than {MAX_PAYLOAD_BYTES} bytes")
-    launch = msgspec.json.decode(text, type=Launch)
+    launch = msgspec.json.decode(text, type=LaunchPayload)
     if launch.version != VERSION:
         raise ValueError(f"the payload has version {launch.version}, and this image is for {VERSION}; build it again")
     return launch
 
 
-def read_report(data: bytes) -> Report:
+def decode_report(data: bytes) -> TaskReport:
     """Decode the report; raise `ValueError` if it is invalid."""
-    return msgspec.json.decode(data, type=Report)
+    return msgspec.json.decode(data, type=TaskReport)

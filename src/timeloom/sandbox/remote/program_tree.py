@@ -11,31 +11,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from timeloom.sandbox.processes.process_tree import Tree
-from timeloom.sandbox.processes.unlinked_files import Held
+from timeloom.sandbox.processes.process_tree import ProcessTree
+from timeloom.sandbox.processes.unlinked_files import UnlinkedFiles
 
 _library: Final = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(slots=True)
-class ProgramTree(Tree):
+class ProgramTree(ProcessTree):
     """The processes below an init process; `uid` is their user."""
 
     uid: int = 0
 
-    def shared_bytes(self) -> int:
+    def pss_bytes(self) -> int:
         """Return the memory with each page counted once; a process without PSS counts with all its memory."""
-        with _seen_as(self.uid):
-            return Tree.shared_bytes(self)
+        with _as_user(self.uid):
+            return ProcessTree.pss_bytes(self)
 
-    def held(self, device: int, folders: Sequence[str]) -> Held:
+    def find_unlinked(self, device: int, folders: Sequence[str]) -> UnlinkedFiles:
         """Return the unlinked files they hold on that device; `folders` are their writable folders."""
-        with _seen_as(self.uid):
-            return Tree.held(self, device, folders)
+        with _as_user(self.uid):
+            return ProcessTree.find_unlinked(self, device, folders)
 
 
 @contextmanager
-def _seen_as(uid: int) -> Generator[None]:
+def _as_user(uid: int) -> Generator[None]:
     """Access files as that user in this thread; set the group first, since only root may change it."""
     _library.setfsgid(uid)
     _library.setfsuid(uid)

@@ -6,60 +6,66 @@ import logging
 from dataclasses import dataclass, field
 from typing import Literal
 
-from timeloom.sandbox.remote.bucket_messages import Answer, Asked, Made, Mailbox, Said
+from timeloom.sandbox.remote.bucket_messages import (
+    BrokerRequest,
+    BrokerResponse,
+    BucketChannel,
+    DelegatedCallMessage,
+    OutputMessage,
+)
 from timeloom.sandbox.remote.cloud import CloudError
-from timeloom.sandbox.remote.tool_loader import Toolbox
+from timeloom.sandbox.remote.tool_loader import TaskToolRunner
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Relay:
+class TaskBroker:
     """Broker of a program in the task; `exchange_messages` must run beside it to reach the caller."""
 
-    mailbox: Mailbox
-    toolbox: Toolbox
+    channel: BucketChannel
+    tools: TaskToolRunner
     poll_s: float
-    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
-    _asked: "dict[int, asyncio.Future[str]]" = field(default_factory=dict[int, "asyncio.Future[str]"])
+    _request_ids: "itertools.count[int]" = field(default_factory=itertools.count)
+    _pending: "dict[int, asyncio.Future[str]]" = field(default_factory=dict[int, "asyncio.Future[str]"])
 
     async def call(self, tool_id: str, params: str) -> str:
         """Return the answer of a tool: of a delegated one in this task, otherwise from the caller."""
-        if self.toolbox.has(tool_id):
-            answer = await self.toolbox.call(tool_id, params, lambda call: self.mailbox.post(Made(call)))
+        if self.tools.can_call(tool_id):
+            answer = await self.tools.call(tool_id, params, lambda call: self.channel.post(DelegatedCallMessage(call)))
             # The caller must know of the call before the program can act on its answer.
-            await self.mailbox.flush()
+            await self.channel.flush()
             return answer
-        return await self._ask("call", tool_id, params)
+        return await self._ask_caller("call", tool_id, params)
 
     async def fetch(self, path: str) -> str:
         """Return the content at a path of the conversation, which only the caller has."""
-        return await self._ask("fetch", path)
+        return await self._ask_caller("fetch", path)
 
     def output(self, stream: Literal["stdout", "stderr"], text: str, /) -> None:
         """Send the program's output to the caller."""
-        self.mailbox.post(Said(stream, text))
+        self.channel.post(OutputMessage(stream, text))
 
-    async def carry(self) -> None:
+    async def exchange_messages(self) -> None:
         """Send and receive messages until cancelled; retry after failures."""
         while True:
             try:
-                await self._carry_once()
+                await self._exchange_once()
             except CloudError as error:
                 _logger.warning("could not exchange messages with the caller, retrying: %s", error)
             await asyncio.sleep(self.poll_s)
 
-    async def _carry_once(self) -> None:
-        await self.mailbox.flush()
-        for message in await self.mailbox.collect() if self._asked else []:
-            if isinstance(message, Answer) and (waiting := self._asked.pop(message.id, None)):
+    async def _exchange_once(self) -> None:
+        await self.channel.flush()
+        for message in await self.channel.collect() if self._pending else []:
+            if isinstance(message, BrokerResponse) and (waiting := self._pending.pop(message.id, None)):
                 waiting.set_result(message.text)
 
-    async def _ask(self, kind: Literal["call", "fetch"], subject: str, params: str = "") -> str:
-        number = next(self._numbers)
-        waiting = self._asked[number] = asyncio.get_running_loop().create_future()
-        self.mailbox.post(Asked(number, kind, subject, params))
+    async def _ask_caller(self, kind: Literal["call", "fetch"], subject: str, params: str = "") -> str:
+        number = next(self._request_ids)
+        waiting = self._pending[number] = asyncio.get_running_loop().create_future()
+        self.channel.post(BrokerRequest(number, kind, subject, params))
         try:
             return await waiting
         finally:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)

@@ -13,28 +13,28 @@ import msgspec
 from timeloom.core.paths.names import check_name
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
-from timeloom.ports.sandbox import Program, Ran
+from timeloom.ports.sandbox import Program, ProgramResult
 from timeloom.sandbox.folders.run_folder import RunFolder
 from timeloom.sandbox.guest import BOOTSTRAP
 from timeloom.sandbox.remote.bucket import Bucket
-from timeloom.sandbox.remote.bucket_messages import Mailbox
+from timeloom.sandbox.remote.bucket_messages import BucketChannel
 from timeloom.sandbox.remote.cloud import Cloud, CloudError
-from timeloom.sandbox.remote.drop_privileges import Cell
-from timeloom.sandbox.remote.executor import NotStartedError, execute
+from timeloom.sandbox.remote.drop_privileges import ConfinementSpec
+from timeloom.sandbox.remote.executor import NotStartedError, execute_program
 from timeloom.sandbox.remote.launch_payload import (
     DESCRIPTORS_VARIABLE,
-    SENT,
+    MAX_SENT,
     WORKSPACE,
-    Launch,
-    Parcel,
-    Report,
+    LaunchPayload,
+    ObjectRef,
+    TaskReport,
+    decode_launch,
     report_key,
-    room_for,
-    unsealed,
+    result_limits,
 )
-from timeloom.sandbox.remote.relay import Relay
-from timeloom.sandbox.remote.snapshot import Packed, digest, pack, unpack
-from timeloom.sandbox.remote.tool_loader import Toolbox, ToolModuleError, load_tools
+from timeloom.sandbox.remote.relay import TaskBroker
+from timeloom.sandbox.remote.snapshot import PackResult, hash_stream, pack, unpack
+from timeloom.sandbox.remote.tool_loader import TaskToolRunner, ToolModuleError, load_tools
 
 _MAX_CODE_BYTES: Final = 16 * 1024 * 1024
 _PRIVATE: Final = 0o700
@@ -45,12 +45,12 @@ _SHOWN_LEFT: Final = 10
 _logger = logging.getLogger(__name__)
 
 
-class _Secret(msgspec.Struct, frozen=True, rename="pascal"):
+class _SecretValue(msgspec.Struct, frozen=True, rename="pascal"):
     secret_binary: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskEnvironment:
     """The environment of a remote supervisor."""
 
     cloud: Cloud
@@ -59,77 +59,77 @@ class Task:
     root: Path = Path(WORKSPACE)
 
     @property
-    def own(self) -> Path:
+    def private_folder(self) -> Path:
         """The supervisor's folder, which the program cannot enter."""
         return self.root / "supervisor"
 
 
-async def supervise(secret_id: str, task: Task) -> None:
+async def supervise(secret_id: str, task: TaskEnvironment) -> None:
     """Run the launch in the secret; a failure after the secret was read is recorded in the report."""
-    launch = await asyncio.to_thread(_read, task.cloud, secret_id)
+    launch = await asyncio.to_thread(_read_launch, task.cloud, secret_id)
     bucket = Bucket(task.cloud, launch.bucket)
     try:
-        report = await _carried_out(launch, bucket, task)
+        report = await _run_launch(launch, bucket, task)
     except (CloudError, NotStartedError, ToolModuleError, ValueError, OSError) as error:
         _logger.exception("could not run the program or return its files")
-        report = Report(ending="killed", exit_code=_NOT_RUN, detail=str(error) or type(error).__name__)
+        report = TaskReport(ending="killed", exit_code=_NOT_RUN, detail=str(error) or type(error).__name__)
     await asyncio.to_thread(bucket.put, report_key(launch.base), msgspec.json.encode(report))
 
 
-def _read(cloud: Cloud, secret_id: str) -> Launch:
+def _read_launch(cloud: Cloud, secret_id: str) -> LaunchPayload:
     found = cloud.call("secretsmanager", "get_secret_value", {"SecretId": secret_id})
-    return unsealed(msgspec.convert(found, _Secret).secret_binary)
+    return decode_launch(msgspec.convert(found, _SecretValue).secret_binary)
 
 
-async def _carried_out(launch: Launch, bucket: Bucket, task: Task) -> Report:
+async def _run_launch(launch: LaunchPayload, bucket: Bucket, task: TaskEnvironment) -> TaskReport:
     if os.geteuid() != 0:
         raise NotStartedError("the supervisor is not root, so it cannot give a program another user")
     run = RunFolder(task.root)
-    sent = await asyncio.to_thread(_prepared, launch, bucket, task, run)
-    tools = load_tools(_places(launch, task))
-    toolbox = Toolbox(tools, launch.leave, run.out, task.clock)
-    code = await asyncio.to_thread(_code, launch, bucket)
+    sent = await asyncio.to_thread(_prepare_folders, launch, bucket, task, run)
+    tools = load_tools(_tool_module_paths(launch, task))
+    task_tools = TaskToolRunner(tools, launch.leave, run.out, task.clock)
+    code = await asyncio.to_thread(_download_code, launch, bucket)
     program = Program(
         code=code, execution_id=launch.execution_id, name=launch.name, stubs=launch.stubs, limits=launch.limits
     )
-    mailbox = Mailbox(bucket, f"{launch.base}up/", f"{launch.base}down/")
-    relay = Relay(mailbox, toolbox, launch.poll_s)
-    carrying = asyncio.create_task(relay.carry())
+    channel = BucketChannel(bucket, f"{launch.base}up/", f"{launch.base}down/")
+    broker = TaskBroker(channel, task_tools, launch.poll_s)
+    exchange = asyncio.create_task(broker.exchange_messages())
     try:
         token = f"{task.ids.bits():016x}{task.ids.bits():016x}"
-        ran = await execute(_cell(launch, run), run, program, relay, relay.output, token)
-        await mailbox.flush()
+        result = await execute_program(_confinement_spec(launch, run), run, program, broker, broker.output, token)
+        await channel.flush()
     finally:
-        carrying.cancel()
-        await asyncio.gather(carrying, return_exceptions=True)
-    return await asyncio.to_thread(_reported, ran, sent, launch, bucket, task)
+        exchange.cancel()
+        await asyncio.gather(exchange, return_exceptions=True)
+    return await asyncio.to_thread(_build_report, result, sent, launch, bucket, task)
 
 
-def _prepared(launch: Launch, bucket: Bucket, task: Task, run: RunFolder) -> dict[str, str]:
+def _prepare_folders(launch: LaunchPayload, bucket: Bucket, task: TaskEnvironment, run: RunFolder) -> dict[str, str]:
     """Create and fill the folders; return the hashes of the files in the program's `out`."""
     os.umask(0o022)
     task.root.chmod(_PASSABLE)
-    for folder in (task.own, run.work, run.out, task.root / "bundles"):
+    for folder in (task.private_folder, run.work, run.out, task.root / "bundles"):
         folder.mkdir(mode=_PRIVATE)
     run.sock.mkdir(mode=_PASSABLE)
     shutil.copyfile(BOOTSTRAP, run.sock / "bootstrap.py")
     (run.sock / "bootstrap.py").chmod(0o644)
-    _describe(launch, task)
+    _write_descriptors(launch, task)
     if launch.bundle is not None:
         check_name(launch.bundle_dir)
         folder = task.root / "bundles" / launch.bundle_dir
         folder.mkdir(mode=_PRIVATE)
-        _fetched(bucket, launch.bundle, task, folder, None)
-    _fetched(bucket, launch.work, task, run.work, launch.uid)
-    sent = _fetched(bucket, launch.out, task, run.out, launch.uid)
+        _download_snapshot(bucket, launch.bundle, task, folder, None)
+    _download_snapshot(bucket, launch.work, task, run.work, launch.uid)
+    sent = _download_snapshot(bucket, launch.out, task, run.out, launch.uid)
     for folder in (run.work, run.out):
         os.chown(folder, launch.uid, launch.uid)
     return sent
 
 
-def _describe(launch: Launch, task: Task) -> None:
+def _write_descriptors(launch: LaunchPayload, task: TaskEnvironment) -> None:
     """Write the descriptors where tools look for them, and set the variables of the launch."""
-    folder = task.own / "descriptors"
+    folder = task.private_folder / "descriptors"
     folder.mkdir(mode=_PRIVATE)
     for name, text in launch.descriptors.items():
         if "/" in name or name.startswith("."):
@@ -140,19 +140,21 @@ def _describe(launch: Launch, task: Task) -> None:
     os.environ[DESCRIPTORS_VARIABLE] = str(folder)
 
 
-def _fetched(bucket: Bucket, parcel: Parcel, task: Task, folder: Path, uid: int | None) -> dict[str, str]:
+def _download_snapshot(
+    bucket: Bucket, ref: ObjectRef, task: TaskEnvironment, folder: Path, uid: int | None
+) -> dict[str, str]:
     """Download and unpack a snapshot; return the hashes of its files."""
-    place = task.own / f"{folder.name}.zip"
-    if not bucket.get_file(parcel.key, place, SENT.bytes):
+    archive = task.private_folder / f"{folder.name}.zip"
+    if not bucket.get_file(ref.key, archive, MAX_SENT.bytes):
         raise ValueError(f"the snapshot of {folder.name} is not in the bucket")
-    with place.open("rb") as file:
-        parcel.check_digest(digest(file))
-    found = unpack(place, folder, SENT, uid=uid)
-    place.unlink()
+    with archive.open("rb") as file:
+        ref.check_digest(hash_stream(file))
+    found = unpack(archive, folder, MAX_SENT, uid=uid)
+    archive.unlink()
     return found
 
 
-def _places(launch: Launch, task: Task) -> list[Path]:
+def _tool_module_paths(launch: LaunchPayload, task: TaskEnvironment) -> list[Path]:
     """Return the tool modules; raise `ValueError` if one is not below the bundles folder."""
     bundles = task.root / "bundles"
     places = [task.root / Path(each).relative_to(WORKSPACE) for each in launch.tool_modules]
@@ -161,16 +163,16 @@ def _places(launch: Launch, task: Task) -> list[Path]:
     return places
 
 
-def _code(launch: Launch, bucket: Bucket) -> str:
+def _download_code(launch: LaunchPayload, bucket: Bucket) -> str:
     data = bucket.get(launch.code.key, _MAX_CODE_BYTES)
     if data is None:
         raise ValueError("the program is not in the bucket")
-    launch.code.check(data)
+    launch.code.check_bytes(data)
     return data.decode("utf-8", "surrogatepass")
 
 
-def _cell(launch: Launch, run: RunFolder) -> Cell:
-    return Cell(
+def _confinement_spec(launch: LaunchPayload, run: RunFolder) -> ConfinementSpec:
+    return ConfinementSpec(
         uid=launch.uid,
         work=str(run.work),
         out=str(run.out),
@@ -180,31 +182,33 @@ def _cell(launch: Launch, run: RunFolder) -> Cell:
     )
 
 
-def _reported(ran: Ran, sent: dict[str, str], launch: Launch, bucket: Bucket, task: Task) -> Report:
+def _build_report(
+    result: ProgramResult, sent: dict[str, str], launch: LaunchPayload, bucket: Bucket, task: TaskEnvironment
+) -> TaskReport:
     """Upload the files that are new or changed and return the report."""
-    place = task.own / "changed.zip"
-    packed = pack(ran.out_dir, place, room_for(launch.limits, len(sent)), known=sent)
+    archive = task.private_folder / "changed.zip"
+    packed = pack(result.out_dir, archive, result_limits(launch.limits, len(sent)), known=sent)
     changed = None
     if packed.written:
-        with place.open("rb") as file:
-            changed = Parcel(f"{launch.base}changed.zip", digest(file))
-        bucket.put_file(changed.key, place)
+        with archive.open("rb") as file:
+            changed = ObjectRef(f"{launch.base}changed.zip", hash_stream(file))
+        bucket.put_file(changed.key, archive)
     removed = tuple(name for name in sent if name not in packed.files)
-    return Report(
-        ending=ran.ending,
-        exit_code=ran.exit_code,
-        stdout_tail=ran.stdout_tail,
-        stderr_tail=ran.stderr_tail,
-        used=ran.used,
-        detail="; ".join(filter(None, (ran.detail, _left(packed)))),
+    return TaskReport(
+        ending=result.ending,
+        exit_code=result.exit_code,
+        stdout_tail=result.stdout_tail,
+        stderr_tail=result.stderr_tail,
+        used=result.used,
+        detail="; ".join(filter(None, (result.detail, _left_out_text(packed)))),
         changed=changed,
         removed=removed,
     )
 
 
-def _left(packed: Packed) -> str:
-    if not packed.left:
+def _left_out_text(packed: PackResult) -> str:
+    if not packed.left_out:
         return ""
-    shown = ", ".join(packed.left[:_SHOWN_LEFT])
-    more = len(packed.left) - _SHOWN_LEFT
+    shown = ", ".join(packed.left_out[:_SHOWN_LEFT])
+    more = len(packed.left_out) - _SHOWN_LEFT
     return f"not brought back: {shown}" + (f" and {more} more" if more > 0 else "")

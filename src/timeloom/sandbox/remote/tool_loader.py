@@ -11,12 +11,12 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.core.blocks import ToolError, registered_error
+from timeloom.core.blocks import ToolError, make_tool_error
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.clock import Clock
-from timeloom.ports.sandbox import Leave, MadeCall
+from timeloom.ports.sandbox import CallDelegation, DelegatedCall
 from timeloom.ports.tool import Artifact, Outcome, Tool, ToolContext, ToolSpec
 
 MAX_KEPT_CHARS: Final = 256 * 1024
@@ -25,10 +25,10 @@ MAX_KEPT_CHARS: Final = 256 * 1024
 MAX_CALLS: Final = 200
 """Most delegated calls of a program, even if the caller allows more: each is reported to the caller."""
 
-_OF_CALLS: Final = "tc:"
+_CALL_PATH_PREFIX: Final = "tc:"
 """Prefix of paths that belong to a call and name no file."""
 
-Tell = Callable[[MadeCall], None]
+CallReporter = Callable[[DelegatedCall], None]
 _logger = logging.getLogger(__name__)
 
 
@@ -37,56 +37,58 @@ class ToolModuleError(Exception):
 
 
 @dataclass(slots=True)
-class Toolbox:
+class TaskToolRunner:
     """Runs delegated calls with the tools of this task, and reports each call."""
 
     tools: dict[str, Tool]
-    leave: Leave
+    delegation: CallDelegation
     out_dir: Path
     clock: Clock
-    _begun: int = 0
+    _calls_started: int = 0
 
-    def has(self, tool_id: str) -> bool:
+    def can_call(self, tool_id: str) -> bool:
         """Return whether the tool is loaded and delegated to the task."""
-        return tool_id in self.leave.tool_ids and tool_id in self.tools
+        return tool_id in self.delegation.tool_ids and tool_id in self.tools
 
-    async def call(self, tool_id: str, params: str, tell: Tell) -> str:
+    async def call(self, tool_id: str, params: str, report: CallReporter) -> str:
         """Return the answer to a delegated call; a failure is an answer too.
 
         `report` gets the call when it has ended, also if it was interrupted.
         """
-        most = min(self.leave.most_calls, MAX_CALLS)
-        if self._begun >= most:
-            return _answer(registered_error("gate_refused", f"a program may make {most} such calls, and has made them"))
-        self._begun += 1
+        most = min(self.delegation.most_calls, MAX_CALLS)
+        if self._calls_started >= most:
+            return _encode_envelope(
+                make_tool_error("gate_refused", f"a program may make {most} such calls, and has made them")
+            )
+        self._calls_started += 1
         stopped = "the call was stopped together with the program; whether it had an effect is not known"
-        answer = _answer(registered_error("tool_interrupted", stopped))
+        answer = _encode_envelope(make_tool_error("tool_interrupted", stopped))
         try:
-            answer = await self._called(self.tools[tool_id], params)
+            answer = await self._run_tool(self.tools[tool_id], params)
         finally:
-            tell(MadeCall(tool_id=tool_id, params=params, answer=_kept(answer)))
+            report(DelegatedCall(tool_id=tool_id, params=params, answer=_truncate_answer(answer)))
         return answer
 
-    async def _called(self, tool: Tool, params: str) -> str:
+    async def _run_tool(self, tool: Tool, params: str) -> str:
         try:
             async with asyncio.timeout(tool.spec.deadline_s):
-                return answer_of(await tool.call(params, self._context()))
+                return encode_outcome(await tool.call(params, self._context()))
         except TimeoutError:
             late = f"the tool did not finish within {tool.spec.deadline_s:g} s"
-            return _answer(registered_error("tool_timeout", late))
+            return _encode_envelope(make_tool_error("tool_timeout", late))
         except Exception as error:
             _logger.exception("a tool raised")
-            return _answer(registered_error("tool_call_error", f"the tool raised {type(error).__name__}"))
+            return _encode_envelope(make_tool_error("tool_call_error", f"the tool raised {type(error).__name__}"))
 
     def _context(self) -> ToolContext:
         return ToolContext(
-            conversation=self.leave.conversation,
-            turn_id=self.leave.turn_id,
-            tool_call_id=self.leave.tool_call_id,
-            caller=self.leave.caller,
-            timeline=_NoTimeline(),
+            conversation=self.delegation.conversation,
+            turn_id=self.delegation.turn_id,
+            tool_call_id=self.delegation.tool_call_id,
+            caller=self.delegation.caller,
+            timeline=_EmptyTimeline(),
             out_dir=self.out_dir,
-            emit=_nobody_listens,
+            emit=_log_emitted,
             epoch_us=self.clock.epoch_us(),
         )
 
@@ -94,49 +96,49 @@ class Toolbox:
 def load_tools(modules: Iterable[Path]) -> dict[str, Tool]:
     """Return the tools at the top level of the modules by id; raise `ToolModuleError`."""
     found: dict[str, Tool] = {}
-    for place in modules:
-        for value in vars(_loaded(place)).values():
+    for path in modules:
+        for value in vars(_load_module(path)).values():
             spec = getattr(value, "spec", None)
             if isinstance(spec, ToolSpec) and callable(getattr(value, "call", None)):
                 found[spec.tool_id] = cast(Tool, value)
     return found
 
 
-def answer_of(outcome: Outcome) -> str:
+def encode_outcome(outcome: Outcome) -> str:
     """Encode the outcome for a program: the error and the results; a single result alone, several with paths."""
     error = outcome.error or next((each.error for each in outcome.artifacts if each.error), None)
     texts = [each for each in outcome.artifacts if isinstance(each.text, str)]
-    said = outcome.summary or outcome.status
+    text = outcome.summary or outcome.status
     ret: object = None
-    if len(outcome.artifacts) == len(texts) == 1 and texts[0].path.startswith(_OF_CALLS):
-        ret = _value(texts[0])
+    if len(outcome.artifacts) == len(texts) == 1 and texts[0].path.startswith(_CALL_PATH_PREFIX):
+        ret = _artifact_value(texts[0])
     elif outcome.artifacts:
         listed = [{"path": each.path, "mime": each.mime, "text": each.text} for each in texts]
-        ret = {"artifacts": listed, "status": said or ""}
-    elif said and error is None:
-        ret = _parsed(said)
-    return _answer(error, ret)
+        ret = {"artifacts": listed, "status": text or ""}
+    elif text and error is None:
+        ret = _parse_json(text)
+    return _encode_envelope(error, ret)
 
 
-def _loaded(place: Path) -> object:
+def _load_module(path: Path) -> object:
     # A unique module name, because two bundles may both have a `tools.py`.
-    name = f"timeloom_tools_{place.stem}_{abs(hash(str(place))):x}"
-    spec = importlib.util.spec_from_file_location(name, place)
+    name = f"timeloom_tools_{path.stem}_{abs(hash(str(path))):x}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ToolModuleError(f"the module of tools {place.name!a} is no Python file")
+        raise ToolModuleError(f"the module of tools {path.name!a} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    if str(place.parent) not in sys.path:
-        sys.path.append(str(place.parent))
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        message = f"the module of tools {place.name!a} cannot be loaded: {type(error).__name__}: {str(error)[:200]}"
+        message = f"the module of tools {path.name!a} cannot be loaded: {type(error).__name__}: {str(error)[:200]}"
         raise ToolModuleError(message) from error
     return module
 
 
-class _NoTimeline:
+class _EmptyTimeline:
     """An empty timeline: the conversation is not available in the task."""
 
     @property
@@ -150,28 +152,28 @@ class _NoTimeline:
         raise LookupError("the conversation is not where this tool runs")
 
 
-def _nobody_listens(channel: str, text: str, /) -> None:
+def _log_emitted(channel: str, text: str, /) -> None:
     _logger.debug("on %s: %s", channel, text[:200])
 
 
-def _value(artifact: Artifact) -> object:
+def _artifact_value(artifact: Artifact) -> object:
     text = cast(str, artifact.text)
-    return _parsed(text) if "json" in artifact.mime else text
+    return _parse_json(text) if "json" in artifact.mime else text
 
 
-def _parsed(text: str) -> object:
+def _parse_json(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
 
 
-def _answer(error: ToolError | None, ret: object = None) -> str:
+def _encode_envelope(error: ToolError | None, ret: object = None) -> str:
     return msgspec.json.encode({"ok": error is None, "error": error, "ret": ret}).decode()
 
 
-def _kept(answer: str) -> str:
+def _truncate_answer(answer: str) -> str:
     """Return the answer, or the start of a long one, still as an object with `ok`, `error` and `ret`."""
     if len(answer) <= MAX_KEPT_CHARS:
         return answer
-    return _answer(None, f"{answer[:MAX_KEPT_CHARS]}...[truncated]")
+    return _encode_envelope(None, f"{answer[:MAX_KEPT_CHARS]}...[truncated]")

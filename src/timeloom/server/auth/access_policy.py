@@ -12,7 +12,7 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """HTTP methods that change nothing."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class AccessPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Access rules that apply to all requests."""
 
     approvals: Literal["owner", "approver"] = "owner"
@@ -40,7 +40,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         if headers.get("origin", "") not in self.allow_origins:
             raise CodedError("forbidden", "requests from pages of other sites are rejected")
 
-    def check_host(self, said: str) -> None:
+    def check_host(self, host: str) -> None:
         """Raise if the Host header names a host that is not allowed.
 
         This prevents DNS rebinding: a web page can make its domain resolve to this machine, and a browser then treats
@@ -48,7 +48,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not self.hosts and not self.is_local:
             return
-        name = _without_port(said).lower()
+        name = _without_port(host).lower()
         if name not in self.hosts and not (self.is_local and is_loopback(name)):
             raise CodedError(
                 "host_unknown", "the Host header names an unknown host; `server.hosts` lists the allowed names"
@@ -63,6 +63,6 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _without_port(said: str) -> str:
-    host, colon, port = said.rpartition(":")
-    return host if colon and port.isdigit() and not host.endswith(":") else said
+def _without_port(host_and_port: str) -> str:
+    host, colon, port = host_and_port.rpartition(":")
+    return host if colon and port.isdigit() and not host.endswith(":") else host_and_port

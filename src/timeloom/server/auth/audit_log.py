@@ -45,7 +45,7 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str
 
 
-class AuditTrail:
+class AuditLog:
     """One JSON Lines file per project; every entry is synced to disk."""
 
     def __init__(self, folder: Path) -> None:
@@ -60,7 +60,7 @@ class AuditTrail:
     async def page(self, tenant: str, project: str, query: AuditQuery) -> AuditPage:
         """Return a page of the audit log of that project."""
         if query.cursor and not (query.cursor.isascii() and query.cursor.isdigit()):
-            raise _no_cursor()
+            raise _unknown_cursor_error()
         return await asyncio.to_thread(self._page, tenant, project, int(query.cursor or 0), query.limit)
 
     def _add(self, entry: AuditEntry) -> None:
@@ -88,15 +88,15 @@ class AuditTrail:
                 if start:
                     file.seek(start - 1)
                     if file.read(1) != b"\n":
-                        raise _no_cursor()
+                        raise _unknown_cursor_error()
                 read = 0
                 while len(entries) < limit and read < PAGE_BYTES and (line := file.readline()).endswith(b"\n"):
                     read += len(line)
-                    entries += _decoded(line, tenant, project)
+                    entries += _decode_line(line, tenant, project)
                 end = start + read
         except FileNotFoundError:
             if start:
-                raise _no_cursor() from None
+                raise _unknown_cursor_error() from None
             end = 0
         return AuditPage(entries=tuple(entries), cursor=str(end))
 
@@ -104,7 +104,7 @@ class AuditTrail:
         return self._folder / tenant / f"{project}.jsonl"
 
 
-def _decoded(line: bytes, tenant: str, project: str) -> list[AuditEntry]:
+def _decode_line(line: bytes, tenant: str, project: str) -> list[AuditEntry]:
     try:
         entry = msgspec.json.decode(line, type=AuditEntry)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -121,5 +121,5 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _no_cursor() -> CodedError:
+def _unknown_cursor_error() -> CodedError:
     return CodedError("cursor_malformed", "unknown cursor; pass the `cursor` of a previous page")

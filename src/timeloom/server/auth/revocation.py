@@ -9,74 +9,74 @@ from dataclasses import dataclass
 from typing import Final
 
 from timeloom.runtime.hub.events import ChatError
-from timeloom.server.auth.authenticate import Caller, Doorkeeper
+from timeloom.server.auth.authenticate import Authenticator, Principal
 
-LOOK_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 1.0
 """Seconds between two checks of open connections. A larger value keeps connections of revoked keys open for longer."""
 
-REST: Final = 9
+PAUSE_RATIO: Final = 9
 """Minimum ratio of pause to checking time. Checking ten thousand tokens of an issuer takes half a second."""
 
-OVER: Final = ChatError(
+REVOKED: Final = ChatError(
     code="unauthorized", message="the token was revoked or now belongs to another user; reconnect with a valid token"
 )
 
 _logger = logging.getLogger(__name__)
 
-End = Callable[[ChatError], None]
+EndConnection = Callable[[ChatError], None]
 """Closes a connection and sends the error to its client; a second call does nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Connection:
-    caller: Caller
-    end: End
+class _MonitoredConnection:
+    principal: Principal
+    end: EndConnection
 
 
-class Watch:
+class RevocationMonitor:
     """Periodically verifies the token of every open connection."""
 
-    def __init__(self, doorkeeper: Doorkeeper, look_s: float = LOOK_S) -> None:
-        self._doorkeeper = doorkeeper
-        self._look_s = look_s
-        self._kept: dict[str, set[_Connection]] = {}
+    def __init__(self, authenticator: Authenticator, interval_s: float = CHECK_INTERVAL_S) -> None:
+        self._authenticator = authenticator
+        self._interval_s = interval_s
+        self._connections: dict[str, set[_MonitoredConnection]] = {}
         """The open connections by token."""
-        self._looking: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     @contextmanager
-    def over(self, token: str, caller: Caller, end: End) -> Generator[None]:
+    def monitor(self, token: str, principal: Principal, end: EndConnection) -> Generator[None]:
         """Monitor a connection while the context is open."""
-        kept = _Connection(caller, end)
-        self._kept.setdefault(token, set()).add(kept)
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look(), name="watching tokens")
+        connection = _MonitoredConnection(principal, end)
+        self._connections.setdefault(token, set()).add(connection)
+        if self._task is None:
+            self._task = asyncio.create_task(self._check_forever(), name="watching tokens")
         try:
             yield
         finally:
-            self._kept[token].remove(kept)
-            if not self._kept[token]:
-                del self._kept[token]
-            if not self._kept and self._looking:
-                self._looking.cancel()
-                self._looking = None
+            self._connections[token].remove(connection)
+            if not self._connections[token]:
+                del self._connections[token]
+            if not self._connections and self._task:
+                self._task.cancel()
+                self._task = None
 
-    async def _look(self) -> None:
-        took_s = 0.0
+    async def _check_forever(self) -> None:
+        checking_s = 0.0
         while True:
-            await asyncio.sleep(max(self._look_s, took_s * REST))
-            took_s = 0.0
-            for token in tuple(self._kept):
+            await asyncio.sleep(max(self._interval_s, checking_s * PAUSE_RATIO))
+            checking_s = 0.0
+            for token in tuple(self._connections):
                 began_s = time.perf_counter()
                 try:
-                    await self._check(token)
+                    await self._check_token(token)
                 except Exception:
                     _logger.exception("a token could not be verified")
-                took_s += time.perf_counter() - began_s
+                checking_s += time.perf_counter() - began_s
                 # There may be thousands of tokens, and other tasks must not wait for all of them.
                 await asyncio.sleep(0)
 
-    async def _check(self, token: str) -> None:
-        caller = await self._doorkeeper.whose(token)
-        for one in tuple(self._kept.get(token, ())):
-            if one.caller != caller:
-                one.end(OVER)
+    async def _check_token(self, token: str) -> None:
+        principal = await self._authenticator.find_principal(token)
+        for connection in tuple(self._connections.get(token, ())):
+            if connection.principal != principal:
+                connection.end(REVOKED)

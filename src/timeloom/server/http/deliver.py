@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from timeloom.runtime.hub.subscription import Stream
+from timeloom.runtime.hub.subscription import Subscription
 
 
-async def serve_reader(
-    stream: Stream, leave_s: float, sending: Coroutine[Any, Any, None], leaving: Coroutine[Any, Any, None]
+async def deliver_until_closed(
+    stream: Subscription,
+    drain_timeout_s: float,
+    send_events: Coroutine[Any, Any, None],
+    wait_for_close: Coroutine[Any, Any, None],
 ) -> None:
     """Run both coroutines until one is done, or until the timeout after the end of the stream; cancel the other."""
     tasks = {
-        asyncio.create_task(sending),
-        asyncio.create_task(leaving),
-        asyncio.create_task(_left_behind(stream, leave_s)),
+        asyncio.create_task(send_events),
+        asyncio.create_task(wait_for_close),
+        asyncio.create_task(_wait_for_drain_timeout(stream, drain_timeout_s)),
     }
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -26,6 +29,6 @@ async def serve_reader(
         task.result()
 
 
-async def _left_behind(stream: Stream, leave_s: float) -> None:
+async def _wait_for_drain_timeout(stream: Subscription, drain_timeout_s: float) -> None:
     await stream.ended.wait()
-    await asyncio.sleep(leave_s)
+    await asyncio.sleep(drain_timeout_s)

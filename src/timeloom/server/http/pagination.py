@@ -7,12 +7,12 @@ from timeloom.core.codes import CodedError
 _DIGITS: Final = 15
 
 
-def page_cursor(after: int | None) -> str:
+def encode_cursor(after: int | None) -> str:
     """Return the cursor of the page after that number; empty if there is none."""
     return "" if after is None else str(after)
 
 
-def page_after(cursor: str) -> int:
+def decode_cursor(cursor: str) -> int:
     """Return the number after which the page begins; raise if the cursor is malformed."""
     if not cursor:
         return 0

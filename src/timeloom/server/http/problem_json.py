@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from timeloom.core.codes import CODES, CodedError
 from timeloom.server.auth.authenticate import TokenError
-from timeloom.server.rate_limit import LimitedError
+from timeloom.server.rate_limit import RateLimitError
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -58,11 +58,11 @@ STATUSES: Final = MappingProxyType(
 )
 """The HTTP status of each error that a request can cause; all other codes are 500."""
 
-_UNQUOTABLE: Final = re.compile(r"[^ !#-\[\]-~]")
+_NOT_IN_DESCRIPTION: Final = re.compile(r"[^ !#-\[\]-~]")
 """Characters that `error_description` in `WWW-Authenticate` must not contain (RFC 6750, section 3)."""
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
     """An error as in RFC 9457; `detail` explains it and `code` identifies its kind."""
 
     type: str
@@ -73,27 +73,27 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
 
 
-def problem(
+def problem_response(
     code: str, detail: str, instance: str, status: int | None = None, retry_after_s: float = RETRY_AFTER_S
 ) -> Response:
     """Return the problem+json response for a code."""
     status = status or STATUSES.get(code, 500)
-    said = Problem(
+    details = ProblemDetails(
         type=f"urn:timeloom:{code}", title=CODES[code], status=status, detail=detail, code=code, instance=instance
     )
-    return Response(msgspec.json.encode(said), status, _headers(status, retry_after_s), media_type=MEDIA_TYPE)
+    return Response(msgspec.json.encode(details), status, _headers(status, retry_after_s), media_type=MEDIA_TYPE)
 
 
-def problem_of(error: CodedError, instance: str) -> Response:
+def error_response(error: CodedError, instance: str) -> Response:
     """Return the response for a coded error; the details of internal errors are only in the log."""
     if STATUSES.get(error.code, 500) == 500:
-        return problem(error.code, "internal error; see the server's log", instance)
-    retry_after_s = error.retry_after_s if isinstance(error, LimitedError) else RETRY_AFTER_S
-    said = problem(error.code, str(error), instance, retry_after_s=retry_after_s)
+        return problem_response(error.code, "internal error; see the server's log", instance)
+    retry_after_s = error.retry_after_s if isinstance(error, RateLimitError) else RETRY_AFTER_S
+    response = problem_response(error.code, str(error), instance, retry_after_s=retry_after_s)
     if isinstance(error, TokenError):
-        why = _UNQUOTABLE.sub("'", str(error))
-        said.headers["www-authenticate"] = f'Bearer error="invalid_token", error_description="{why}"'
-    return said
+        description = _NOT_IN_DESCRIPTION.sub("'", str(error))
+        response.headers["www-authenticate"] = f'Bearer error="invalid_token", error_description="{description}"'
+    return response
 
 
 def _headers(status: int, retry_after_s: float) -> dict[str, str]:

@@ -8,10 +8,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from timeloom.core.codes import CodedError
-from timeloom.server.auth.access_policy import Rules
-from timeloom.server.http.problem_json import problem_of
+from timeloom.server.auth.access_policy import AccessPolicy
+from timeloom.server.http.problem_json import error_response
 
-HEADERS: Final = (
+DEFAULT_HEADERS: Final = (
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
     ("referrer-policy", "no-referrer"),
@@ -21,7 +21,7 @@ HEADERS: Final = (
 )
 """Default headers of every response; a response may set different values."""
 
-ASKED_METHODS: Final = ("GET", "HEAD", "POST", "DELETE")
+CORS_METHODS: Final = ("GET", "HEAD", "POST", "DELETE")
 
 EXPOSED_HEADERS: Final = (
     "accept-ranges",
@@ -39,39 +39,39 @@ EXPOSED_HEADERS: Final = (
 PREFLIGHT_S: Final = 600
 
 
-def guarded(app: ASGIApp, rules: Rules) -> ASGIApp:
+def with_security_headers(app: ASGIApp, policy: AccessPolicy) -> ASGIApp:
     """Wrap the application with the access policy, the security headers and CORS."""
-    inner = _with_origins(app, rules)
+    inner = _with_cors(app, policy)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS:
+                for name, value in DEFAULT_HEADERS:
                     headers.setdefault(name, value)
             await send(message)
 
         try:
-            rules.check_head(scope.get("method", "CONNECT"), scope.get("raw_path", b""), Headers(scope=scope))
+            policy.check_head(scope.get("method", "CONNECT"), scope.get("raw_path", b""), Headers(scope=scope))
         except CodedError as error:
-            refusal = problem_of(error, scope["path"])
+            response = error_response(error, scope["path"])
             if scope["type"] == "websocket":
-                await WebSocket(scope, receive, send).send_denial_response(refusal)
+                await WebSocket(scope, receive, send).send_denial_response(response)
             else:
-                await refusal(scope, receive, send_with)
+                await response(scope, receive, send_with)
             return
         await inner(scope, receive, send_with)
 
     return serve
 
 
-def _with_origins(app: ASGIApp, rules: Rules) -> ASGIApp:
-    if not rules.allow_origins:
+def _with_cors(app: ASGIApp, policy: AccessPolicy) -> ASGIApp:
+    if not policy.allow_origins:
         return app
     return CORSMiddleware(
         app,
-        allow_origins=rules.allow_origins,
-        allow_methods=ASKED_METHODS,
+        allow_origins=policy.allow_origins,
+        allow_methods=CORS_METHODS,
         # All headers are allowed, because clients of other APIs send custom ones; cookies are not allowed.
         allow_headers=("*",),
         expose_headers=EXPOSED_HEADERS,

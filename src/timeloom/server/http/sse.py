@@ -10,31 +10,31 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from timeloom.runtime.hub.events import ChatBlock, ChatComplete, ChatError, ConvStatus, Event, Heartbeat
-from timeloom.runtime.hub.hub import Streaming
-from timeloom.runtime.hub.subscription import Stream
-from timeloom.server.http.deliver import serve_reader
+from timeloom.runtime.hub.hub import SubscriptionContext
+from timeloom.runtime.hub.subscription import Subscription
+from timeloom.server.http.deliver import deliver_until_closed
 
 MEDIA_TYPE: Final = "text/event-stream"
 
-MOST_BYTES: Final = 65_536
+MAX_CHUNK_BYTES: Final = 65_536
 """Maximum bytes of one chunk. Smaller chunks cost more sends; larger ones delay events."""
 
-Frames = Callable[[Event], bytes]
+EventEncoder = Callable[[Event], bytes]
 """Encodes an event; empty if it is not sent."""
 
 _LINES: Final = re.compile(rb"\r\n|\r|\n")
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-def frame(event: Event) -> bytes:
+def encode_event(event: Event) -> bytes:
     """Return the event as a server-sent event."""
     if isinstance(event, Heartbeat):
         return b": still here\n\n"
-    said = _ENCODER.encode(event)
+    encoded = _ENCODER.encode(event)
     if not isinstance(event, ChatBlock):
-        return b"event: %s\ndata: %s\n\n" % (event.name.encode(), said)
+        return b"event: %s\ndata: %s\n\n" % (event.name.encode(), encoded)
     # An external block keeps its original JSON, which may span several lines.
-    data = b"\ndata: ".join(_LINES.split(said)) if b"\n" in said or b"\r" in said else said
+    data = b"\ndata: ".join(_LINES.split(encoded)) if b"\n" in encoded or b"\r" in encoded else encoded
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.name.encode(), data)
 
 
@@ -46,42 +46,50 @@ class EventStream(Response):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, opened: Streaming, leave_s: float, turn_id: str = "", frames: Frames = frame) -> None:
+    def __init__(
+        self,
+        opened: SubscriptionContext,
+        drain_timeout_s: float,
+        turn_id: str = "",
+        encoder: EventEncoder = encode_event,
+    ) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._opened = opened
-        self._leave_s = leave_s
+        self._drain_timeout_s = drain_timeout_s
         self._turn_id = turn_id
-        self._frames = frames
-        self._stream: Stream | None = None
+        self._encoder = encoder
+        self._stream: Subscription | None = None
 
-    def end(self, why: ChatError) -> None:
+    def end(self, error: ChatError) -> None:
         """End the stream with this error; does nothing before the stream has started."""
         if self._stream:
-            self._stream.end(why)
+            self._stream.end(error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._opened as (stream, events), aclosing(events):
             self._stream = stream
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await serve_reader(stream, self._leave_s, self._send(stream, events, send), _disconnected(receive))
+            await deliver_until_closed(
+                stream, self._drain_timeout_s, self._send(stream, events, send), _wait_for_disconnect(receive)
+            )
 
-    async def _send(self, stream: Stream, events: AsyncGenerator[Event], send: Send) -> None:
+    async def _send(self, stream: Subscription, events: AsyncGenerator[Event], send: Send) -> None:
         """Send waiting events in one chunk: a send costs more than all other work on an event."""
         is_first = True
         body = bytearray()
         async for event in events:
-            body += self._frames(event)
-            if self._turn_id and not is_first and is_last(event, self._turn_id):
+            body += self._encoder(event)
+            if self._turn_id and not is_first and is_last_event(event, self._turn_id):
                 break
             is_first = False
-            if body and (len(body) > MOST_BYTES or not stream.has_more):
+            if body and (len(body) > MAX_CHUNK_BYTES or not stream.has_more):
                 await send({"type": "http.response.body", "body": bytes(body), "more_body": True})
                 body.clear()
         await send({"type": "http.response.body", "body": bytes(body), "more_body": False})
 
 
-def is_last(event: Event, turn_id: str) -> bool:
+def is_last_event(event: Event, turn_id: str) -> bool:
     """Whether the event is the last one of the turn until a person or a client acts."""
     match event:
         case ChatComplete():
@@ -94,6 +102,6 @@ def is_last(event: Event, turn_id: str) -> bool:
             return False
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

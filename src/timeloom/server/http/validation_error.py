@@ -11,29 +11,32 @@ _ENUM: Final = re.compile(r"Invalid enum value .* - at `\$(\S*)`", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[")
 
 
-def what_is_wrong(error: Exception, kind: type[object]) -> str:
+def explain_validation_error(error: Exception, kind: type[object]) -> str:
     """Return the message of the error; for an invalid enum value, with the allowed values."""
-    found = _ENUM.fullmatch(str(error))
-    if not found or not isinstance(error, msgspec.ValidationError):
+    match = _ENUM.fullmatch(str(error))
+    if not match or not isinstance(error, msgspec.ValidationError):
         return str(error)
-    choices = _choices(inspect.type_info(kind), [step.group(1) for step in _STEP.finditer(found.group(1))])
+    choices = _allowed_values(inspect.type_info(kind), [step.group(1) for step in _STEP.finditer(match.group(1))])
     return f"{error}; it must be one of {', '.join(dict.fromkeys(choices))}" if choices else str(error)
 
 
-def _choices(kind: inspect.Type, steps: Sequence[str | None]) -> list[str]:
+def _allowed_values(kind: inspect.Type, steps: Sequence[str | None]) -> list[str]:
     """Return the allowed values at that location; a step is a field name, or None for the items of a list."""
     match kind:
         case inspect.Metadata(type=inner):
-            return _choices(inner, steps)
+            return _allowed_values(inner, steps)
         case inspect.UnionType(types=types):
-            return [choice for one in types for choice in _choices(one, steps)]
+            return [choice for one in types for choice in _allowed_values(one, steps)]
         case inspect.LiteralType(values=values) if not steps:
             return [str(value) for value in values]
         case inspect.StructType(fields=fields) if steps:
             return [
-                name for field in fields if field.encode_name == steps[0] for name in _choices(field.type, steps[1:])
+                name
+                for field in fields
+                if field.encode_name == steps[0]
+                for name in _allowed_values(field.type, steps[1:])
             ]
         case inspect.VarTupleType(item_type=inner) | inspect.ListType(item_type=inner) if steps:
-            return _choices(inner, steps[1:])
+            return _allowed_values(inner, steps[1:])
         case _:
             return []

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
 
 
-class QuietDenials(WebSocketsSansIOProtocol):
+class QuietDenialProtocol(WebSocketsSansIOProtocol):
     """Treats a rejected handshake as complete, so uvicorn logs no error."""
 
     @override

@@ -7,40 +7,40 @@ import msgspec
 
 from timeloom.ports.clock import timestamp
 
-OURS: Final = "timeloom"
+ROOT_LOGGER: Final = "timeloom"
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """Formats a record as one JSON object; the record's `fields` are merged into it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, object] = {
+        fields: dict[str, object] = {
             "ts": timestamp(int(record.created * 1_000_000)),
             "level": record.levelname.lower(),
             "logger": record.name,
             # Libraries quote the offending text after the first line of their messages.
             "message": record.getMessage().partition("\n")[0],
         }
-        said |= cast(dict[str, object], getattr(record, "fields", {}))
+        fields |= cast(dict[str, object], getattr(record, "fields", {}))
         if record.exc_info and record.exc_info[0]:
             # Only the type and the location: the text of an error may quote a message.
-            said["error"] = record.exc_info[0].__name__
-            said["where"] = _where(record)
-        return msgspec.json.encode(said, enc_hook=str).decode()
+            fields["error"] = record.exc_info[0].__name__
+            fields["where"] = _traceback_locations(record)
+        return msgspec.json.encode(fields, enc_hook=str).decode()
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
     """Write the server's log to standard error."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLogFormatter())
     # asyncio warns about every client that disconnects before it has read everything.
-    for name, least in ((OURS, level), ("uvicorn.error", logging.WARNING), ("asyncio", logging.ERROR)):
+    for name, least in ((ROOT_LOGGER, level), ("uvicorn.error", logging.WARNING), ("asyncio", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(least)
 
 
-def _where(record: logging.LogRecord) -> list[str]:
+def _traceback_locations(record: logging.LogRecord) -> list[str]:
     places: list[str] = []
     trace = record.exc_info[2] if record.exc_info else None
     while trace:

@@ -13,12 +13,12 @@ from timeloom.core.timeline import Entry
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-NANO: Final = 1_000_000_000
+NANO_USD_PER_USD: Final = 1_000_000_000
 
 _BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-class Standing(Protocol):
+class LiveCounts(Protocol):
     """Current numbers of the hub: turns, readers and conversations, and readers that were too slow so far."""
 
     @property
@@ -53,29 +53,29 @@ class Metrics:
         self._turns = Counter("timeloom_turns", "Turns started.", registry=registry)
         self._ended = Counter("timeloom_turns_ended", "Turns ended, by reason.", ("reason",), registry=registry)
         self._calls = Counter("timeloom_tool_calls", "Tool calls.", registry=registry)
-        self._deltas = _Deltas()
+        self._deltas = _DeltaCounter()
         registry.register(self._deltas)
         self._tokens = Counter("timeloom_tokens", "Tokens read and written by models.", ("kind",), registry=registry)
         self._cost = Counter("timeloom_cost_usd", "Cost of model calls in US dollars.", registry=registry)
 
-    def watch(self, standing: Standing) -> None:
+    def export_live_counts(self, live_counts: LiveCounts) -> None:
         """Also export these live counts."""
-        self._registry.register(_StandingCollector(standing))
+        self._registry.register(_LiveCountsCollector(live_counts))
 
-    def answered(self, operation: str, status: int, seconds: float) -> None:
+    def count_response(self, operation: str, status: int, seconds: float) -> None:
         """Count an answered request and its duration."""
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
 
-    def refused(self, code: str) -> None:
+    def count_error(self, code: str) -> None:
         """Count an error response."""
         self._errors.labels("request", code).inc()
 
-    def delta(self, _delta: LiveDelta) -> None:
+    def on_delta(self, _delta: LiveDelta) -> None:
         """Count a delta of streamed text."""
         self._deltas.count += 1
 
-    def entry(self, entry: Entry) -> None:
+    def on_entry(self, entry: Entry) -> None:
         """Count the turns, calls, tokens, costs and errors of a stored entry."""
         match entry.block:
             case TurnStarted():
@@ -93,18 +93,18 @@ class Metrics:
                 }
                 for kind, amount in used.items():
                     self._tokens.labels(kind).inc(amount)
-                self._cost.inc(usage.cost_nano_usd / NANO)
+                self._cost.inc(usage.cost_nano_usd / NANO_USD_PER_USD)
                 if error:
                     self._errors.labels("model", error).inc()
             case _:
                 pass
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
 
-class _Deltas(Collector):
+class _DeltaCounter(Collector):
     """Counts deltas without a lock: there are thousands per second, all from one thread."""
 
     def __init__(self) -> None:
@@ -114,25 +114,25 @@ class _Deltas(Collector):
         return (CounterMetricFamily("timeloom_deltas", "Deltas of streamed text.", value=self.count),)
 
 
-class _StandingCollector(Collector):
-    def __init__(self, standing: Standing) -> None:
-        self._standing = standing
+class _LiveCountsCollector(Collector):
+    def __init__(self, live_counts: LiveCounts) -> None:
+        self._live_counts = live_counts
 
     def collect(self) -> Iterable[Metric]:
-        return self._collected()
+        return self._collect_metrics()
 
-    def _collected(self) -> Iterator[Metric]:
-        now = self._standing
+    def _collect_metrics(self) -> Iterator[Metric]:
+        live_counts = self._live_counts
         gauges = (
-            ("timeloom_turns_running", "Running turns.", now.running),
-            ("timeloom_streams_open", "Open event streams.", now.readers),
+            ("timeloom_turns_running", "Running turns.", live_counts.running),
+            ("timeloom_streams_open", "Open event streams.", live_counts.readers),
             (
                 "timeloom_conversations_open",
                 "Open conversations.",
-                len(now.conversations),
+                len(live_counts.conversations),
             ),
         )
-        for name, words, value in gauges:
-            yield GaugeMetricFamily(name, words, value=value)
-        words = "Readers that were disconnected because they fell behind."
-        yield CounterMetricFamily("timeloom_readers_too_slow", words, value=now.slow_readers)
+        for name, description, value in gauges:
+            yield GaugeMetricFamily(name, description, value=value)
+        description = "Readers that were disconnected because they fell behind."
+        yield CounterMetricFamily("timeloom_readers_too_slow", description, value=live_counts.slow_readers)

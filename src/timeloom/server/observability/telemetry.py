@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from timeloom import __version__
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
-from timeloom.runtime.read.otel_spans import Span, Spans
+from timeloom.runtime.read.otel_spans import Span, SpanBuilder
 
 _KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
@@ -29,22 +29,22 @@ class Telemetry:
         self._resource = Resource.create({"service.name": "timeloom", "service.version": __version__})
         self._scope = InstrumentationScope("timeloom", __version__)
 
-    def of(self, conversation: ConversationId) -> Callable[[Entry], None]:
+    def listener_for(self, conversation: ConversationId) -> Callable[[Entry], None]:
         """Return a listener for the entries of a conversation that was just opened."""
-        spans = Spans(conversation, content=self._content)
+        spans = SpanBuilder(conversation, content=self._content)
 
-        def hear(entry: Entry) -> None:
+        def on_entry(entry: Entry) -> None:
             if span := spans.add(entry):
-                self._processor.on_end(self._readable(span))
+                self._processor.on_end(self._to_readable_span(span))
 
-        return hear
+        return on_entry
 
-    def _readable(self, span: Span) -> ReadableSpan:
+    def _to_readable_span(self, span: Span) -> ReadableSpan:
         trace_id = int(span.trace_id, 16)
         return ReadableSpan(
             name=span.name,
-            context=_context(trace_id, span.span_id),
-            parent=_context(trace_id, span.parent_id) if span.parent_id else None,
+            context=_span_context(trace_id, span.span_id),
+            parent=_span_context(trace_id, span.parent_id) if span.parent_id else None,
             resource=self._resource,
             attributes=span.attributes,
             kind=_KINDS[span.kind],
@@ -65,5 +65,5 @@ async def open_telemetry(endpoint: str, *, content: bool) -> AsyncGenerator[Tele
         await anyio.to_thread.run_sync(processor.shutdown)
 
 
-def _context(trace_id: int, span_id: str) -> SpanContext:
+def _span_context(trace_id: int, span_id: str) -> SpanContext:
     return SpanContext(trace_id, int(span_id, 16), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))

@@ -6,11 +6,11 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub.events import ChatError
-from timeloom.runtime.hub.live_conversation import Accepted
-from timeloom.server.authorize import let_in_again
+from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.server.authorize import reauthorize
 from timeloom.server.http.problem_json import STATUSES
-from timeloom.server.http.validation_error import what_is_wrong
-from timeloom.server.routes.chat import DecisionBody, EventBody, SaidBody, decide, post_event
+from timeloom.server.http.validation_error import explain_validation_error
+from timeloom.server.routes.chat import DecisionBody, EventBody, MessageText, post_event, submit_decision
 from timeloom.server.services import RequestContext
 
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -19,7 +19,7 @@ MESSAGE: Final = "chat.message"
 EVENT: Final = "chat.event"
 DECISION: Final = "chat.decision"
 
-DECIDED: Final = 202
+DECISION_STATUS: Final = 202
 """The status in the audit log of an accepted decision, the same as for an HTTP request."""
 
 
@@ -29,42 +29,44 @@ class CallDecision(DecisionBody, frozen=True, kw_only=True, forbid_unknown_field
     call_id: str
 
 
-async def take(call: RequestContext, event: str, data: object) -> Accepted:
+async def handle_message(context: RequestContext, event: str, data: object) -> SendReceipt:
     """Store a client's message on the timeline; raise if it is invalid or the client is no longer authorized."""
     match event:
         case "chat.message":
-            said, call = converted(data, SaidBody), await let_in_again(call)
-            info = call.conversation
-            return await call.place.hub.say(info.id, said.message, author=call.author_in(info))
+            message, context = convert_body(data, MessageText), await reauthorize(context)
+            info = context.conversation
+            return await context.services.hub.send_message(info.id, message.message, author=context.author_in(info))
         case "chat.event":
-            return await post_event(await let_in_again(call), converted(data, EventBody))
+            return await post_event(await reauthorize(context), convert_body(data, EventBody))
         case "chat.decision":
-            return await _decided(call, converted(data, CallDecision))
+            return await _handle_decision(context, convert_body(data, CallDecision))
         case _:
-            every = f"{MESSAGE}, {EVENT} or {DECISION}"
-            raise CodedError("request_malformed", f"event must be {every}, got {event[:60]!r}")
+            expected = f"{MESSAGE}, {EVENT} or {DECISION}"
+            raise CodedError("request_malformed", f"event must be {expected}, got {event[:60]!r}")
 
 
-async def _decided(call: RequestContext, body: CallDecision) -> Accepted:
-    call = await let_in_again(call, "decider", body.call_id)
+async def _handle_decision(context: RequestContext, body: CallDecision) -> SendReceipt:
+    context = await reauthorize(context, "decider", body.call_id)
     try:
-        accepted = await decide(call, body.call_id, body)
+        accepted = await submit_decision(context, body.call_id, body)
     except CodedError as error:
-        await call.record_end(STATUSES.get(error.code, 500))
+        await context.record_response(STATUSES.get(error.code, 500))
         raise
-    await call.record_end(DECIDED)
+    await context.record_response(DECISION_STATUS)
     return accepted
 
 
-def converted(data: object, kind: type[Body]) -> Body:
+def convert_body(data: object, kind: type[Body]) -> Body:
     """Convert the data to that type; raise if it does not match."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise CodedError("request_malformed", f"the data is invalid: {what_is_wrong(error, kind)}") from error
+        raise CodedError(
+            "request_malformed", f"the data is invalid: {explain_validation_error(error, kind)}"
+        ) from error
 
 
-def refusal(error: CodedError) -> ChatError:
+def to_chat_error(error: CodedError) -> ChatError:
     """Return the error for the client; the details of internal errors are only in the log."""
-    is_ours = STATUSES.get(error.code, 500) == 500
-    return ChatError(code=error.code, message="internal error; see the server's log" if is_ours else str(error))
+    is_internal = STATUSES.get(error.code, 500) == 500
+    return ChatError(code=error.code, message="internal error; see the server's log" if is_internal else str(error))

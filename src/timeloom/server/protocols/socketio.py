@@ -21,14 +21,21 @@ from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub.events import ChatError, Event, Heartbeat
-from timeloom.runtime.hub.hub import Streaming
-from timeloom.runtime.hub.live_conversation import Accepted
-from timeloom.server.authorize import handshake, let_in, let_in_again
-from timeloom.server.http.deliver import serve_reader
-from timeloom.server.http.problem_json import problem_of
-from timeloom.server.protocols.client_message import DECISION, EVENT, MESSAGE, converted, refusal, take
-from timeloom.server.rate_limit import LimitedError
-from timeloom.server.routes.chat import MAX_SEQ, SaidBody
+from timeloom.runtime.hub.hub import SubscriptionContext
+from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.server.authorize import authorize, handshake_request, reauthorize
+from timeloom.server.http.deliver import deliver_until_closed
+from timeloom.server.http.problem_json import error_response
+from timeloom.server.protocols.client_message import (
+    DECISION,
+    EVENT,
+    MESSAGE,
+    convert_body,
+    handle_message,
+    to_chat_error,
+)
+from timeloom.server.rate_limit import RateLimitError
+from timeloom.server.routes.chat import MAX_SEQ, MessageText
 from timeloom.server.services import RequestContext, Services
 
 PATH: Final = "/socket.io"
@@ -36,7 +43,7 @@ OPERATION: Final = "socketio"
 LIBRARY: Final = "socketio"
 """python-socketio, installed by the extra `socketio`."""
 
-MOST_SESSIONS: Final = 10_000
+MAX_SESSIONS: Final = 10_000
 """Maximum number of sessions; the library creates one per client before it is authenticated."""
 
 SEND_S: Final = 60.0
@@ -45,7 +52,7 @@ SEND_S: Final = 60.0
 _logger = logging.getLogger(__name__)
 
 
-class Joining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JoinRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The conversation to join, and the block after which its stream begins.
 
     Without `conversation_id`, the first message starts a new conversation.
@@ -57,34 +64,34 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     after: Annotated[int, Meta(ge=0, le=MAX_SEQ)] = 0
 
 
-class Joined(msgspec.Struct, frozen=True, kw_only=True):
+class JoinResult(msgspec.Struct, frozen=True, kw_only=True):
     """The joined conversation, and the seq of its last entry."""
 
     conversation_id: str
     tail: int
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class EventError(msgspec.Struct, frozen=True, kw_only=True):
     """The error of a rejected event."""
 
     error: object
 
 
-class _Engine(Protocol):
+class _EngineIo(Protocol):
     """The part of the library's transport that is used here."""
 
     sockets: Mapping[str, Any]
 
 
-class _Names(Protocol):
+class _SessionManager(Protocol):
     def eio_sid_from_sid(self, sid: str, namespace: str) -> str | None: ...
 
 
-class _Server(Protocol):
+class _SocketIoLibraryServer(Protocol):
     """The part of the library's server that is used here; the library has no type hints."""
 
-    eio: _Engine
-    manager: _Names
+    eio: _EngineIo
+    manager: _SessionManager
 
     def on(self, event: str, handler: Callable[..., Awaitable[object]]) -> None: ...
     async def emit(self, event: str, data: object, *, to: str) -> None: ...
@@ -92,40 +99,40 @@ class _Server(Protocol):
 
 
 @dataclass(slots=True)
-class _Guest:
+class _Client:
     """A connected client, its joined conversation and the task that streams events to it."""
 
     scope: Scope
     token: str
     engine_sid: str
-    call: RequestContext | None = None
-    reading: asyncio.Task[None] | None = None
-    leaving: asyncio.Task[None] | None = None
-    watched: ExitStack = field(default_factory=ExitStack)
+    context: RequestContext | None = None
+    stream_task: asyncio.Task[None] | None = None
+    closing_task: asyncio.Task[None] | None = None
+    revocation_watch: ExitStack = field(default_factory=ExitStack)
 
 
-def socketio_app(place: Services) -> ASGIApp | None:
+def socketio_app(services: Services) -> ASGIApp | None:
     """Return the application at `/socket.io`; None if the library is not installed."""
     if not find_spec(LIBRARY):
         return None
     # The library takes 300 ms to load, so it is loaded by the first Socket.IO request.
-    concierge = cache(lambda: _Concierge(place))
+    socketio_server = cache(lambda: _SocketIoServer(services))
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        await concierge().serve(scope, receive, send)
+        await socketio_server().serve(scope, receive, send)
 
     return serve
 
 
-class _Concierge:
+class _SocketIoServer:
     """Handles Socket.IO connections; each joins one conversation at a time."""
 
-    def __init__(self, place: Services) -> None:
+    def __init__(self, services: Services) -> None:
         library: Any = import_module(LIBRARY)
-        self._place = place
-        self._guests: dict[str, _Guest] = {}
-        self._dismissing: set[asyncio.Task[None]] = set()
-        self._looking: asyncio.Task[None] | None = None
+        self._services = services
+        self._clients: dict[str, _Client] = {}
+        self._closing_tasks: set[asyncio.Task[None]] = set()
+        self._cleanup_task: asyncio.Task[None] | None = None
         # Below ERROR the library logs message contents. Errors without a traceback are caused by clients.
         quiet = logging.getLogger(f"{__name__}.library")
         quiet.setLevel(logging.ERROR)
@@ -134,224 +141,239 @@ class _Concierge:
             async_mode="asgi",
             # Events of a client are handled one at a time, in the order they were sent.
             async_handlers=False,
-            max_http_buffer_size=place.max_body_bytes,
+            max_http_buffer_size=services.max_body_bytes,
             # `_check_handshake` checks the origin before the library is called.
             cors_allowed_origins=[],
             logger=quiet,
             engineio_logger=quiet,
         )
-        self._server = cast(_Server, server)
+        self._server = cast(_SocketIoLibraryServer, server)
         self._app = cast(ASGIApp, library.ASGIApp(server))
-        self._refused = cast(Callable[..., Exception], library.exceptions.ConnectionRefusedError)
+        self._connection_refused_error = cast(Callable[..., Exception], library.exceptions.ConnectionRefusedError)
         for event, handler in (
-            ("connect", self._connect),
-            ("disconnect", self._disconnect),
-            ("join", self._answering(self._join)),
-            ("leave", self._answering(self._leave)),
-            (MESSAGE, self._answering(self._take_message)),
-            (EVENT, self._answering(self._taking(EVENT))),
-            (DECISION, self._answering(self._taking(DECISION))),
-            ("*", self._refuse_unknown),
+            ("connect", self._on_connect),
+            ("disconnect", self._on_disconnect),
+            ("join", self._acknowledged(self._on_join)),
+            ("leave", self._acknowledged(self._on_leave)),
+            (MESSAGE, self._acknowledged(self._on_chat_message)),
+            (EVENT, self._acknowledged(self._event_handler(EVENT))),
+            (DECISION, self._acknowledged(self._event_handler(DECISION))),
+            ("*", self._reject_unknown_event),
         ):
             self._server.on(event, handler)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or WebSocket of the library's transport."""
         try:
-            self._check(scope)
+            self._check_handshake(scope)
         except CodedError as error:
-            await _deny(problem_of(error, scope["path"]), scope, receive, send)
+            await _send_denial(error_response(error, scope["path"]), scope, receive, send)
             return
 
         async def send_in_time(message: Message) -> None:
             async with asyncio.timeout(SEND_S):
                 await send(message)
 
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look_for_strangers(), name="looking for strangers")
+        if self._cleanup_task is None:
+            self._cleanup_task = asyncio.create_task(self._close_unauthenticated(), name="looking for strangers")
         await self._app(scope, receive, send_in_time)
 
-    def _check(self, scope: Scope) -> None:
-        request = handshake(scope)
+    def _check_handshake(self, scope: Scope) -> None:
+        request = handshake_request(scope)
         origin = request.headers.get("origin", "")
-        own = f"{request.url.scheme}://{request.url.netloc}"
-        if origin and origin != own and origin not in self._place.rules.allow_origins:
+        own_origin = f"{request.url.scheme}://{request.url.netloc}"
+        if origin and origin != own_origin and origin not in self._services.access_policy.allow_origins:
             raise CodedError("forbidden", "requests from pages of another origin are rejected")
         is_new = b"sid" not in parse_qs(scope["query_string"])
-        if is_new and len(self._server.eio.sockets) >= MOST_SESSIONS:
-            raise LimitedError("too many connections are open; try again later", 5.0)
+        if is_new and len(self._server.eio.sockets) >= MAX_SESSIONS:
+            raise RateLimitError("too many connections are open; try again later", 5.0)
 
-    async def _connect(self, sid: str, environ: Mapping[str, Any], auth: object = None) -> None:
+    async def _on_connect(self, sid: str, environ: Mapping[str, Any], auth: object = None) -> None:
         """Authenticate a new client by the token in its `auth` data or in the headers."""
-        said = cast(dict[str, object], auth).get("token", "") if isinstance(auth, dict) else ""
+        token = cast(dict[str, object], auth).get("token", "") if isinstance(auth, dict) else ""
         engine_sid = self._server.manager.eio_sid_from_sid(sid, "/") or ""
-        guest = _Guest(environ["asgi.scope"], said if isinstance(said, str) else "", engine_sid)
+        connection = _Client(environ["asgi.scope"], token if isinstance(token, str) else "", engine_sid)
         try:
-            call = await let_in(self._place, "known", handshake(guest.scope, guest.token), {}, OPERATION)
+            context = await authorize(
+                self._services, "known", handshake_request(connection.scope, connection.token), {}, OPERATION
+            )
         except CodedError as error:
-            why = refusal(error)
-            leaving = asyncio.create_task(self._dismiss_in_peace(engine_sid), name=f"dismissing {sid}")
-            self._dismissing.add(leaving)
-            leaving.add_done_callback(self._dismissing.discard)
-            raise self._refused(why.message, msgspec.to_builtins(why)) from error
+            why = to_chat_error(error)
+            closing = asyncio.create_task(self._close_after_delivery(engine_sid), name=f"dismissing {sid}")
+            self._closing_tasks.add(closing)
+            closing.add_done_callback(self._closing_tasks.discard)
+            raise self._connection_refused_error(why.message, msgspec.to_builtins(why)) from error
         if engine_sid not in self._server.eio.sockets:
-            raise self._refused("the connection has ended")
-        self._guests[sid] = guest
-        guest.watched.enter_context(call.watched(lambda why: self._expel(sid, guest, why)))
+            raise self._connection_refused_error("the connection has ended")
+        self._clients[sid] = connection
+        connection.revocation_watch.enter_context(
+            context.monitor_revocation(lambda chat_error: self._close_with_error(sid, connection, chat_error))
+        )
 
-    async def _look_for_strangers(self) -> None:
+    async def _close_unauthenticated(self) -> None:
         """Close connections that are not authenticated in time."""
         before: set[str] = set()
         while True:
-            await asyncio.sleep(self._place.gate.limits.head_s)
-            strangers = self._server.eio.sockets.keys() - {guest.engine_sid for guest in self._guests.values()}
-            for engine_sid in strangers & before:
-                await self._dismiss(engine_sid)
-            before = strangers
+            await asyncio.sleep(self._services.rate_limiter.limits.head_s)
+            unauthenticated = self._server.eio.sockets.keys() - {guest.engine_sid for guest in self._clients.values()}
+            for engine_sid in unauthenticated & before:
+                await self._close_transport(engine_sid)
+            before = unauthenticated
 
-    async def _dismiss_in_peace(self, engine_sid: str) -> None:
+    async def _close_after_delivery(self, engine_sid: str) -> None:
         """Close a rejected connection after the error was delivered; the library would keep it open."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._place.gate.limits.head_s):
-                await self._heard(engine_sid)
-        await self._dismiss(engine_sid)
+            async with asyncio.timeout(self._services.rate_limiter.limits.head_s):
+                await self._wait_for_delivery(engine_sid)
+        await self._close_transport(engine_sid)
 
-    async def _dismiss(self, engine_sid: str) -> None:
+    async def _close_transport(self, engine_sid: str) -> None:
         connection = self._server.eio.sockets.get(engine_sid)
         if connection and not connection.closed:
             await connection.close(wait=False, abort=True)
             # None ends the send queue; without it a pending long poll would never return.
             await connection.queue.put(None)
 
-    async def _disconnect(self, sid: str, *_: object) -> None:
-        guest = self._guests.pop(sid, None)
-        if guest is None:
+    async def _on_disconnect(self, sid: str, *_: object) -> None:
+        client = self._clients.pop(sid, None)
+        if client is None:
             return
-        guest.watched.close()
-        if guest.reading:
-            guest.reading.cancel()
-        if connection := self._server.eio.sockets.get(guest.engine_sid):
+        client.revocation_watch.close()
+        if client.stream_task:
+            client.stream_task.cancel()
+        if connection := self._server.eio.sockets.get(client.engine_sid):
             # None ends the send queue; without it a pending long poll would never return.
             await connection.queue.put(None)
 
-    def _expel(self, sid: str, guest: _Guest, why: ChatError) -> None:
+    def _close_with_error(self, sid: str, client: _Client, error: ChatError) -> None:
         """Send the error to the client and disconnect it."""
 
-        async def expel() -> None:
-            await self._server.emit(why.name, msgspec.to_builtins(why), to=sid)
+        async def close() -> None:
+            await self._server.emit(error.name, msgspec.to_builtins(error), to=sid)
             await self._server.disconnect(sid)
 
-        guest.leaving = guest.leaving or asyncio.create_task(expel(), name=f"expelling {sid}")
+        client.closing_task = client.closing_task or asyncio.create_task(close(), name=f"expelling {sid}")
 
-    def _answering(self, work: Callable[[str, _Guest, object], Awaitable[msgspec.Struct]]) -> Callable[..., Any]:
+    def _acknowledged(self, work: Callable[[str, _Client, object], Awaitable[msgspec.Struct]]) -> Callable[..., Any]:
         """Wrap a handler so that its result or error is acknowledged; no client event ends the connection."""
 
         async def answer(sid: str, *given: object) -> object:
             try:
-                told = await work(sid, self._guests[sid], given[0] if given else {})
+                result = await work(sid, self._clients[sid], given[0] if given else {})
             except CodedError as error:
-                told = Refused(error=refusal(error))
+                result = EventError(error=to_chat_error(error))
             except Exception:
                 _logger.exception("a client message failed", extra={"fields": {"operation": OPERATION}})
-                told = Refused(error=refusal(CodedError("internal_error", "")))
-            return msgspec.to_builtins(told)
+                result = EventError(error=to_chat_error(CodedError("internal_error", "")))
+            return msgspec.to_builtins(result)
 
         return answer
 
-    async def _refuse_unknown(self, event: str, *_: object) -> object:
-        every = ", ".join(("join", "leave", MESSAGE, EVENT, DECISION))
-        error = CodedError("request_malformed", f"event must be one of {every}, got {event[:60]!r}")
-        return msgspec.to_builtins(Refused(error=refusal(error)))
+    async def _reject_unknown_event(self, event: str, *_: object) -> object:
+        expected = ", ".join(("join", "leave", MESSAGE, EVENT, DECISION))
+        error = CodedError("request_malformed", f"event must be one of {expected}, got {event[:60]!r}")
+        return msgspec.to_builtins(EventError(error=to_chat_error(error)))
 
-    async def _join(self, sid: str, guest: _Guest, data: object) -> Joined:
-        asked = converted(data, Joining)
-        names = {"tenant": asked.tenant, "project": asked.project, "conversation_id": asked.conversation_id}
-        request = handshake(guest.scope, guest.token)
-        who = "reader" if asked.conversation_id else "member"
-        call = await let_in(self._place, who, request, names, OPERATION)
-        if call.info is None:
-            await self._enter(sid, guest, call, None)
-            return Joined(conversation_id="", tail=0)
-        await self._enter(sid, guest, call, self._place.hub.stream(call.info, asked.after))
-        return Joined(conversation_id=call.info.id, tail=call.info.tail)
+    async def _on_join(self, sid: str, client: _Client, data: object) -> JoinResult:
+        join = convert_body(data, JoinRequest)
+        names = {"tenant": join.tenant, "project": join.project, "conversation_id": join.conversation_id}
+        request = handshake_request(client.scope, client.token)
+        requires = "reader" if join.conversation_id else "member"
+        context = await authorize(self._services, requires, request, names, OPERATION)
+        if context.info is None:
+            await self._switch_conversation(sid, client, context, None)
+            return JoinResult(conversation_id="", tail=0)
+        await self._switch_conversation(sid, client, context, self._services.hub.stream(context.info, join.after))
+        return JoinResult(conversation_id=context.info.id, tail=context.info.tail)
 
-    async def _leave(self, sid: str, guest: _Guest, _: object) -> Joined:
-        await self._stop(guest)
-        guest.call = None
-        return Joined(conversation_id="", tail=0)
+    async def _on_leave(self, sid: str, client: _Client, _: object) -> JoinResult:
+        await self._stop_stream(client)
+        client.context = None
+        return JoinResult(conversation_id="", tail=0)
 
-    async def _take_message(self, sid: str, guest: _Guest, data: object) -> Accepted:
-        call = self._here(guest)
-        if call.info is not None:
-            return await take(call, MESSAGE, data)
-        said, call = converted(data, SaidBody), await let_in_again(call)
-        header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
-        accepted = await self._place.hub.begin(header, said.message)
-        await self._enter_new(sid, guest, call, accepted.conversation_id)
+    async def _on_chat_message(self, sid: str, client: _Client, data: object) -> SendReceipt:
+        context = self._require_joined(client)
+        if context.info is not None:
+            return await handle_message(context, MESSAGE, data)
+        message, context = convert_body(data, MessageText), await reauthorize(context)
+        header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+        accepted = await self._services.hub.start_conversation(header, message.message)
+        await self._join_new(sid, client, context, accepted.conversation_id)
         return accepted
 
-    def _taking(self, event: str) -> Callable[[str, _Guest, object], Awaitable[Accepted]]:
-        async def taken(_sid: str, guest: _Guest, data: object) -> Accepted:
-            call = self._here(guest)
-            if call.info is None:
+    def _event_handler(self, event: str) -> Callable[[str, _Client, object], Awaitable[SendReceipt]]:
+        async def handle(_sid: str, guest: _Client, data: object) -> SendReceipt:
+            context = self._require_joined(guest)
+            if context.info is None:
                 raise CodedError("request_malformed", "send a message first; it starts the conversation")
-            return await take(call, event, data)
+            return await handle_message(context, event, data)
 
-        return taken
+        return handle
 
-    def _here(self, guest: _Guest) -> RequestContext:
-        if guest.call is None:
+    def _require_joined(self, client: _Client) -> RequestContext:
+        if client.context is None:
             raise CodedError("request_malformed", "join a conversation first")
-        return guest.call
+        return client.context
 
-    async def _enter_new(self, sid: str, guest: _Guest, call: RequestContext, conversation: ConversationId) -> None:
-        info = await self._place.store.info(conversation)
-        await self._enter(sid, guest, replace(call, info=info), self._place.hub.stream(info, 0))
+    async def _join_new(self, sid: str, client: _Client, context: RequestContext, conversation: ConversationId) -> None:
+        info = await self._services.store.info(conversation)
+        await self._switch_conversation(sid, client, replace(context, info=info), self._services.hub.stream(info, 0))
 
-    async def _enter(self, sid: str, guest: _Guest, call: RequestContext, opened: Streaming | None) -> None:
-        await self._stop(guest)
-        guest.call = call
+    async def _switch_conversation(
+        self, sid: str, client: _Client, context: RequestContext, opened: SubscriptionContext | None
+    ) -> None:
+        await self._stop_stream(client)
+        client.context = context
         if opened:
-            self._place.gate.check_streams(call.caller.id)
-            guest.reading = asyncio.create_task(self._read(sid, guest, call, opened), name=f"telling {sid}")
+            self._services.rate_limiter.check_streams(context.principal.id)
+            client.stream_task = asyncio.create_task(
+                self._stream_events(sid, client, context, opened), name=f"telling {sid}"
+            )
 
-    async def _stop(self, guest: _Guest) -> None:
-        reading, guest.reading = guest.reading, None
+    async def _stop_stream(self, client: _Client) -> None:
+        reading, client.stream_task = client.stream_task, None
         if reading:
             reading.cancel()
             await asyncio.wait({reading})
 
-    async def _read(self, sid: str, guest: _Guest, call: RequestContext, opened: Streaming) -> None:
+    async def _stream_events(
+        self, sid: str, client: _Client, context: RequestContext, opened: SubscriptionContext
+    ) -> None:
         try:
-            with self._place.gate.streaming(call.caller.id):
+            with self._services.rate_limiter.count_stream(context.principal.id):
                 async with opened as (stream, events), aclosing(events):
-                    await serve_reader(stream, self._place.leave_s, self._tell(sid, guest.engine_sid, events), _never())
+                    await deliver_until_closed(
+                        stream,
+                        self._services.drain_timeout_s,
+                        self._emit_events(sid, client.engine_sid, events),
+                        _wait_forever(),
+                    )
         except CodedError as error:
-            why = refusal(error)
-            await self._server.emit(why.name, msgspec.to_builtins(why), to=sid)
+            chat_error = to_chat_error(error)
+            await self._server.emit(chat_error.name, msgspec.to_builtins(chat_error), to=sid)
         # The stream ended with an error that was sent. Clear the task, so that disconnecting does not cancel itself.
-        guest.reading = None
+        client.stream_task = None
         await self._server.disconnect(sid)
 
-    async def _tell(self, sid: str, engine_sid: str, events: AsyncGenerator[Event]) -> None:
+    async def _emit_events(self, sid: str, engine_sid: str, events: AsyncGenerator[Event]) -> None:
         async for event in events:
             if isinstance(event, Heartbeat):
                 # Socket.IO has pings.
                 continue
             await self._server.emit(event.name, msgspec.json.decode(msgspec.json.encode(event)), to=sid)
             # Wait for delivery, so that the events of a slow client wait in the bounded subscription queue.
-            await self._heard(engine_sid)
+            await self._wait_for_delivery(engine_sid)
 
-    async def _heard(self, engine_sid: str) -> None:
+    async def _wait_for_delivery(self, engine_sid: str) -> None:
         if connection := self._server.eio.sockets.get(engine_sid):
             await connection.queue.join()
 
 
-async def _never() -> None:
+async def _wait_forever() -> None:
     await asyncio.Event().wait()
 
 
-async def _deny(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_denial(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await WebSocket(scope, receive, send).send_denial_response(response)
     else:

@@ -13,45 +13,47 @@ from timeloom.wire.block_json import decode_block
 ANSWER: Final = "answer"
 EPOCH: Final = "1970-01-01T00:00:00.000000Z"
 
-_WANTED: Final = frozenset(kind.type_name for kind in (Completion, ModelAnswered, TurnEnded))
+_BLOCK_TYPES: Final = frozenset(kind.type_name for kind in (Completion, ModelAnswered, TurnEnded))
 
 
-class _Kind(msgspec.Struct, frozen=True):
+class _BlockType(msgspec.Struct, frozen=True):
     type: str
 
 
-class Answer:
+class TurnAnswer:
     """The answer of a turn: its text while it arrives, its token usage and the reason of its end."""
 
     def __init__(self) -> None:
-        self.pieces: list[str] = []
+        self.parts: list[str] = []
         self.usage = Usage()
         self.reason: EndReason | None = None
-        self.words = ""
+        self.end_text = ""
         """The message of the turn's end."""
         self.error: ChatError | None = None
-        self._is_open = False
+        self._is_streaming = False
         """Whether deltas arrived whose block did not arrive yet."""
 
     @property
     def text(self) -> str:
         """The text so far."""
-        return "".join(self.pieces)
+        return "".join(self.parts)
 
-    def hear(self, event: Event) -> str:
+    def add_event(self, event: Event) -> str:
         """Process the event and return the text that it adds."""
         match event:
             case ChatDelta(channel="answer"):
-                return self._said(event.text)
+                return self._add_text(event.text)
             case ChatStep(step="model"):
                 # The deltas so far have no block: the model is called again or continues after an interruption.
-                self._is_open = False
+                self._is_streaming = False
             case ChatBlock():
-                return self._stored(event.block)
+                return self._add_block(event.block)
             case ChatApproval():
-                self._is_open = False
-                words = f"This waits for a person: may {event.tool_id} be called ({event.tool_call_id})? {event.text}"
-                return self._said(words.strip())
+                self._is_streaming = False
+                question = (
+                    f"This waits for a person: may {event.tool_id} be called ({event.tool_call_id})? {event.text}"
+                )
+                return self._add_text(question.strip())
             case ChatComplete():
                 self.reason = event.reason
             case ChatError():
@@ -60,31 +62,31 @@ class Answer:
                 pass
         return ""
 
-    def _said(self, text: str) -> str:
-        piece = text if self._is_open or not self.pieces else f"\n\n{text}"
-        self._is_open = True
-        self.pieces.append(piece)
+    def _add_text(self, text: str) -> str:
+        piece = text if self._is_streaming or not self.parts else f"\n\n{text}"
+        self._is_streaming = True
+        self.parts.append(piece)
         return piece
 
-    def _stored(self, raw: msgspec.Raw) -> str:
-        if msgspec.json.decode(raw, type=_Kind).type not in _WANTED:
+    def _add_block(self, raw: msgspec.Raw) -> str:
+        if msgspec.json.decode(raw, type=_BlockType).type not in _BLOCK_TYPES:
             return ""
         match decode_block(bytes(raw), EPOCH).block:
             case Completion(text=text):
                 # A text that was streamed is not repeated.
-                piece = "" if self._is_open or not isinstance(text, str) else self._said(text)
-                self._is_open = False
+                piece = "" if self._is_streaming or not isinstance(text, str) else self._add_text(text)
+                self._is_streaming = False
                 return piece
             case ModelAnswered(usage=usage):
-                self.usage = _sum(self.usage, usage)
+                self.usage = _add_usage(self.usage, usage)
             case TurnEnded(text=text):
-                self.words = text
+                self.end_text = text
             case _:
                 pass
         return ""
 
 
-def _sum(one: Usage, other: Usage) -> Usage:
+def _add_usage(one: Usage, other: Usage) -> Usage:
     return Usage(
         input_tokens=one.input_tokens + other.input_tokens,
         cache_read_tokens=one.cache_read_tokens + other.cache_read_tokens,

@@ -11,8 +11,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDiscon
 
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub.events import ChatBlock, ChatError, Event, Heartbeat
-from timeloom.server.http.deliver import serve_reader
-from timeloom.server.protocols.client_message import refusal, take
+from timeloom.server.http.deliver import deliver_until_closed
+from timeloom.server.protocols.client_message import handle_message, to_chat_error
 from timeloom.server.routes.chat import StreamQuery
 from timeloom.server.services import RequestContext
 
@@ -23,13 +23,13 @@ CLOSE_CODES: Final = MappingProxyType({"reader_too_slow": 1013, "server_closing"
 """WebSocket close codes by error code: 1013 try again later, 1012 service restart, 1008 policy violation. All other
 errors close with 1000."""
 
-GONE: Final = (WebSocketDisconnect, WebSocketDisconnected)
+DISCONNECT_ERRORS: Final = (WebSocketDisconnect, WebSocketDisconnected)
 """Errors that report a closed connection: the first, and the one of every later send."""
 
 _logger = logging.getLogger(__name__)
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A frame of the server: an event with its stream id, or the reply to the client frame `ref`."""
 
     event: str
@@ -38,7 +38,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ref: str = ""
 
 
-class Sending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClientFrame(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A frame of the client; `ref` is returned in the reply."""
 
     event: str
@@ -46,75 +46,82 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ref: str = ""
 
 
-async def hold_socket(call: RequestContext, websocket: WebSocket, query: StreamQuery) -> None:
+async def hold_socket(context: RequestContext, websocket: WebSocket, query: StreamQuery) -> None:
     """Stream the events after the block `after` and handle client frames; raises only before the socket is accepted."""
-    opened = call.place.hub.stream(call.conversation, query.after)
+    opened = context.services.hub.stream(context.conversation, query.after)
     await websocket.accept()
     try:
         async with opened as (stream, events), aclosing(events):
-            with call.watched(stream.end):
-                await serve_reader(stream, call.place.leave_s, _tell(websocket, events), _hear(websocket, call))
+            with context.monitor_revocation(stream.end):
+                await deliver_until_closed(
+                    stream,
+                    context.services.drain_timeout_s,
+                    _send_events(websocket, events),
+                    _receive_frames(websocket, context),
+                )
     except CodedError as error:
         # For example, the conversation was deleted before its first entry was read.
-        why = refusal(error)
-        if await _send(websocket, Frame(event=why.name, data=why)):
-            await _close(websocket, CLOSE_CODES.get(why.code, 1000))
+        error_event = to_chat_error(error)
+        if await _send_frame(websocket, ServerFrame(event=error_event.name, data=error_event)):
+            await _close(websocket, CLOSE_CODES.get(error_event.code, 1000))
 
 
-async def _tell(websocket: WebSocket, events: AsyncGenerator[Event]) -> None:
+async def _send_events(websocket: WebSocket, events: AsyncGenerator[Event]) -> None:
     code = 1000
     async for event in events:
         if isinstance(event, Heartbeat):
             # WebSocket has pings.
             continue
         number = event.seq if isinstance(event, ChatBlock) else 0
-        if not await _send(websocket, Frame(event=event.name, id=number, data=event)):
+        if not await _send_frame(websocket, ServerFrame(event=event.name, id=number, data=event)):
             return
         if isinstance(event, ChatError):
             code = CLOSE_CODES.get(event.code, code)
     await _close(websocket, code)
 
 
-async def _hear(websocket: WebSocket, call: RequestContext) -> None:
+async def _receive_frames(websocket: WebSocket, context: RequestContext) -> None:
     while True:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
-        if not await _send(websocket, await _answer(call, message.get("text") or message.get("bytes") or b"")):
+        if not await _send_frame(
+            websocket, await _handle_frame(context, message.get("text") or message.get("bytes") or b"")
+        ):
             return
 
 
-async def _answer(call: RequestContext, said: str | bytes) -> Frame:
+async def _handle_frame(context: RequestContext, frame: str | bytes) -> ServerFrame:
     """Handle a client frame and return the reply. Frames are handled one at a time, in the order they were sent."""
     ref = ""
     try:
-        sending = _decoded(said)
-        ref = sending.ref
-        data = msgspec.json.decode(sending.data)
-        return Frame(event=ACCEPTED, ref=ref, data=await take(call, sending.event, data))
+        client_frame = _decode_frame(frame)
+        ref = client_frame.ref
+        data = msgspec.json.decode(client_frame.data)
+        return ServerFrame(event=ACCEPTED, ref=ref, data=await handle_message(context, client_frame.event, data))
     except CodedError as error:
-        return Frame(event=REFUSED, ref=ref, data=refusal(error))
+        return ServerFrame(event=REFUSED, ref=ref, data=to_chat_error(error))
     except Exception:
-        _logger.exception("a client message failed", extra={"fields": {"conversation_id": call.conversation.id}})
-        return Frame(event=REFUSED, ref=ref, data=refusal(CodedError("internal_error", "")))
+        _logger.exception("a client message failed", extra={"fields": {"conversation_id": context.conversation.id}})
+        return ServerFrame(event=REFUSED, ref=ref, data=to_chat_error(CodedError("internal_error", "")))
 
 
-def _decoded(said: str | bytes) -> Sending:
+def _decode_frame(frame: str | bytes) -> ClientFrame:
     try:
-        return msgspec.json.decode(said, type=Sending)
+        return msgspec.json.decode(frame, type=ClientFrame)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CodedError("request_malformed", f"a frame must be a JSON object: {error}") from error
 
 
-async def _send(websocket: WebSocket, frame: Frame) -> bool:
+async def _send_frame(websocket: WebSocket, frame: ServerFrame) -> bool:
     """Send the frame; return whether the connection is still open."""
     try:
         await websocket.send_text(msgspec.json.encode(frame).decode())
-    except GONE:
+    except DISCONNECT_ERRORS:
         return False
     return True
 
 
 async def _close(websocket: WebSocket, code: int) -> None:
-    with suppress(*GONE):
+    with suppress(*DISCONNECT_ERRORS):
         await websocket.close(code)

@@ -8,18 +8,18 @@ from starlette.requests import Request
 
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import IdError, call_id
-from timeloom.core.view.progress import CANCEL
-from timeloom.runtime.hub.live_conversation import Accepted, Sent
-from timeloom.runtime.turn.attachments import TextFile
+from timeloom.core.ids import IdError, parse_call_id
+from timeloom.core.view.progress import CANCEL_EVENT
+from timeloom.runtime.hub.live_conversation import IncomingMessage, SendReceipt
+from timeloom.runtime.turn.attachments import IncomingFile
 from timeloom.server.http.sse import MEDIA_TYPE, EventStream
-from timeloom.server.http.timestamps import need_past
+from timeloom.server.http.timestamps import check_past
 from timeloom.server.services import RequestContext
 
 MAX_SEQ: Final = 2**53
 
 
-class SaidBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MessageText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message that is not empty."""
 
     message: Annotated[str, Meta(min_length=1)]
@@ -29,7 +29,7 @@ class SaidBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ValueError("message must not be empty")
 
 
-class MessageBody(SaidBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MessageBody(MessageText, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message; without `conversation_id` it starts a new conversation."""
 
     conversation_id: str | None = None
@@ -59,69 +59,71 @@ class StreamQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 async def post_message(
-    call: RequestContext, body: MessageBody, files: tuple[TextFile, ...] = ()
-) -> Accepted | EventStream:
+    context: RequestContext, body: MessageBody, files: tuple[IncomingFile, ...] = ()
+) -> SendReceipt | EventStream:
     """Send a message. It starts a turn, or becomes a follow-up of the running turn."""
-    hub = call.place.hub
-    listens = MEDIA_TYPE in call.request.headers.get("accept", "")
+    hub = context.services.hub
+    wants_stream = MEDIA_TYPE in context.request.headers.get("accept", "")
     if body.conversation_id:
-        info = await call.visible(body.conversation_id)
-        author = call.author_in(info)
-        if not listens:
-            return await hub.say(info.id, body.message, files, author)
-        accepted, opened = await hub.say_heard(info, body.message, files, author)
+        info = await context.require_conversation(body.conversation_id)
+        author = context.author_in(info)
+        if not wants_stream:
+            return await hub.send_message(info.id, body.message, files, author)
+        accepted, opened = await hub.send_message_and_stream(info, body.message, files, author)
     else:
-        header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
-        if not listens:
-            return await hub.begin(header, body.message, files)
-        accepted, opened = await hub.begin_heard(header, body.message, files)
-    call.request.state.accepted = accepted
-    return EventStream(opened, call.place.leave_s, accepted.turn_id)
+        header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+        if not wants_stream:
+            return await hub.start_conversation(header, body.message, files)
+        accepted, opened = await hub.start_and_stream(header, body.message, files)
+    context.request.state.accepted = accepted
+    return EventStream(opened, context.services.drain_timeout_s, accepted.turn_id)
 
 
-async def get_stream(call: RequestContext, query: StreamQuery) -> EventStream:
+async def get_stream(context: RequestContext, query: StreamQuery) -> EventStream:
     """Stream the events of a conversation, beginning after the block `Last-Event-ID`."""
-    after = _last_event_id(call.request) or query.after
-    return EventStream(call.place.hub.stream(call.conversation, after), call.place.leave_s)
+    after = _last_event_id(context.request) or query.after
+    return EventStream(context.services.hub.stream(context.conversation, after), context.services.drain_timeout_s)
 
 
-async def post_event(call: RequestContext, body: EventBody, files: tuple[TextFile, ...] = ()) -> Accepted:
+async def post_event(context: RequestContext, body: EventBody, files: tuple[IncomingFile, ...] = ()) -> SendReceipt:
     """Send an event to the running turn. If the turn cannot accept it any more, it starts the next turn."""
     if body.kind == "followup" and not body.text.strip():
         raise CodedError("request_malformed", "text of a follow-up must not be empty")
-    if files and (body.kind == CANCEL or (body.kind == "steer" and not body.text)):
+    if files and (body.kind == CANCEL_EVENT or (body.kind == "steer" and not body.text)):
         raise CodedError("request_malformed", "an event that ends a turn must not have attachments")
     if body.started_ts:
-        need_past("started_ts", body.started_ts, call.place.clock)
+        check_past("started_ts", body.started_ts, context.services.clock)
     if body.text and body.mime == "application/json":
-        _need_json(body.text)
-    sent = Sent(
+        _check_json(body.text)
+    sent = IncomingMessage(
         kind=body.kind,
         text=body.text,
-        by=call.caller.user,
-        author=call.author_in(call.conversation),
+        by=context.principal.user,
+        author=context.author_in(context.conversation),
         mime=body.mime,
         started_ts=body.started_ts,
         files=files,
     )
-    return await call.place.hub.send(call.conversation.id, sent)
+    return await context.services.hub.send_event(context.conversation.id, sent)
 
 
-async def post_approval(call: RequestContext, body: DecisionBody) -> Accepted:
+async def post_approval(context: RequestContext, body: DecisionBody) -> SendReceipt:
     """Approve or reject a call that waits for approval; the turn then continues."""
-    return await decide(call, call.call_id, body)
+    return await submit_decision(context, context.call_id, body)
 
 
-async def decide(call: RequestContext, named: str, body: DecisionBody) -> Accepted:
+async def submit_decision(context: RequestContext, call_name: str, body: DecisionBody) -> SendReceipt:
     """Submit a decision on a call of this conversation; the principal must be authorized to decide."""
     try:
-        name = call_id(named)
+        tool_call_id = parse_call_id(call_name)
     except IdError as error:
         raise CodedError("approval_unknown", str(error)) from error
-    return await call.place.hub.decide(call.conversation.id, name, body.approved, call.caller.user, body.text)
+    return await context.services.hub.decide(
+        context.conversation.id, tool_call_id, body.approved, context.principal.user, body.text
+    )
 
 
-def _need_json(text: str) -> None:
+def _check_json(text: str) -> None:
     try:
         msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:

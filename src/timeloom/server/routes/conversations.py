@@ -10,16 +10,16 @@ from starlette.responses import Response, StreamingResponse
 from timeloom.core.blocks import Titled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.paths import has_unseen
+from timeloom.core.paths import has_invisible_characters
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
-from timeloom.runtime.erase.erase import Asked, ErasurePlan, ErasureReport, delete, erase
-from timeloom.runtime.erase.side_files import forget_elsewhere, typed_in
-from timeloom.runtime.fork.fork import Forked, fork, fork_at
-from timeloom.runtime.hub.events import ConvStatus, whole_block
-from timeloom.runtime.read.export import export_timeline, sources_page
-from timeloom.runtime.read.export_chronological import export_restored
-from timeloom.server.auth.authenticate import EVERY
-from timeloom.server.http.pagination import page_after, page_cursor
+from timeloom.runtime.erase.erase import EraseRequest, ErasurePlan, ErasureReport, delete_conversation_data, erase
+from timeloom.runtime.erase.side_files import erase_side_files, load_user_texts
+from timeloom.runtime.fork.fork import ForkResult, fork, fork_at
+from timeloom.runtime.hub.events import ConvStatus
+from timeloom.runtime.read.export import encode_whole_block, export_timeline, load_sources_page
+from timeloom.runtime.read.export_chronological import export_chronological
+from timeloom.server.auth.authenticate import WILDCARD
+from timeloom.server.http.pagination import decode_cursor, encode_cursor
 from timeloom.server.services import RequestContext
 from timeloom.wire.timeline_json import SOURCES_TYPE
 
@@ -84,7 +84,7 @@ class TitleBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     title: Annotated[str, Meta(min_length=1, max_length=TITLE_CHARS)]
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationTitle(msgspec.Struct, frozen=True, kw_only=True):
     """The new title, and the seq of its entry on the timeline."""
 
     conversation_id: ConversationId
@@ -107,13 +107,13 @@ class EraseBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     quotes: bool = False
 
 
-async def list_conversations(call: RequestContext, query: ListQuery) -> ConversationPage:
+async def list_conversations(context: RequestContext, query: ListQuery) -> ConversationPage:
     """List the caller's conversations, newest first."""
-    return await call.place.store.conversations(
+    return await context.services.store.conversations(
         ConversationQuery(
-            tenant=call.tenant,
-            project=call.project,
-            user=await whose(call, query.user),
+            tenant=context.tenant,
+            project=context.project,
+            user=await resolve_owner(context, query.user),
             words=query.words,
             cursor=query.cursor,
             limit=query.limit,
@@ -121,20 +121,20 @@ async def list_conversations(call: RequestContext, query: ListQuery) -> Conversa
     )
 
 
-async def get_conversation(call: RequestContext) -> ConversationInfo:
+async def get_conversation(context: RequestContext) -> ConversationInfo:
     """Return the owner, the title and the last entry of a conversation."""
-    return call.conversation
+    return context.conversation
 
 
-async def get_timeline(call: RequestContext, query: TimelineQuery) -> TimelinePage | StreamingResponse:
+async def get_timeline(context: RequestContext, query: TimelineQuery) -> TimelinePage | StreamingResponse:
     """Return the stored blocks page by page, in the same form as the event stream."""
-    store, info = call.place.store, call.conversation
+    store, info = context.services.store, context.conversation
     if query.form == "export":
         return StreamingResponse(export_timeline(store, info.id), media_type=JSON)
     if query.form == "restored":
-        return StreamingResponse(export_restored(store, info.id), media_type=JSON)
+        return StreamingResponse(export_chronological(store, info.id), media_type=JSON)
     entries = await store.load(info.id, after=query.after, limit=query.limit)
-    blocks = [msgspec.Raw(await whole_block(store, info.tenant, entry)) for entry in entries]
+    blocks = [msgspec.Raw(await encode_whole_block(store, info.tenant, entry)) for entry in entries]
     last = entries[-1].seq if entries else query.after
     return TimelinePage(
         conversation_id=info.id,
@@ -145,72 +145,74 @@ async def get_timeline(call: RequestContext, query: TimelineQuery) -> TimelinePa
     )
 
 
-async def get_sources(call: RequestContext, query: SourcesQuery) -> SourcesPage:
+async def get_sources(context: RequestContext, query: SourcesQuery) -> SourcesPage:
     """Return the complete sources of the conversation as `conv:sources_pool`, page by page."""
-    name = call.conversation.id
-    rows, after = await sources_page(call.place.store, name, page_after(query.cursor), query.limit)
-    return SourcesPage(conversation_id=name, rows=tuple(map(msgspec.Raw, rows)), cursor=page_cursor(after))
+    name = context.conversation.id
+    rows, after = await load_sources_page(context.services.store, name, decode_cursor(query.cursor), query.limit)
+    return SourcesPage(conversation_id=name, rows=tuple(map(msgspec.Raw, rows)), cursor=encode_cursor(after))
 
 
-async def get_status(call: RequestContext) -> ConvStatus:
+async def get_status(context: RequestContext) -> ConvStatus:
     """Return the current state: idle, a running turn, or a turn that waits for approval."""
-    return await call.place.hub.status(call.conversation.id)
+    return await context.services.hub.status(context.conversation.id)
 
 
-async def post_title(call: RequestContext, body: TitleBody) -> Named:
+async def post_title(context: RequestContext, body: TitleBody) -> ConversationTitle:
     """Set the title of the conversation."""
     title = " ".join(body.title.split())
     if not title:
         raise CodedError("request_malformed", "title must not be empty")
-    if has_unseen(title):
+    if has_invisible_characters(title):
         raise CodedError("request_malformed", "title must not contain control or invisible characters")
-    name = call.conversation.id
-    (entry,) = await call.place.hub.append(name, [Titled(text=title, author=call.caller.user)])
-    return Named(conversation_id=name, title=title, seq=entry.seq)
+    name = context.conversation.id
+    (entry,) = await context.services.hub.append(name, [Titled(text=title, author=context.principal.user)])
+    return ConversationTitle(conversation_id=name, title=title, seq=entry.seq)
 
 
-async def post_fork(call: RequestContext, body: ForkBody) -> Forked:
+async def post_fork(context: RequestContext, body: ForkBody) -> ForkResult:
     """Fork the conversation: create an independent copy up to a turn or an entry."""
-    place, source = call.place, call.conversation.id
+    services, source = context.services, context.conversation.id
     if body.turn is not None and body.seq is not None:
         raise CodedError("request_malformed", "pass turn or seq, not both")
     if body.seq is not None:
-        return await fork_at(place.store, source, body.seq, place.workspaces, place.clock, place.ids)
-    return await fork(place.store, source, place.workspaces, place.clock, place.ids, turn=body.turn)
+        return await fork_at(services.store, source, body.seq, services.workspaces, services.clock, services.ids)
+    return await fork(services.store, source, services.workspaces, services.clock, services.ids, turn=body.turn)
 
 
-async def post_erase(call: RequestContext, body: EraseBody) -> ErasureReport:
+async def post_erase(context: RequestContext, body: EraseBody) -> ErasureReport:
     """Permanently erase the content at some paths, or all of it, including everything derived from it."""
     if body.all == bool(body.paths):
         raise CodedError("request_malformed", "pass either paths or all=true")
-    place, name = call.place, call.conversation.id
-    asked = Asked(conversation=name, paths=body.paths, quotes=body.quotes)
+    services, name = context.services, context.conversation.id
+    request = EraseRequest(conversation=name, paths=body.paths, quotes=body.quotes)
 
-    def elsewhere(plan: ErasurePlan) -> None:
-        forget_elsewhere(place.data_dir, name, plan.typed)
+    def erase_beside(plan: ErasurePlan) -> None:
+        erase_side_files(services.data_dir, name, plan.user_texts)
 
-    async with place.hub.released(name):
-        return await erase(place.store, asked, place.workspaces, call.caller.user, place.clock, elsewhere)
+    async with services.hub.release_temporarily(name):
+        return await erase(
+            services.store, request, services.workspaces, context.principal.user, services.clock, erase_beside
+        )
 
 
-async def delete_conversation(call: RequestContext) -> Response:
+async def delete_conversation(context: RequestContext) -> Response:
     """Permanently delete the conversation and its files."""
-    place, name = call.place, call.conversation.id
-    await place.reruns.stop(name)
-    async with place.hub.released(name, parks=True):
-        typed = await typed_in(place.store, name)
-        await asyncio.to_thread(forget_elsewhere, place.data_dir, name, typed)
-        await delete(place.store, name, place.workspaces)
-        place.hub.deleted(name)
+    services, name = context.services, context.conversation.id
+    await services.reruns.stop(name)
+    async with services.hub.release_temporarily(name, stops_turn=True):
+        typed = await load_user_texts(services.store, name)
+        await asyncio.to_thread(erase_side_files, services.data_dir, name, typed)
+        await delete_conversation_data(services.store, name, services.workspaces)
+        services.hub.end_streams(name)
     return Response(status_code=204)
 
 
-async def whose(call: RequestContext, user: str) -> str:
+async def resolve_owner(context: RequestContext, user: str) -> str:
     """Return the owner to filter by, empty for all users; raise if the principal may not list those conversations."""
-    caller = call.caller
-    if user in ("", caller.user):
-        return caller.user
-    if caller.role != "admin":
+    principal = context.principal
+    if user in ("", principal.user):
+        return principal.user
+    if principal.role != "admin":
         raise CodedError("forbidden", "only admins may list the conversations of other users")
-    await call.record(owner=user)
-    return "" if user == EVERY else user
+    await context.record_request(owner=user)
+    return "" if user == WILDCARD else user

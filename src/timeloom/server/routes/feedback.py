@@ -10,14 +10,14 @@ from timeloom.core.blocks import Feedback
 from timeloom.core.blocks.user import Origin, Reaction
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.view.feedback import FeedbackCounts, Given, count, says_nothing
-from timeloom.ports.feedback import FeedbackQuery, JudgedConversation
+from timeloom.core.view.feedback import FeedbackCounts, FeedbackItem, count_feedback, is_empty_feedback
+from timeloom.ports.feedback import ConversationFeedback, FeedbackQuery
 from timeloom.ports.reader import ConversationInfo
-from timeloom.runtime.read.turn_overview import TurnCard, need_turn, turn_cards, turns_after
+from timeloom.runtime.read.turn_overview import TurnOverview, build_turn_overviews, require_turn, select_turns_after
 from timeloom.runtime.session.load_views import load_views
-from timeloom.server.http.pagination import page_after, page_cursor
-from timeloom.server.http.timestamps import need_past, need_period
-from timeloom.server.routes.conversations import whose
+from timeloom.server.http.pagination import decode_cursor, encode_cursor
+from timeloom.server.http.timestamps import check_past, check_period
+from timeloom.server.routes.conversations import resolve_owner
 from timeloom.server.services import RequestContext
 
 MAX_TEXT_CHARS: Final = 4_000
@@ -37,7 +37,7 @@ class FeedbackBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The confidence of the machine, from 0 to 1."""
 
 
-class FeedbackTaken(msgspec.Struct, frozen=True, kw_only=True):
+class FeedbackReceipt(msgspec.Struct, frozen=True, kw_only=True):
     """The recorded feedback, and the seq of its entry on the timeline."""
 
     conversation_id: ConversationId
@@ -72,7 +72,7 @@ class TurnsWithFeedbacks(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: ConversationId
     user_id: str
     counts: Satisfaction
-    turns: tuple[TurnCard, ...]
+    turns: tuple[TurnOverview, ...]
     cursor: str = ""
 
 
@@ -106,11 +106,11 @@ class ConversationsInPeriod(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str = ""
 
 
-async def post_feedback(call: RequestContext, body: FeedbackBody) -> FeedbackTaken:
+async def post_feedback(context: RequestContext, body: FeedbackBody) -> FeedbackReceipt:
     """Record feedback on a turn. Feedback of a person replaces their previous one."""
     if body.ts:
-        need_past("ts", body.ts, call.place.clock)
-    if body.origin == "machine" and call.caller.role != "admin":
+        check_past("ts", body.ts, context.services.clock)
+    if body.origin == "machine" and context.principal.role != "admin":
         raise CodedError("forbidden", "only admins may submit feedback of a machine")
     if body.origin == "user" and body.confidence is not None:
         raise CodedError("request_malformed", "confidence is only allowed with origin=machine; omit it")
@@ -120,46 +120,46 @@ async def post_feedback(call: RequestContext, body: FeedbackBody) -> FeedbackTak
         text=body.text,
         confidence=body.confidence,
         given_ts=body.ts,
-        author=call.caller.user,
+        author=context.principal.user,
     )
-    if body.origin == "machine" and says_nothing(block):
+    if body.origin == "machine" and is_empty_feedback(block):
         raise CodedError("request_malformed", "feedback of a machine needs a reaction, a text or a confidence")
-    store, name = call.place.store, call.conversation.id
+    store, name = context.services.store, context.conversation.id
     views = await load_views(store, name)
-    turn = need_turn(views, call.request.path_params["turn_id"])
+    turn = require_turn(views, context.request.path_params["turn_id"])
     if body.origin == "user":
-        _check_standing(call, views.feedback.turns.get(turn, ()))
-    (entry,) = await call.place.hub.append(name, [block], turn)
-    return FeedbackTaken(conversation_id=name, turn_id=turn, seq=entry.seq, reaction=body.reaction)
+        _check_may_replace(context, views.feedback.turns.get(turn, ()))
+    (entry,) = await context.services.hub.append(name, [block], turn)
+    return FeedbackReceipt(conversation_id=name, turn_id=turn, seq=entry.seq, reaction=body.reaction)
 
 
-async def post_turns_with_feedbacks(call: RequestContext, body: TurnsBody) -> TurnsWithFeedbacks:
+async def post_turns_with_feedbacks(context: RequestContext, body: TurnsBody) -> TurnsWithFeedbacks:
     """List the turns of a conversation that have feedback, with their messages."""
-    store, info = call.place.store, call.conversation
+    store, info = context.services.store, context.conversation
     views = await load_views(store, info.id)
     wanted = {
         turn
         for turn, given in views.feedback.turns.items()
-        if (body.turn_ids is None or turn in body.turn_ids) and any(_is_asked_for(one, body) for one in given)
+        if (body.turn_ids is None or turn in body.turn_ids) and any(_matches_filter(one, body) for one in given)
     }
-    page, after = turns_after(views, page_after(body.cursor), wanted, body.limit)
+    page, after = select_turns_after(views, decode_cursor(body.cursor), wanted, body.limit)
     return TurnsWithFeedbacks(
         conversation_id=info.id,
         user_id=info.user,
-        counts=_satisfaction(count(one for given in views.feedback.turns.values() for one in given)),
-        turns=await turn_cards(store, info, views, page),
-        cursor=page_cursor(after),
+        counts=_to_satisfaction(count_feedback(one for given in views.feedback.turns.values() for one in given)),
+        turns=await build_turn_overviews(store, info, views, page),
+        cursor=encode_cursor(after),
     )
 
 
-async def post_conversations_in_period(call: RequestContext, body: PeriodBody) -> ConversationsInPeriod:
+async def post_conversations_in_period(context: RequestContext, body: PeriodBody) -> ConversationsInPeriod:
     """List the conversations that received feedback in a period, with satisfaction counts."""
-    need_period(body.start, body.end)
-    page = await call.place.store.judged(
+    check_period(body.start, body.end)
+    page = await context.services.store.list_feedback(
         FeedbackQuery(
-            tenant=call.tenant,
-            project=call.project,
-            user=await whose(call, body.user),
+            tenant=context.tenant,
+            project=context.project,
+            user=await resolve_owner(context, body.user),
             since=body.start,
             until=body.end,
             cursor=body.cursor,
@@ -167,21 +167,21 @@ async def post_conversations_in_period(call: RequestContext, body: PeriodBody) -
         )
     )
     return ConversationsInPeriod(
-        tenant=call.tenant,
-        project=call.project,
+        tenant=context.tenant,
+        project=context.project,
         start=body.start,
         end=body.end,
-        total=_satisfaction(page.total),
-        conversations=tuple(map(_in_period, page.conversations)),
+        total=_to_satisfaction(page.total),
+        conversations=tuple(map(_to_period_conversation, page.conversations)),
         cursor=page.cursor,
     )
 
 
-def _check_standing(call: RequestContext, given: Iterable[Given]) -> None:
+def _check_may_replace(context: RequestContext, given: Iterable[FeedbackItem]) -> None:
     """Raise if an admin would replace or withdraw the feedback of another user."""
-    caller = call.caller.user
+    caller = context.principal.user
     others = (one for one in given if one.origin == "user" and one.author != caller)
-    if caller != call.conversation.user and any(others):
+    if caller != context.conversation.user and any(others):
         raise CodedError(
             "forbidden",
             "another user has reacted to this turn, and only the owner of the conversation may change that; "
@@ -189,19 +189,19 @@ def _check_standing(call: RequestContext, given: Iterable[Given]) -> None:
         )
 
 
-def _is_asked_for(given: Given, body: TurnsBody) -> bool:
+def _matches_filter(given: FeedbackItem, body: TurnsBody) -> bool:
     if given.is_empty:
         return False
     return body.origin in (None, given.origin) and (not body.reactions or given.reaction in body.reactions)
 
 
-def _in_period(judged: JudgedConversation) -> PeriodConversation:
+def _to_period_conversation(judged: ConversationFeedback) -> PeriodConversation:
     return PeriodConversation(
-        conversation=judged.info, last_feedback_ts=judged.last_ts, counts=_satisfaction(judged.counts)
+        conversation=judged.info, last_feedback_ts=judged.last_ts, counts=_to_satisfaction(judged.counts)
     )
 
 
-def _satisfaction(counts: FeedbackCounts) -> Satisfaction:
+def _to_satisfaction(counts: FeedbackCounts) -> Satisfaction:
     return Satisfaction(
         ok=counts.ok,
         not_ok=counts.not_ok,

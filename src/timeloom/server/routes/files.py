@@ -10,10 +10,10 @@ from starlette.responses import Response
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import parse_resource
 from timeloom.core.paths.resource import MAX_RESOURCE_CHARS
-from timeloom.runtime.read.files import FileCard, file_path, listed_files, open_file
+from timeloom.runtime.read.files import FileInfo, list_downloadable_files, open_file, parse_file_path
 from timeloom.runtime.session.load_views import load_views
-from timeloom.server.http.downloads import Disposition, Download, download
-from timeloom.server.http.pagination import page_after, page_cursor
+from timeloom.server.http.downloads import Disposition, FileDownload, file_response
+from timeloom.server.http.pagination import decode_cursor, encode_cursor
 from timeloom.server.services import RequestContext
 
 PathText = Annotated[str, Meta(min_length=1, max_length=4096)]
@@ -29,7 +29,7 @@ class FilesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class FilesPage(msgspec.Struct, frozen=True, kw_only=True):
     """Files in the order of creation. `cursor` requests the next page and is empty on the last one."""
 
-    files: tuple[FileCard, ...]
+    files: tuple[FileInfo, ...]
     cursor: str = ""
 
 
@@ -52,43 +52,47 @@ class ResourceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rn: Annotated[str, Meta(min_length=1, max_length=MAX_RESOURCE_CHARS)]
 
 
-async def list_files(call: RequestContext, query: FilesQuery) -> FilesPage:
+async def list_files(context: RequestContext, query: FilesQuery) -> FilesPage:
     """List the downloadable files of the conversation."""
-    info = call.conversation
-    views = await load_views(call.place.store, info.id)
-    found, after = await listed_files(call.place.store, info, views, page_after(query.cursor), query.limit)
-    return FilesPage(files=tuple(found), cursor=page_cursor(after))
+    info = context.conversation
+    views = await load_views(context.services.store, info.id)
+    found, after = await list_downloadable_files(
+        context.services.store, info, views, decode_cursor(query.cursor), query.limit
+    )
+    return FilesPage(files=tuple(found), cursor=encode_cursor(after))
 
 
-async def get_file(call: RequestContext, query: FileQuery) -> Download | Response:
+async def get_file(context: RequestContext, query: FileQuery) -> FileDownload | Response:
     """Download the newest version of a file, or a range of it."""
-    place = call.place
-    file = await open_file(place.store, call.conversation, file_path(query.path), place.workspaces)
-    return await download(call.request, file, query.disposition)
+    services = context.services
+    file = await open_file(services.store, context.conversation, parse_file_path(query.path), services.workspaces)
+    return await file_response(context.request, file, query.disposition)
 
 
-async def get_artifact_url(call: RequestContext, query: FileUrlQuery) -> FileCard:
+async def get_artifact_url(context: RequestContext, query: FileUrlQuery) -> FileInfo:
     """Return the URL, the resource name and the type of a file."""
-    place = call.place
-    file = await open_file(place.store, call.conversation, file_path(query.path), place.workspaces)
+    services = context.services
+    file = await open_file(services.store, context.conversation, parse_file_path(query.path), services.workspaces)
     await file.close()
-    return file.card
+    return file.info
 
 
-async def post_by_rn(call: RequestContext, body: ResourceBody) -> FileCard:
+async def post_by_rn(context: RequestContext, body: ResourceBody) -> FileInfo:
     """Resolve a resource name to its file and URL."""
-    name, place = parse_resource(body.rn), call.place
+    name, services = parse_resource(body.rn), context.services
     missing = CodedError("path_not_found", "no file has this resource name")
-    if not call.caller.is_member(name.tenant, name.project):
+    if not context.principal.is_member(name.tenant, name.project):
         raise missing
     try:
-        info = await replace(call, tenant=name.tenant, project=name.project).visible(name.conversation, "read")
+        info = await replace(context, tenant=name.tenant, project=name.project).require_conversation(
+            name.conversation, "read"
+        )
     except CodedError as error:
         if error.code != "conversation_unknown":
             raise
         raise missing from error
     if info.user != name.user:
         raise missing
-    file = await open_file(place.store, info, name.path, place.workspaces)
+    file = await open_file(services.store, info, name.path, services.workspaces)
     await file.close()
-    return file.card
+    return file.info

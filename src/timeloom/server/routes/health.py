@@ -24,27 +24,27 @@ async def get_health(_call: RequestContext) -> Health:
     return Health()
 
 
-async def get_ready(call: RequestContext) -> Health:
+async def get_ready(context: RequestContext) -> Health:
     """Check that the server accepts requests: its store responds and it is not shutting down."""
-    if call.place.hub.is_closing:
+    if context.services.hub.is_closing:
         raise CodedError("server_closing", "the server is shutting down")
-    await call.place.store.conversation_ids(limit=1)
+    await context.services.store.conversation_ids(limit=1)
     return Health()
 
 
-class MetricsText(Response):
+class MetricsResponse(Response):
     """Metrics in the Prometheus text format."""
 
     media_type = CONTENT_TYPE
 
 
-async def get_metrics(call: RequestContext) -> MetricsText:
+async def get_metrics(context: RequestContext) -> MetricsResponse:
     """Return the server's metrics in the Prometheus text format."""
-    if call.place.rules.metrics == "off":
+    if context.services.access_policy.metrics == "off":
         raise CodedError("route_unknown", "metrics are turned off; see the setting `server.metrics`")
-    return MetricsText(call.place.metrics.text())
+    return MetricsResponse(context.services.metrics.render())
 
 
-async def get_audit(call: RequestContext, query: AuditQuery) -> AuditPage:
+async def get_audit(context: RequestContext, query: AuditQuery) -> AuditPage:
     """List decisions, erasures, deletions and access to conversations of other users, oldest first."""
-    return await call.place.audit.page(call.tenant, call.project, query)
+    return await context.services.audit_log.page(context.tenant, context.project, query)

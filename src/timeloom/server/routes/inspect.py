@@ -12,11 +12,11 @@ from timeloom.core.payload import size_of
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.view.views import Views
 from timeloom.ports.reader import ConversationInfo
-from timeloom.runtime.read.search import Hit, find_messages
-from timeloom.runtime.read.turn_overview import TurnCard, need_turn, turn_cards, turns_after
-from timeloom.runtime.replay.replay import ReplayedCall, calls_at, explain
+from timeloom.runtime.read.search import MessageHit, find_messages
+from timeloom.runtime.read.turn_overview import TurnOverview, build_turn_overviews, require_turn, select_turns_after
+from timeloom.runtime.replay.replay import ReplayedCall, explain_call, find_calls_at
 from timeloom.runtime.session.load_views import load_views
-from timeloom.server.http.pagination import page_after, page_cursor
+from timeloom.server.http.pagination import decode_cursor, encode_cursor
 from timeloom.server.routes.conversations import ListQuery, list_conversations
 from timeloom.server.services import RequestContext
 
@@ -32,17 +32,17 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The owner; empty means the caller. Only admins may search another user's, or with `*` those of all users."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationMatch(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation that contains all of the words, and its newest messages with any of them."""
 
     conversation: ConversationInfo
-    hits: tuple[Hit, ...]
+    hits: tuple[MessageHit, ...]
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     """Matches, newest first. `cursor` requests the next page and is empty on the last one."""
 
-    found: tuple[Found, ...]
+    found: tuple[ConversationMatch, ...]
     cursor: str = ""
 
 
@@ -55,11 +55,11 @@ class FetchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
-class FetchedTurns(msgspec.Struct, frozen=True, kw_only=True):
+class TurnsPage(msgspec.Struct, frozen=True, kw_only=True):
     """Turns in order. `cursor` requests the next page and is empty on the last one."""
 
     conversation: ConversationInfo
-    turns: tuple[TurnCard, ...]
+    turns: tuple[TurnOverview, ...]
     cursor: str = ""
 
 
@@ -80,7 +80,7 @@ class PromptSegment(msgspec.Struct, frozen=True, kw_only=True):
     cache_point: bool
 
 
-class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+class PromptDetails(msgspec.Struct, frozen=True, kw_only=True):
     """A model request rebuilt from the log; `call` reports whether it equals the original byte for byte."""
 
     call: ReplayedCall
@@ -89,54 +89,54 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     tail: str
 
 
-async def search_conversations(call: RequestContext, query: SearchQuery) -> SearchPage:
+async def search_conversations(context: RequestContext, query: SearchQuery) -> SearchPage:
     """Search the caller's conversations for all of the words and return matching messages."""
-    store = call.place.store
-    asked = ListQuery(words=query.words, cursor=query.cursor, limit=query.limit, user=query.user)
-    page = await list_conversations(call, asked)
-    found = [
-        Found(conversation=info, hits=await find_messages(store, info, query.words, query.hits))
+    store = context.services.store
+    list_query = ListQuery(words=query.words, cursor=query.cursor, limit=query.limit, user=query.user)
+    page = await list_conversations(context, list_query)
+    matches = [
+        ConversationMatch(conversation=info, hits=await find_messages(store, info, query.words, query.hits))
         for info in page.conversations
     ]
-    return SearchPage(found=tuple(found), cursor=page.cursor)
+    return SearchPage(found=tuple(matches), cursor=page.cursor)
 
 
-async def post_fetch(call: RequestContext, body: FetchBody) -> FetchedTurns:
+async def post_fetch(context: RequestContext, body: FetchBody) -> TurnsPage:
     """Return the turns of a conversation with their messages, files and feedback."""
-    store, info = call.place.store, await call.visible(body.conversation_id, "read")
+    store, info = context.services.store, await context.require_conversation(body.conversation_id, "read")
     views = await load_views(store, info.id)
-    wanted = views.turns.turns if body.turn_ids is None else [need_turn(views, turn) for turn in body.turn_ids]
-    page, after = turns_after(views, page_after(body.cursor), wanted, body.limit)
-    turns = await turn_cards(store, info, views, page)
-    return FetchedTurns(conversation=info, turns=turns, cursor=page_cursor(after))
+    selected = views.turns.turns if body.turn_ids is None else [require_turn(views, turn) for turn in body.turn_ids]
+    page, after = select_turns_after(views, decode_cursor(body.cursor), selected, body.limit)
+    turns = await build_turn_overviews(store, info, views, page)
+    return TurnsPage(conversation=info, turns=turns, cursor=encode_cursor(after))
 
 
-async def get_prompt(call: RequestContext, query: PromptQuery) -> Prompt:
+async def get_prompt(context: RequestContext, query: PromptQuery) -> PromptDetails:
     """Return the prompt of a round, rebuilt from the log. Default: the newest round."""
-    store, name = call.place.store, call.conversation.id
+    store, name = context.services.store, context.conversation.id
     views = await load_views(store, name)
     path = _round_path(views, query)
-    calls = await calls_at(store, name, views.paths.seqs.get(str(path), ()))
+    calls = await find_calls_at(store, name, views.paths.seqs.get(str(path), ()))
     attempt = query.attempt or max(calls, default=0)
     if attempt not in calls:
         raise CodedError("path_not_found", f"there is no model call, or no such attempt, at {path}")
-    rebuilt = await explain(store, name, calls[attempt])
-    return Prompt(
+    rebuilt = await explain_call(store, name, calls[attempt])
+    return PromptDetails(
         call=rebuilt.call,
         system=rebuilt.system,
-        segments=tuple(map(_segment, rebuilt.segments)),
+        segments=tuple(map(_to_prompt_segment, rebuilt.segments)),
         tail=rebuilt.tail,
     )
 
 
 def _round_path(views: Views, query: PromptQuery) -> RoundTextPath:
-    turn = need_turn(views, query.turn) if query.turn else views.turns.newest
-    known = views.turns.turns.get(turn)
-    if known is None or not known.rounds:
+    turn = require_turn(views, query.turn) if query.turn else views.turns.newest
+    turn_info = views.turns.turns.get(turn)
+    if turn_info is None or not turn_info.rounds:
         raise CodedError("path_not_found", "this turn has no model call")
-    return RoundTextPath(turn, "model", known.rounds[-1].n if query.round is None else query.round)
+    return RoundTextPath(turn, "model", turn_info.rounds[-1].n if query.round is None else query.round)
 
 
-def _segment(segment: RenderedSegment) -> PromptSegment:
+def _to_prompt_segment(segment: RenderedSegment) -> PromptSegment:
     size_bytes = size_of(segment.text if segment.data is None else segment.data)
     return PromptSegment(text=segment.text, mime=segment.mime, size_bytes=size_bytes, cache_point=segment.cache_point)

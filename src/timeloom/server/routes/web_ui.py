@@ -16,11 +16,11 @@ from starlette.routing import Route
 from timeloom.core.codes import CodedError
 from timeloom.server.auth.authenticate import Role
 from timeloom.server.services import RequestContext
-from timeloom.tools.mime import mime_of
+from timeloom.tools.mime import guess_mime
 
-FOLDER: Final = Path(__file__).parents[2] / "web"
+WEB_FOLDER: Final = Path(__file__).parents[2] / "web"
 
-POLICY: Final = "; ".join(
+PAGE_CSP: Final = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
@@ -37,17 +37,17 @@ POLICY: Final = "; ".join(
 """The Content-Security-Policy of the page: it may load its files, but no inline scripts or styles."""
 
 FRAME: Final = "frame.html"
-RUNNING: Final = "running.html"
+SCRIPT_FRAME: Final = "running.html"
 """The frames for documents that agents wrote: without and with their scripts."""
 
-DIAGRAM: Final = "diagram.html"
+DIAGRAM_FRAME: Final = "diagram.html"
 """The frame that draws diagrams from text that agents wrote."""
 
-CONTENTS: Final = ("img-src data: blob:", "font-src data:", "media-src data: blob:")
+EMBEDDED_CONTENT: Final = ("img-src data: blob:", "font-src data:", "media-src data: blob:")
 """Content that is embedded in a document."""
 
 
-def frame_policy(scripts: str, *contents: str) -> str:
+def frame_csp(scripts: str, *contents: str) -> str:
     """Return the Content-Security-Policy of a frame: it has no origin and may not send requests."""
     return "; ".join(
         (
@@ -63,7 +63,7 @@ def frame_policy(scripts: str, *contents: str) -> str:
     )
 
 
-FOREVER: Final = "public, max-age=31536000, immutable"
+CACHE_FOREVER: Final = "public, max-age=31536000, immutable"
 
 LogIn = Callable[[Request, str], Awaitable[Response]]
 """Stores the token of the URL in a cookie."""
@@ -84,65 +84,68 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     """For all files of a message together."""
 
 
-async def get_me(call: RequestContext) -> Me:
+async def get_me(context: RequestContext) -> Me:
     """Return the current user, their project, the selectable models and the upload limits."""
     return Me(
-        tenant=call.tenant,
-        project=call.project,
-        user=call.caller.user,
-        role=call.caller.role,
-        models=call.place.reruns.models,
-        max_uploads=call.place.uploads.max_files,
-        max_upload_bytes=call.place.uploads.max_bytes,
+        tenant=context.tenant,
+        project=context.project,
+        user=context.principal.user,
+        role=context.principal.role,
+        models=context.services.reruns.models,
+        max_uploads=context.services.uploads.max_files,
+        max_upload_bytes=context.services.uploads.max_bytes,
     )
 
 
-def page_routes(log_in: LogIn, folder: Path = FOLDER) -> list[Route]:
+def page_routes(log_in: LogIn, folder: Path = WEB_FOLDER) -> list[Route]:
     """Return a route for each file of the page; none if the page was not built."""
     files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     index = files.pop("index.html", b"")
     if not index:
         return []
 
-    show = _sender(index, "index.html")
+    serve_index = _file_handler(index, "index.html")
 
-    async def enter(request: Request) -> Response:
+    async def serve_page(request: Request) -> Response:
         if token := request.query_params.get("token", ""):
             try:
                 return await log_in(request, token)
             except CodedError:
                 return RedirectResponse("/#refused", 303)
-        return await show(request)
+        return await serve_index(request)
 
-    zipped = [Middleware(GZipMiddleware, minimum_size=1000)]
-    return [Route("/", enter), *(Route(f"/{name}", _sender(files[name], name), middleware=zipped) for name in files)]
+    gzip = [Middleware(GZipMiddleware, minimum_size=1000)]
+    return [
+        Route("/", serve_page),
+        *(Route(f"/{name}", _file_handler(files[name], name), middleware=gzip) for name in files),
+    ]
 
 
-def _sender(data: bytes, name: str) -> Callable[[Request], Awaitable[Response]]:
+def _file_handler(data: bytes, name: str) -> Callable[[Request], Awaitable[Response]]:
     headers = _headers(data, name)
 
     async def send(_: Request) -> Response:
-        return Response(data, headers=headers, media_type=mime_of(name))
+        return Response(data, headers=headers, media_type=guess_mime(name))
 
     return send
 
 
 def _headers(data: bytes, name: str) -> dict[str, str]:
     headers = {
-        "content-security-policy": _policy(data, name),
-        "cache-control": FOREVER if name.startswith("assets/") else "no-cache",
+        "content-security-policy": _file_csp(data, name),
+        "cache-control": CACHE_FOREVER if name.startswith("assets/") else "no-cache",
         "x-dns-prefetch-control": "off",
     }
-    if name in (FRAME, RUNNING, DIAGRAM):
+    if name in (FRAME, SCRIPT_FRAME, DIAGRAM_FRAME):
         headers["x-frame-options"] = "SAMEORIGIN"
     return headers
 
 
-def _policy(data: bytes, name: str) -> str:
-    if name == RUNNING:
-        return frame_policy("'unsafe-inline'", *CONTENTS)
-    if name not in (FRAME, DIAGRAM):
-        return POLICY
+def _file_csp(data: bytes, name: str) -> str:
+    if name == SCRIPT_FRAME:
+        return frame_csp("'unsafe-inline'", *EMBEDDED_CONTENT)
+    if name not in (FRAME, DIAGRAM_FRAME):
+        return PAGE_CSP
     script = data.partition(b"<script>")[2].partition(b"</script>")[0]
-    own = f"'sha256-{b64encode(sha256(script).digest()).decode()}'"
-    return frame_policy(own, *(CONTENTS if name == FRAME else ()))
+    script_hash = f"'sha256-{b64encode(sha256(script).digest()).decode()}'"
+    return frame_csp(script_hash, *(EMBEDDED_CONTENT if name == FRAME else ()))

@@ -3,40 +3,40 @@
 from collections.abc import Collection, Iterable
 
 from timeloom.core.view.feedback import FeedbackCounts
-from timeloom.ports.feedback import FeedbackPage, FeedbackQuery, JudgedConversation
+from timeloom.ports.feedback import ConversationFeedback, FeedbackPage, FeedbackQuery
 from timeloom.ports.reader import ConversationInfo
-from timeloom.stores.feedback_rows import Judgement, sortable
-from timeloom.stores.search_terms import cursor_at, page_size, read_cursor
+from timeloom.stores.feedback_rows import FeedbackRow, to_sortable_time
+from timeloom.stores.search_terms import clamp_page_size, make_cursor, parse_cursor
 
-Judgements = Iterable[tuple[ConversationInfo, Collection[Judgement]]]
+FeedbackByConversation = Iterable[tuple[ConversationInfo, Collection[FeedbackRow]]]
 """Conversations with the valid feedback of each."""
 
 
-def judged_page(query: FeedbackQuery, judgements: Judgements) -> FeedbackPage:
+def make_feedback_page(query: FeedbackQuery, feedback: FeedbackByConversation) -> FeedbackPage:
     """Return one page of the matching conversations, and the feedback counts of all of them."""
-    size = page_size(query.limit)
-    since, until = (sortable(time) if time else "" for time in (query.since, query.until))
+    size = clamp_page_size(query.limit)
+    since, until = (to_sortable_time(time) if time else "" for time in (query.since, query.until))
     matching = [
-        (info, [one for one in said if since <= one.at and (not until or one.at < until)])
-        for info, said in judgements
+        (info, [one for one in rows if since <= one.at and (not until or one.at < until)])
+        for info, rows in feedback
         if info.tenant == query.tenant and query.project in ("", info.project) and query.user in ("", info.user)
     ]
-    found = sorted((_judged(info, said) for info, said in matching if said), key=_order, reverse=True)
+    found = sorted((_count_feedback(info, rows) for info, rows in matching if rows), key=_sort_key, reverse=True)
     if query.cursor:
-        cursor = read_cursor(query.cursor)
-        found = [one for one in found if _order(one) < cursor]
+        cursor = parse_cursor(query.cursor)
+        found = [one for one in found if _sort_key(one) < cursor]
     last = found[size - 1] if len(found) > size else None
     return FeedbackPage(
         conversations=tuple(found[:size]),
-        total=FeedbackCounts.of(one.said for _, said in matching for one in said),
-        cursor=cursor_at(*_order(last)) if last else "",
+        total=FeedbackCounts.from_reactions(one.kind for _, rows in matching for one in rows),
+        cursor=make_cursor(*_sort_key(last)) if last else "",
     )
 
 
-def _judged(info: ConversationInfo, said: Collection[Judgement]) -> JudgedConversation:
-    counts = FeedbackCounts.of(one.said for one in said)
-    return JudgedConversation(info=info, counts=counts, last_ts=max(one.at for one in said))
+def _count_feedback(info: ConversationInfo, rows: Collection[FeedbackRow]) -> ConversationFeedback:
+    counts = FeedbackCounts.from_reactions(one.kind for one in rows)
+    return ConversationFeedback(info=info, counts=counts, last_ts=max(one.at for one in rows))
 
 
-def _order(judged: JudgedConversation) -> tuple[str, str]:
+def _sort_key(judged: ConversationFeedback) -> tuple[str, str]:
     return judged.last_ts, judged.info.id

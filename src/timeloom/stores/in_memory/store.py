@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from timeloom.core.blocks.extract_payloads import references
+from timeloom.core.blocks.extract_payloads import find_blob_refs
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Draft, Entry
@@ -16,30 +16,37 @@ from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import Clock, SystemClock, timestamp
 from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
 from timeloom.ports.journal import ConflictError
-from timeloom.ports.leases import HOLDER_CHARS, HeldError, Lease, LeaseLostError
+from timeloom.ports.leases import HOLDER_CHARS, ConversationHeldError, Lease, LeaseLostError
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
-from timeloom.ports.store import StoreError, Verified
-from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, named_tenant, open_turn_after
-from timeloom.stores.erasure import Erasure, check_places, make_erasure, unreferred
-from timeloom.stores.feedback_rows import Judgement, judgements, note_judgement
+from timeloom.ports.store import StoreError, VerifyReport
+from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, open_turn_after, tenant_from_header
+from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads, make_erasure
+from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, extract_batch_feedback
 from timeloom.stores.followers import Followers
-from timeloom.stores.in_memory.feedback import judged_page
-from timeloom.stores.in_memory.ledger import MemoryBooks
+from timeloom.stores.in_memory.feedback import make_feedback_page
+from timeloom.stores.in_memory.ledger import MemoryLedgerTables
 from timeloom.stores.ledger import StoreLedger
-from timeloom.stores.search_terms import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor, storable
+from timeloom.stores.search_terms import (
+    QUERY_CHARS,
+    QUERY_WORDS,
+    clamp_page_size,
+    cursor_after,
+    parse_cursor,
+    replace_surrogates,
+)
 from timeloom.wire.record import decode_record
 
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
 @dataclass(slots=True)
-class _Conversation:
+class _StoredConversation:
     number: int
     info: ConversationInfo
     records: list[bytes] = field(default_factory=list[bytes])
-    said: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
-    judged: dict[int, Judgement] = field(default_factory=dict[int, Judgement])
+    words_by_seq: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    feedback: dict[int, FeedbackRow] = field(default_factory=dict[int, FeedbackRow])
     title_seq: int = 0
     snapshots: dict[str, tuple[int, bytes]] = field(default_factory=dict[str, tuple[int, bytes]])
     epoch: int = 0
@@ -55,9 +62,9 @@ class MemoryStore:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._books = MemoryBooks(self._check_open)
-        self._ledger = StoreLedger(self._books)
-        self._conversations: dict[ConversationId, _Conversation] = {}
+        self._ledger_tables = MemoryLedgerTables(self._check_open)
+        self._ledger = StoreLedger(self._ledger_tables)
+        self._conversations: dict[ConversationId, _StoredConversation] = {}
         self._open_turns: dict[ConversationId, TurnId] = {}
         self._blobs: dict[tuple[str, BlobRef], bytes] = {}
         self._followers = Followers()
@@ -74,12 +81,12 @@ class MemoryStore:
         return self._ledger
 
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
-        found = self._found(conversation)
+        found = self._get_conversation(conversation)
         if found.lease:
-            raise HeldError(conversation, f"{found.lease.holder}, in this process,", found.held_since)
+            raise ConversationHeldError(conversation, f"{found.lease.holder}, in this process,", found.held_since)
         # Numbers are never reused, so a conversation with the id of a deleted one starts above the epochs of that one.
         found.epoch = max(found.epoch, found.number << 32) + 1
-        found.lease = Lease(conversation, found.epoch, storable(holder[:HOLDER_CHARS]))
+        found.lease = Lease(conversation, found.epoch, replace_surrogates(holder[:HOLDER_CHARS]))
         found.held_since = timestamp(self._clock.epoch_us())
         return found.lease
 
@@ -89,7 +96,7 @@ class MemoryStore:
             found.lease = None
 
     async def is_held(self, conversation: ConversationId) -> bool:
-        return self._found(conversation).lease is not None
+        return self._get_conversation(conversation).lease is not None
 
     async def begin(
         self, conversation: ConversationId, drafts: Sequence[Draft], holder: str
@@ -103,37 +110,39 @@ class MemoryStore:
         found = self._conversations.get(conversation)
 
         def read_text(ref: BlobRef) -> str:
-            return self._read(found.info.tenant if found else named_tenant(drafts), ref).decode("utf-8", "replace")
+            return self._read_payload(found.info.tenant if found else tenant_from_header(drafts), ref).decode(
+                "utf-8", "replace"
+            )
 
         batch = make_batch(conversation, expected_tail, drafts, read_text)
-        _admit(conversation, found, lease)
+        _check_lease(conversation, found, lease)
         tail = found.info.tail if found else 0
         if tail != expected_tail:
             raise ConflictError(conversation, expected_tail, tail)
-        found = found or self._created(batch)
+        found = found or self._new_conversation(batch)
         tenant = found.info.tenant
         for ref in batch.references:
             if ref not in batch.payloads:
-                self._read(tenant, ref)
+                self._read_payload(tenant, ref)
         self._blobs.update({(tenant, ref): data for ref, data in batch.payloads.items()})
         self._conversations[conversation] = found
-        _extend(found, batch)
-        self._note_open_turn(batch)
+        _apply_batch(found, batch)
+        self._update_open_turn(batch)
         self._followers.wake((found.number,))
         return batch.entries
 
     async def delete(self, conversation: ConversationId) -> None:
-        gone = self._found(conversation)
+        deleted = self._get_conversation(conversation)
         del self._conversations[conversation]
         self._open_turns.pop(conversation, None)
-        tenant = gone.info.tenant
+        tenant = deleted.info.tenant
         others = [other for other in self._conversations.values() if other.info.tenant == tenant]
-        used = {ref for other in others for entry in _entries(other) for ref in references(entry)}
-        for ref in {ref for entry in _entries(gone) for ref in references(entry)} - used:
+        used = {ref for other in others for entry in _entries(other) for ref in find_blob_refs(entry)}
+        for ref in {ref for entry in _entries(deleted) for ref in find_blob_refs(entry)} - used:
             self._blobs.pop((tenant, ref), None)
-        self._followers.wake((gone.number,))
-        self._books.forget(conversation)
-        self._ledger.wake()
+        self._followers.wake((deleted.number,))
+        self._ledger_tables.delete_conversation(conversation)
+        self._ledger.wake_waiters()
 
     async def erase(
         self,
@@ -144,17 +153,17 @@ class MemoryStore:
         lease: Lease | None = None,
     ) -> Entry:
         erasure = make_erasure(conversation, expected_tail, entries, record)
-        found = self._found(conversation)
-        _admit(conversation, found, lease)
+        found = self._get_conversation(conversation)
+        _check_lease(conversation, found, lease)
         if found.info.tail != expected_tail:
             raise ConflictError(conversation, expected_tail, found.info.tail)
-        there = [entry for entry in _entries(found) if entry.seq in erasure.seqs]
-        check_places(there, erasure)
-        _replace(found, erasure)
+        existing = [entry for entry in _entries(found) if entry.seq in erasure.seqs]
+        check_erased_forms(existing, erasure)
+        _apply_erasure(found, erasure)
         (recorded,) = await self.append(conversation, expected_tail, [record], lease)
         tenant = found.info.tenant
-        everyone = [other for other in self._conversations.values() if other.info.tenant == tenant]
-        for ref in unreferred(there, (entry for other in everyone for entry in _entries(other))):
+        of_tenant = [other for other in self._conversations.values() if other.info.tenant == tenant]
+        for ref in find_unreferenced_payloads(existing, (entry for other in of_tenant for entry in _entries(other))):
             self._blobs.pop((tenant, ref), None)
         return recorded
 
@@ -162,21 +171,21 @@ class MemoryStore:
         await self.drop_snapshots()
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
-        return self._found(conversation).info
+        return self._get_conversation(conversation).info
 
     async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
-        found = self._found(conversation)
+        found = self._get_conversation(conversation)
         start = max(0, after)
         stop = found.info.tail if limit is None else min(found.info.tail, start + max(0, limit))
         return [decode_record(found.records[seq - 1], seq) for seq in range(start + 1, stop + 1)]
 
     async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
-        found = self._found(conversation)
+        found = self._get_conversation(conversation)
         follower = self._followers.add(found.number)
         seq = max(0, after)
         try:
             while not self._followers.closed and self._conversations.get(conversation) is found:
-                follower.forget()
+                follower.clear()
                 if found.info.tail > seq:
                     seq += 1
                     yield decode_record(found.records[seq - 1], seq)
@@ -187,22 +196,24 @@ class MemoryStore:
 
     async def conversations(self, query: ConversationQuery) -> ConversationPage:
         self._check_open()
-        size = page_size(query.limit)
+        size = clamp_page_size(query.limit)
         found = [each.info for each in self._conversations.values() if _matches(each, query)]
-        found.sort(key=_order, reverse=True)
+        found.sort(key=_sort_key, reverse=True)
         if query.cursor:
-            cursor = read_cursor(query.cursor)
-            found = [info for info in found if _order(info) < cursor]
-        return ConversationPage(tuple(found[:size]), cursor_of(found[size - 1]) if len(found) > size else "")
+            cursor = parse_cursor(query.cursor)
+            found = [info for info in found if _sort_key(info) < cursor]
+        return ConversationPage(tuple(found[:size]), cursor_after(found[size - 1]) if len(found) > size else "")
 
-    async def find_said(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
-        found, wanted = self._found(conversation), _wanted(words)
-        seqs = [seq for seq, present in found.said.items() if any(_is_in(start, present) for start in wanted)]
-        return sorted(seqs, reverse=True)[: page_size(limit)]
+    async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
+        found, wanted = self._get_conversation(conversation), _query_words(words)
+        seqs = [
+            seq for seq, present in found.words_by_seq.items() if any(_has_prefix(start, present) for start in wanted)
+        ]
+        return sorted(seqs, reverse=True)[: clamp_page_size(limit)]
 
-    async def judged(self, query: FeedbackQuery) -> FeedbackPage:
+    async def list_feedback(self, query: FeedbackQuery) -> FeedbackPage:
         self._check_open()
-        return judged_page(query, ((each.info, each.judged.values()) for each in self._conversations.values()))
+        return make_feedback_page(query, ((each.info, each.feedback.values()) for each in self._conversations.values()))
 
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         self._check_open()
@@ -214,7 +225,7 @@ class MemoryStore:
 
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         self._check_open()
-        return self._read(tenant, ref)
+        return self._read_payload(tenant, ref)
 
     async def read_part(self, tenant: str, ref: BlobRef, start: int, most_bytes: int) -> bytes:
         return (await self.read_blob(tenant, ref))[start : start + most_bytes]
@@ -240,15 +251,15 @@ class MemoryStore:
             each.snapshots.clear()
         return count
 
-    async def verify(self) -> Verified:
+    async def verify(self) -> VerifyReport:
         self._check_open()
         entries = sum(each.info.tail for each in self._conversations.values())
-        return Verified(len(self._conversations), entries, len(self._blobs), ())
+        return VerifyReport(len(self._conversations), entries, len(self._blobs), ())
 
     async def close(self) -> None:
         self._followers.close()
 
-    def _created(self, batch: Batch) -> _Conversation:
+    def _new_conversation(self, batch: Batch) -> _StoredConversation:
         header, ts = batch.header, batch.entries[0].ts
         assert header is not None
         self._numbers += 1
@@ -263,21 +274,21 @@ class MemoryStore:
             last_ts=ts,
             tail=0,
         )
-        return _Conversation(self._numbers, info)
+        return _StoredConversation(self._numbers, info)
 
-    def _note_open_turn(self, batch: Batch) -> None:
+    def _update_open_turn(self, batch: Batch) -> None:
         turn = open_turn_after(self._open_turns.pop(batch.conversation, None), batch.entries)
         if turn is not None:
             self._open_turns[batch.conversation] = turn
 
-    def _found(self, conversation: ConversationId) -> _Conversation:
+    def _get_conversation(self, conversation: ConversationId) -> _StoredConversation:
         self._check_open()
         found = self._conversations.get(conversation)
         if not found:
             raise ConversationUnknownError(conversation)
         return found
 
-    def _read(self, tenant: str, ref: BlobRef) -> bytes:
+    def _read_payload(self, tenant: str, ref: BlobRef) -> bytes:
         data = self._blobs.get((tenant, ref))
         if data is None:
             raise BlobError("blob_missing", f"payload {ref.sha256[:64]!r} ({ref.size_bytes} bytes) is not stored")
@@ -289,30 +300,30 @@ class MemoryStore:
             raise StoreError("store_closed", "the store is closed")
 
 
-def _admit(conversation: ConversationId, found: _Conversation | None, lease: Lease | None) -> None:
-    held = found.lease if found else None
-    if held == lease:
+def _check_lease(conversation: ConversationId, found: _StoredConversation | None, lease: Lease | None) -> None:
+    current = found.lease if found else None
+    if current == lease:
         return
     if not lease:
-        assert found is not None and held is not None
-        raise HeldError(conversation, f"{held.holder}, in this process,", found.held_since)
+        assert found is not None and current is not None
+        raise ConversationHeldError(conversation, f"{current.holder}, in this process,", found.held_since)
     if not found:
         raise LeaseLostError(conversation, "the conversation was deleted")
     raise LeaseLostError(
-        conversation, f"{held.holder} has held it since {found.held_since}" if held else "it was released"
+        conversation, f"{current.holder} has held it since {found.held_since}" if current else "it was released"
     )
 
 
-def _extend(found: _Conversation, batch: Batch) -> None:
+def _apply_batch(found: _StoredConversation, batch: Batch) -> None:
     found.records += batch.records
     title = found.info.title
     if batch.title:
-        found.said.pop(found.title_seq, None)
+        found.words_by_seq.pop(found.title_seq, None)
         found.title_seq, title = batch.title
-        found.said[found.title_seq] = frozenset(_words(title))
-    for one in judgements(batch):
-        note_judgement(found.judged, one)
-    found.said |= {seq: frozenset(_words(text)) for seq, text in batch.said}
+        found.words_by_seq[found.title_seq] = frozenset(_words(title))
+    for one in extract_batch_feedback(batch):
+        apply_feedback(found.feedback, one)
+    found.words_by_seq |= {seq: frozenset(_words(text)) for seq, text in batch.searchable_texts}
     found.info = ConversationInfo(
         id=found.info.id,
         tenant=found.info.tenant,
@@ -327,41 +338,41 @@ def _extend(found: _Conversation, batch: Batch) -> None:
     )
 
 
-def _replace(found: _Conversation, erasure: Erasure) -> None:
+def _apply_erasure(found: _StoredConversation, erasure: Erasure) -> None:
     for seq, data in zip(erasure.seqs, erasure.records, strict=True):
         found.records[seq - 1] = data
-        found.said.pop(seq, None)
-        found.judged.pop(seq, None)
-    title = erasure.title_at(found.title_seq)
+        found.words_by_seq.pop(seq, None)
+        found.feedback.pop(seq, None)
+    title = erasure.erased_title_at(found.title_seq)
     if title is not None:
         found.info, found.title_seq = replace(found.info, title=title), 0
     found.snapshots.clear()
 
 
-def _entries(found: _Conversation) -> Iterator[Entry]:
+def _entries(found: _StoredConversation) -> Iterator[Entry]:
     return (decode_record(record, seq) for seq, record in enumerate(found.records, 1))
 
 
-def _matches(found: _Conversation, query: ConversationQuery) -> bool:
+def _matches(found: _StoredConversation, query: ConversationQuery) -> bool:
     info = found.info
     if info.tenant != query.tenant or query.project not in ("", info.project) or query.user not in ("", info.user):
         return False
     if not query.words.strip():
         return True
-    wanted = _wanted(query.words)
-    present = frozenset[str]().union(*found.said.values())
-    return bool(wanted) and all(_is_in(start, present) for start in wanted)
+    wanted = _query_words(query.words)
+    present = frozenset[str]().union(*found.words_by_seq.values())
+    return bool(wanted) and all(_has_prefix(start, present) for start in wanted)
 
 
-def _wanted(words: str) -> list[str]:
+def _query_words(words: str) -> list[str]:
     return list(dict.fromkeys(_words(words[:QUERY_CHARS])))[:QUERY_WORDS]
 
 
-def _is_in(start: str, present: Iterable[str]) -> bool:
+def _has_prefix(start: str, present: Iterable[str]) -> bool:
     return any(word.startswith(start) for word in present)
 
 
-def _order(info: ConversationInfo) -> tuple[str, str]:
+def _sort_key(info: ConversationInfo) -> tuple[str, str]:
     return info.last_ts, info.id
 
 

@@ -22,7 +22,7 @@ _WAL_LIMIT_BYTES: Final = 8 << 20
 A smaller value makes the file system allocate the same space repeatedly."""
 
 
-class Connections:
+class ConnectionPool:
     """Opens connections to one database and keeps idle ones for the next reader."""
 
     def __init__(self, path: Path, lock_wait_s: float, vfs: str) -> None:
@@ -102,17 +102,17 @@ DATABASE_ERRORS: Final = (apsw.Error, UnicodeDecodeError, msgspec.ValidationErro
 """Errors that a damaged or busy database can raise: SQLite errors, invalid UTF-8 and values of wrong types."""
 
 
-def explained(error: Exception, conversation: ConversationId | None = None) -> StoreError:
+def to_store_error(error: Exception, conversation: ConversationId | None = None) -> StoreError:
     """Return the `StoreError` for a database error on that conversation, or on the store as a whole."""
-    whose = f"conversation {conversation}" if conversation else "the journal"
+    subject = f"conversation {conversation}" if conversation else "the journal"
     match error:
         case apsw.BusyError() | apsw.LockedError():
-            return StoreError("store_locked", f"{whose}: another process holds the store; try again")
+            return StoreError("store_locked", f"{subject}: another process holds the store; try again")
         case apsw.FullError() | apsw.IOError() | apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return StoreError("store_unwritable", f"{whose}: disk error ({error})")
+            return StoreError("store_unwritable", f"{subject}: disk error ({error})")
         case _:
             hint = "other conversations stay readable" if conversation else "run `timeloom verify`"
-            return StoreError("store_damaged", f"{whose} cannot be read from journal.db ({error}); {hint}")
+            return StoreError("store_damaged", f"{subject} cannot be read from journal.db ({error}); {hint}")
 
 
 def _turn_on_wal(connection: Database, lock_wait_ms: int) -> None:

@@ -7,21 +7,21 @@ import msgspec
 
 T = TypeVar("T")
 
-Value = str | int | bytes | None
-Values = tuple[Any, ...]
+SqlValue = str | int | bytes | None
+RowValues = tuple[Any, ...]
 """One row. The type checker does not know its types, and in a damaged database they may differ from the stored ones."""
 
 
-class Rows(Protocol):
+class ResultRows(Protocol):
     """The result rows of a statement. Of several statements in one string, each runs only when its rows are read."""
 
-    def __iter__(self) -> Iterator[Values]: ...
+    def __iter__(self) -> Iterator[RowValues]: ...
 
-    def fetchone(self) -> Values | None:
+    def fetchone(self) -> RowValues | None:
         """Return the next row, if there is one."""
         ...
 
-    def fetchall(self) -> list[Values]:
+    def fetchall(self) -> list[RowValues]:
         """Return all remaining rows, of all statements."""
         ...
 
@@ -34,11 +34,11 @@ class Database(Protocol):
         """Whether a transaction is open."""
         ...
 
-    def execute(self, statements: str, bindings: Sequence[Value] = ()) -> Rows:
+    def execute(self, statements: str, bindings: Sequence[SqlValue] = ()) -> ResultRows:
         """Run the statements up to the first row."""
         ...
 
-    def executemany(self, statements: str, sequenceofbindings: Iterable[Sequence[Value]]) -> Rows:
+    def executemany(self, statements: str, sequenceofbindings: Iterable[Sequence[SqlValue]]) -> ResultRows:
         """Run the statement once for each of the bindings."""
         ...
 
@@ -71,6 +71,6 @@ class Database(Protocol):
         ...
 
 
-def typed(rows: Iterable[Values], shape: type[T]) -> Iterator[T]:
+def convert_rows(rows: Iterable[RowValues], shape: type[T]) -> Iterator[T]:
     """Convert the rows to that type; raises `msgspec.ValidationError` if one does not match."""
     return (msgspec.convert(row, shape) for row in rows)

@@ -8,7 +8,7 @@ from timeloom.ports.store import StoreError
 from timeloom.stores.disk import FILE_MODE
 
 
-def need_journal(data_dir: Path) -> None:
+def check_journal(data_dir: Path) -> None:
     """Raise `StoreError` if the folder has no journal or an empty one."""
     journal = data_dir / "journal.db"
     if not journal.exists():
@@ -17,17 +17,17 @@ def need_journal(data_dir: Path) -> None:
         raise StoreError("store_damaged", "journal.db is empty: its conversations are lost; payloads may still exist")
 
 
-def enter(data_dir: Path) -> tuple[int, bool]:
+def lock_folder(data_dir: Path) -> tuple[int, bool]:
     """Mark the folder as open until the returned descriptor is closed.
 
     The second value is true if no other store had it open.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    presence = os.open(data_dir / "open.lock", flags, FILE_MODE)
+    descriptor = os.open(data_dir / "open.lock", flags, FILE_MODE)
     try:
-        fcntl.flock(presence, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        fcntl.flock(presence, fcntl.LOCK_SH)
-        return presence, False
-    fcntl.flock(presence, fcntl.LOCK_SH)
-    return presence, True
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return descriptor, False
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor, True

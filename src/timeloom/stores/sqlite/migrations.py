@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, cast
 import apsw
 
 from timeloom.ports.store import StoreError
-from timeloom.stores.sqlite.database import Database, Values
+from timeloom.stores.sqlite.database import Database, RowValues
 from timeloom.stores.sqlite.tables import feedback, open_turns
 
 APPLICATION_ID: Final = 0x74_6C_6F_6D
@@ -18,7 +18,7 @@ class Migration(NamedTuple):
 
     name: str
     sql: str
-    fill: Callable[[Database], None] | None = None
+    backfill: Callable[[Database], None] | None = None
     """Fills new columns and tables from existing entries."""
 
 
@@ -125,7 +125,7 @@ MIGRATIONS: Final = (
         ALTER TABLE conversations ADD COLUMN open_turn TEXT;
         CREATE INDEX conversations_open ON conversations(id) WHERE open_turn IS NOT NULL;
         """,
-        open_turns.fill,
+        open_turns.backfill,
     ),
     Migration(
         "feedback",
@@ -141,19 +141,19 @@ MIGRATIONS: Final = (
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX feedback_times ON feedback(at);
         """,
-        feedback.fill,
+        feedback.backfill,
     ),
-    Migration("silent feedback", "", feedback.forget_silent),
+    Migration("silent feedback", "", feedback.delete_empty_machine_feedback),
 )
 """In order. A released migration is never changed; new ones are added at the end."""
 
 
-def version_of(connection: Database) -> int:
+def read_version(connection: Database) -> int:
     """Return how many migrations were applied.
 
     Raises `StoreError` if the database belongs to another program or has a newer schema.
     """
-    application_id, version, tables = _described_together(connection)
+    application_id, version, tables = _read_identity(connection)
     if application_id != APPLICATION_ID and (application_id or version or tables):
         raise StoreError("store_format_unknown", "journal.db belongs to another program; choose another data folder")
     if version > len(MIGRATIONS):
@@ -168,7 +168,7 @@ def version_of(connection: Database) -> int:
 def migrate(connection: Database, version: int | None = None) -> None:
     """Migrate to that version or the newest one. Each migration and its record share one transaction."""
     wanted = len(MIGRATIONS) if version is None else version
-    while version_of(connection) < wanted:
+    while read_version(connection) < wanted:
         connection.execute("BEGIN IMMEDIATE")
         try:
             _apply_next(connection)
@@ -178,25 +178,25 @@ def migrate(connection: Database, version: int | None = None) -> None:
         connection.execute("COMMIT")
 
 
-def described(connection: Database) -> frozenset[Values]:
+def read_schema(connection: Database) -> frozenset[RowValues]:
     """Return the schema of all tables and indexes, except those that FTS5 creates itself."""
     sql = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE substr(name, 1, 5) <> 'said_'"
     return frozenset(connection.execute(sql).fetchall())
 
 
-def expected(version: int) -> frozenset[Values]:
+def expected_schema(version: int) -> frozenset[RowValues]:
     """Return the schema that a database of that version must have."""
     fresh = cast(Database, apsw.Connection(":memory:"))
     try:
         migrate(fresh, version)
-        return described(fresh)
+        return read_schema(fresh)
     finally:
         fresh.close()
 
 
 def _apply_next(connection: Database) -> None:
     # Read again under the lock, because another process may have migrated meanwhile.
-    version = version_of(connection)
+    version = read_version(connection)
     if version == len(MIGRATIONS):
         return
     step = MIGRATIONS[version]
@@ -204,23 +204,27 @@ def _apply_next(connection: Database) -> None:
         _run(connection, "CREATE TABLE migrations(n INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT")
         _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
     _run(connection, step.sql)
-    if step.fill:
-        step.fill(connection)
+    if step.backfill:
+        step.backfill(connection)
     connection.execute("INSERT INTO migrations VALUES (?, ?)", (version + 1, step.name))
     _run(connection, f"PRAGMA user_version = {version + 1}")
 
 
-def _described_together(connection: Database) -> tuple[int, int, int]:
+def _read_identity(connection: Database) -> tuple[int, int, int]:
     """Return application id, version and number of tables in one read, because another process may be migrating."""
-    alone = not connection.in_transaction
-    if alone:
+    owns_transaction = not connection.in_transaction
+    if owns_transaction:
         connection.execute("BEGIN")
     try:
         # The pragmas come from a page that SQLite reads again only when a transaction starts to read.
-        tables = _number(connection, "SELECT count(*) FROM sqlite_schema")
-        return _number(connection, "PRAGMA application_id"), _number(connection, "PRAGMA user_version"), tables
+        tables = _read_number(connection, "SELECT count(*) FROM sqlite_schema")
+        return (
+            _read_number(connection, "PRAGMA application_id"),
+            _read_number(connection, "PRAGMA user_version"),
+            tables,
+        )
     finally:
-        if alone:
+        if owns_transaction:
             connection.execute("COMMIT")
 
 
@@ -229,6 +233,6 @@ def _run(connection: Database, sql: str) -> None:
     connection.execute(sql).fetchall()
 
 
-def _number(connection: Database, sql: str) -> int:
+def _read_number(connection: Database, sql: str) -> int:
     ((number,),) = connection.execute(sql).fetchall()
     return number

@@ -4,8 +4,8 @@ import threading
 from typing import Final
 
 from timeloom.stores.followers import Followers
-from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections
-from timeloom.stores.sqlite.database import Database, typed
+from timeloom.stores.sqlite.connections import DATABASE_ERRORS, ConnectionPool
+from timeloom.stores.sqlite.database import Database, convert_rows
 
 POLL_S: Final = 0.05
 """Seconds between two polls. A poll reads shared memory once; a larger value delays entries of other processes."""
@@ -14,7 +14,7 @@ POLL_S: Final = 0.05
 class Poller:
     """Polls for changes in a separate thread, which ends when there are no followers left."""
 
-    def __init__(self, connections: Connections, followers: Followers) -> None:
+    def __init__(self, connections: ConnectionPool, followers: Followers) -> None:
         self._connections = connections
         self._followers = followers
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class Poller:
         connection: Database | None = None
         seen_version, seen = -1, dict[int, int]()
         try:
-            while self._goes_on():
+            while self._should_continue():
                 try:
                     connection = connection or self._connections.open_reader()
                     ((version,),) = connection.execute("PRAGMA data_version").fetchall()
@@ -59,7 +59,7 @@ class Poller:
             if connection:
                 connection.close()
 
-    def _goes_on(self) -> bool:
+    def _should_continue(self) -> bool:
         with self._lock:
             if self._followers.numbers() and not self._stop.is_set():
                 return True
@@ -69,4 +69,4 @@ class Poller:
 
 def _tail(connection: Database, number: int) -> int:
     rows = connection.execute("SELECT tail FROM conversations WHERE n = ?", (number,))
-    return next((tail for (tail,) in typed(rows, tuple[int])), 0)
+    return next((tail for (tail,) in convert_rows(rows, tuple[int])), 0)

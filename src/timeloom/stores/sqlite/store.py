@@ -20,34 +20,34 @@ from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
-from timeloom.ports.store import StoreError, Verified
-from timeloom.stores.batch import Batch, is_light, make_batch, named_tenant
-from timeloom.stores.blob_folder import BlobFolder, Staging
-from timeloom.stores.cancellation import taken
+from timeloom.ports.store import StoreError, VerifyReport
+from timeloom.stores.batch import Batch, is_light, make_batch, tenant_from_header
+from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
+from timeloom.stores.cancellation import acquire_or_release
 from timeloom.stores.disk import Disk
 from timeloom.stores.erasure import make_erasure
 from timeloom.stores.followers import Followers
 from timeloom.stores.ledger import StoreLedger
-from timeloom.stores.process_locks import Holders
-from timeloom.stores.search_terms import storable
+from timeloom.stores.process_locks import ProcessLocks
+from timeloom.stores.search_terms import replace_surrogates
 from timeloom.stores.snapshot_folder import SnapshotFolder
 from timeloom.stores.sqlite import migrations
-from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections, explained
+from timeloom.stores.sqlite.connections import DATABASE_ERRORS, ConnectionPool, to_store_error
 from timeloom.stores.sqlite.database import Database
-from timeloom.stores.sqlite.folder_lock import enter, need_journal
-from timeloom.stores.sqlite.ledger import SqliteBooks
+from timeloom.stores.sqlite.folder_lock import check_journal, lock_folder
+from timeloom.stores.sqlite.ledger import SqliteLedgerTables
 from timeloom.stores.sqlite.poller import Poller
 from timeloom.stores.sqlite.tables import append_delete as changes
 from timeloom.stores.sqlite.tables import erase as erasing
 from timeloom.stores.sqlite.tables import leases
-from timeloom.stores.sqlite.tables.feedback import read_judged
-from timeloom.stores.sqlite.tables.open_turns import read_open
+from timeloom.stores.sqlite.tables.feedback import read_feedback_page
+from timeloom.stores.sqlite.tables.open_turns import read_conversations_with_open_turn
 from timeloom.stores.sqlite.tables.read_entries import read_entries
-from timeloom.stores.sqlite.tables.search import need_info, read_ids, read_page, read_said
+from timeloom.stores.sqlite.tables.search import get_info, read_ids, read_matching_seqs, read_page
 from timeloom.stores.sqlite.verify import verify
-from timeloom.stores.sqlite.writer import LOG_BYTES, Writer
+from timeloom.stores.sqlite.writer import PREALLOCATED_WAL_BYTES, Writer
 
-READERS: Final = 4
+READER_THREADS: Final = 4
 """Number of reader threads. More help only on a slow disk, and each holds a connection with its cache."""
 
 FOLLOW_PAGE: Final = 256
@@ -64,17 +64,17 @@ class SqliteStore:
         self._disk = disk
         self._blobs = BlobFolder(data_dir / "blobs", disk)
         self._snapshots = SnapshotFolder(data_dir / "snapshots")
-        self._connections = Connections(data_dir / "journal.db", lock_wait_s, vfs)
+        self._connections = ConnectionPool(data_dir / "journal.db", lock_wait_s, vfs)
         self._followers = Followers()
         self._clock = clock
-        self._holders = Holders(data_dir / "holders", clock, RandomIds())
-        self._ledger = StoreLedger(SqliteBooks(self._holders, self._change, self._read))
+        self._process_locks = ProcessLocks(data_dir / "holders", clock, RandomIds())
+        self._ledger = StoreLedger(SqliteLedgerTables(self._process_locks, self._write, self._read))
         self._poller = Poller(self._connections, self._followers)
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="timeloom-reader")
+        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="timeloom-reader")
         self._writer: Writer | None = None
-        self._damage = ""
-        self._presence: int | None = None
-        self._deleted = False
+        self._damage_message = ""
+        self._lock_descriptor: int | None = None
+        self._has_deletions = False
         self._closed = False
 
     @classmethod
@@ -115,18 +115,20 @@ class SqliteStore:
 
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
         def change(connection: Database) -> Lease:
-            return self._leased(connection, conversation, holder)
+            return self._acquire_lease(connection, conversation, holder)
 
-        return await taken(self._change(conversation, change), self.release)
+        return await acquire_or_release(self._write(conversation, change), self.release)
 
     async def release(self, lease: Lease) -> None:
         # Closing the store has ended all its leases.
         if not self._closed:
-            await self._change(lease.conversation, lambda connection: leases.release(connection, self._holders, lease))
+            await self._write(
+                lease.conversation, lambda connection: leases.release(connection, self._process_locks, lease)
+            )
 
     async def is_held(self, conversation: ConversationId) -> bool:
         return await self._read(
-            lambda connection: leases.is_held(connection, self._holders, conversation), conversation
+            lambda connection: leases.is_held(connection, self._process_locks, conversation), conversation
         )
 
     async def append(
@@ -139,22 +141,22 @@ class SqliteStore:
         self, conversation: ConversationId, drafts: Sequence[Draft], holder: str
     ) -> tuple[tuple[Entry, ...], Lease]:
         def then(connection: Database) -> Lease:
-            return self._leased(connection, conversation, holder)
+            return self._acquire_lease(connection, conversation, holder)
 
         begun = self._append(conversation, 0, drafts, None, then)
-        return await taken(begun, lambda begun: self.release(begun[1]))
+        return await acquire_or_release(begun, lambda begun: self.release(begun[1]))
 
     async def delete(self, conversation: ConversationId) -> None:
-        writer = self._writable(conversation)
+        writer = self._require_writer(conversation)
 
-        def note(found: changes.Whereabouts) -> None:
-            self._deleted = True
+        def on_deleted(found: changes.ConversationRow) -> None:
+            self._has_deletions = True
             self._followers.wake((found.number,))
 
-        await writer.run(lambda connection: changes.delete(connection, conversation), note)
-        await writer.run(lambda connection: changes.sweep(connection, self._blobs), lambda _: None)
-        await self._in_thread(lambda: self._snapshots.forget(conversation))
-        self._ledger.wake()
+        await writer.run(lambda connection: changes.delete(connection, conversation), on_deleted)
+        await writer.run(lambda connection: changes.remove_unused_payloads(connection, self._blobs), lambda _: None)
+        await self._in_thread(lambda: self._snapshots.remove(conversation))
+        self._ledger.wake_waiters()
 
     async def erase(
         self,
@@ -164,45 +166,45 @@ class SqliteStore:
         record: Draft,
         lease: Lease | None = None,
     ) -> Entry:
-        writer = self._writable(conversation)
+        writer = self._require_writer(conversation)
         erasure = make_erasure(conversation, expected_tail, entries, record)
         # Before and after the erase, so that no old snapshot can be loaded after a crash in between.
-        await self._in_thread(lambda: self._snapshots.forget(conversation))
+        await self._in_thread(lambda: self._snapshots.remove(conversation))
         await writer.run(
-            lambda connection: erasing.erase(connection, self._blobs, self._holders, erasure, lease),
+            lambda connection: erasing.erase(connection, self._blobs, self._process_locks, erasure, lease),
             lambda found: self._followers.wake((found.number,)),
         )
-        await writer.run(lambda connection: changes.sweep(connection, self._blobs), lambda _: None)
-        await self._in_thread(lambda: self._snapshots.forget(conversation))
+        await writer.run(lambda connection: changes.remove_unused_payloads(connection, self._blobs), lambda _: None)
+        await self._in_thread(lambda: self._snapshots.remove(conversation))
         return erasure.batch.entries[0]
 
     async def scrub(self) -> None:
-        self._writable()
+        self._require_writer()
         await self.drop_snapshots()
         await self._in_thread(lambda: self._disk.sync_folder(self._data_dir))
         await self._in_thread(lambda: erasing.scrub(self._connections))
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
-        return await self._read(lambda connection: need_info(connection, conversation), conversation)
+        return await self._read(lambda connection: get_info(connection, conversation), conversation)
 
     async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
         start, most = max(0, after), -1 if limit is None else max(0, limit)
 
-        def look(connection: Database) -> list[Entry]:
-            found = changes.need(connection, conversation)
+        def query(connection: Database) -> list[Entry]:
+            found = changes.get_conversation(connection, conversation)
             return read_entries(connection, conversation, found.number, start, most, found.tail)
 
-        return await self._read(look, conversation)
+        return await self._read(query, conversation)
 
     async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
-        found = await self._read(lambda connection: changes.need(connection, conversation), conversation)
+        found = await self._read(lambda connection: changes.get_conversation(connection, conversation), conversation)
         follower = self._followers.add(found.number)
         self._poller.start()
         seq = max(0, after)
         try:
             while not self._followers.closed:
-                follower.forget()
-                if (page := await self._page_of(conversation, found.number, seq)) is None:
+                follower.clear()
+                if (page := await self._read_page_after(conversation, found.number, seq)) is None:
                     return
                 for entry in page:
                     seq = entry.seq
@@ -215,17 +217,19 @@ class SqliteStore:
     async def conversations(self, query: ConversationQuery) -> ConversationPage:
         return await self._read(lambda connection: read_page(connection, query))
 
-    async def find_said(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
-        return await self._read(lambda connection: read_said(connection, conversation, words, limit), conversation)
+    async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
+        return await self._read(
+            lambda connection: read_matching_seqs(connection, conversation, words, limit), conversation
+        )
 
-    async def judged(self, query: FeedbackQuery) -> FeedbackPage:
-        return await self._read(lambda connection: read_judged(connection, query))
+    async def list_feedback(self, query: FeedbackQuery) -> FeedbackPage:
+        return await self._read(lambda connection: read_feedback_page(connection, query))
 
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         return await self._read(lambda connection: read_ids(connection, after, limit))
 
     async def open_turns(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
-        return await self._read(lambda connection: read_open(connection, after, limit))
+        return await self._read(lambda connection: read_conversations_with_open_turn(connection, after, limit))
 
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         return await self._in_thread(lambda: self._blobs.read(tenant, ref))
@@ -235,7 +239,7 @@ class SqliteStore:
 
     async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
         def save(connection: Database) -> None:
-            if found := changes.find(connection, conversation):
+            if found := changes.find_conversation(connection, conversation):
                 # On a full or read-only disk the snapshot is lost, which only makes the next load slower.
                 with contextlib.suppress(OSError):
                     self._snapshots.save(conversation, found.number, seq, version, data)
@@ -243,18 +247,18 @@ class SqliteStore:
         await self._read(save, conversation)
 
     async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
-        def look(connection: Database) -> tuple[int, bytes] | None:
-            found = changes.find(connection, conversation)
+        def query(connection: Database) -> tuple[int, bytes] | None:
+            found = changes.find_conversation(connection, conversation)
             snapshot = self._snapshots.load(conversation, found.number, version) if found else None
             return snapshot if found and snapshot and snapshot[0] <= found.tail else None
 
-        return await self._read(look, conversation)
+        return await self._read(query, conversation)
 
     async def drop_snapshots(self) -> int:
-        return await self._in_thread(self._snapshots.drop)
+        return await self._in_thread(self._snapshots.remove_all)
 
-    async def verify(self) -> Verified:
-        return await self._read(lambda connection: verify(connection, self._blobs, self._found))
+    async def verify(self) -> VerifyReport:
+        return await self._read(lambda connection: verify(connection, self._blobs, self._find_row))
 
     async def close(self) -> None:
         if not self._closed:
@@ -264,67 +268,69 @@ class SqliteStore:
 
     def _start(self, create: bool) -> None:
         if not create:
-            need_journal(self._data_dir)
+            check_journal(self._data_dir)
         try:
             self._disk.make_folder(self._data_dir)
-            self._blobs.prepare()
+            self._blobs.create_folders()
             # SQLite creates its other files with the mode of this one.
             self._disk.create(self._data_dir / "journal.db")
-            self._presence, alone = enter(self._data_dir)
+            self._lock_descriptor, alone = lock_folder(self._data_dir)
         except OSError as error:
             raise StoreError("store_unwritable", f"the data folder cannot be used: {error.strerror}") from None
         try:
             connection = self._connections.writer()
         except (apsw.CorruptError, apsw.NotADBError) as error:
-            self._salvage(error)
+            self._open_damaged(error)
             return
         except apsw.Error as error:
-            raise explained(error) from error
-        self._start_writing(connection, alone)
+            raise to_store_error(error) from error
+        self._start_writer(connection, alone)
 
-    def _start_writing(self, connection: Database, alone: bool) -> None:
+    def _start_writer(self, connection: Database, alone: bool) -> None:
         try:
             migrations.migrate(connection)
             self._disk.sync_folder(self._data_dir)
             if alone:
                 self._blobs.clear_incoming()
-                self._holders.clear()
+                self._process_locks.remove_dead()
             if connection.execute("SELECT 1 FROM doomed LIMIT 1").fetchone():
                 connection.execute("BEGIN IMMEDIATE")
-                changes.sweep(connection, self._blobs)
+                changes.remove_unused_payloads(connection, self._blobs)
                 connection.execute("COMMIT")
         except (apsw.CorruptError, UnicodeDecodeError, msgspec.ValidationError) as error:
             connection.close()
-            self._salvage(error)
+            self._open_damaged(error)
         except apsw.Error as error:
             connection.close()
-            raise explained(error) from error
+            raise to_store_error(error) from error
         except BaseException:
             connection.close()
             raise
         else:
-            self._writer = Writer(connection, self._connections.lock_wait_ms, self._reserve_log, self._finish)
+            self._writer = Writer(
+                connection, self._connections.lock_wait_ms, self._preallocate_log, self._purge_deleted
+            )
 
-    def _salvage(self, error: Exception) -> None:
+    def _open_damaged(self, error: Exception) -> None:
         """Open a damaged database for reading only; raises `StoreError` if not even its schema can be read."""
         self._connections.salvaging = True
-        self._damage = f"journal.db is damaged ({error}); its intact parts can be read, and nothing is written"
+        self._damage_message = f"journal.db is damaged ({error}); its intact parts can be read, and nothing is written"
         try:
             with self._connections.reader() as connection:
-                migrations.version_of(connection)
+                migrations.read_version(connection)
                 connection.execute("SELECT n FROM conversations LIMIT 1").fetchall()
         except DATABASE_ERRORS as second:
-            raise explained(second) from second
+            raise to_store_error(second) from second
 
-    def _reserve_log(self) -> None:
+    def _preallocate_log(self) -> None:
         """Preallocate the write-ahead log, under the write lock, so that no other process writes to it."""
         # Preallocation only improves speed; a full disk is reported by the next commit.
         with contextlib.suppress(OSError):
-            self._disk.reserve(self._data_dir / "journal.db-wal", LOG_BYTES)
+            self._disk.preallocate(self._data_dir / "journal.db-wal", PREALLOCATED_WAL_BYTES)
 
-    def _finish(self, connection: Database) -> None:
+    def _purge_deleted(self, connection: Database) -> None:
         """Remove deleted words from the search index, before the writer closes its connection."""
-        if self._deleted:
+        if self._has_deletions:
             changes.purge_index(connection)
 
     def _stop(self) -> None:
@@ -334,9 +340,9 @@ class SqliteStore:
         if self._writer:
             # Closed last, so that its connection checkpoints the write-ahead log.
             self._writer.close()
-        self._holders.close()
-        if self._presence is not None:
-            os.close(self._presence)
+        self._process_locks.close()
+        if self._lock_descriptor is not None:
+            os.close(self._lock_descriptor)
 
     async def _append(
         self,
@@ -347,38 +353,38 @@ class SqliteStore:
         then: Callable[[Database], T],
     ) -> tuple[tuple[Entry, ...], T]:
         """Append, run `then` in the same transaction, and return the entries and the result of `then`."""
-        writer = self._writable(conversation)
-        staging = Staging(self._blobs)
+        writer = self._require_writer(conversation)
+        staged = StagedPayloads(self._blobs)
 
-        def change(connection: Database) -> tuple[changes.Whereabouts, T]:
-            found = changes.append(connection, self._blobs, self._holders, batch, staging, lease)
+        def change(connection: Database) -> tuple[changes.ConversationRow, T]:
+            found = changes.append(connection, self._blobs, self._process_locks, batch, staged, lease)
             return found, then(connection)
 
         try:
             if is_light(drafts):
                 batch = make_batch(conversation, expected_tail, drafts)
             else:
-                batch = await self._in_thread(lambda: self._staged(conversation, expected_tail, drafts, staging))
+                batch = await self._in_thread(lambda: self._build_batch(conversation, expected_tail, drafts, staged))
             _, done = await writer.run(
-                change, lambda changed: self._followers.wake((changed[0].number,)), asker=conversation
+                change, lambda changed: self._followers.wake((changed[0].number,)), caller=conversation
             )
         finally:
-            staging.drop()
+            staged.discard_unpublished()
         return batch.entries, done
 
-    def _leased(self, connection: Database, conversation: ConversationId, holder: str) -> Lease:
-        held_by, now = storable(holder[:HOLDER_CHARS]), timestamp(self._clock.epoch_us())
-        return leases.acquire(connection, self._holders, conversation, held_by, now)
+    def _acquire_lease(self, connection: Database, conversation: ConversationId, holder: str) -> Lease:
+        held_by, now = replace_surrogates(holder[:HOLDER_CHARS]), timestamp(self._clock.epoch_us())
+        return leases.acquire(connection, self._process_locks, conversation, held_by, now)
 
-    def _writable(self, conversation: ConversationId | None = None) -> Writer:
+    def _require_writer(self, conversation: ConversationId | None = None) -> Writer:
         self._check_open()
         if self._writer is None:
-            what = f"conversation {conversation}" if conversation else "the store"
-            raise StoreError("store_damaged", f"{what} cannot be changed: {self._damage}")
+            subject = f"conversation {conversation}" if conversation else "the store"
+            raise StoreError("store_damaged", f"{subject} cannot be changed: {self._damage_message}")
         return self._writer
 
-    def _staged(
-        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], staging: Staging
+    def _build_batch(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], staged: StagedPayloads
     ) -> Batch:
         """Build the batch and stage its new payloads, so that the transaction only has to rename files."""
         tenant = self._tenant_of(conversation, drafts)
@@ -390,40 +396,40 @@ class SqliteStore:
         try:
             for ref, data in batch.payloads.items():
                 if not self._blobs.has(tenant, ref):
-                    staging.add(ref, data)
+                    staged.add(ref, data)
         except OSError as error:
             raise StoreError("store_unwritable", f"cannot write to the blob folder: {error.strerror}") from None
         return batch
 
-    def _found(self, conversation: ConversationId) -> changes.Whereabouts | None:
+    def _find_row(self, conversation: ConversationId) -> changes.ConversationRow | None:
         with self._connections.reader() as connection:
-            return changes.find(connection, conversation)
+            return changes.find_conversation(connection, conversation)
 
     def _tenant_of(self, conversation: ConversationId, drafts: Sequence[Draft]) -> str:
-        found = self._found(conversation)
-        return found.tenant if found else named_tenant(drafts)
+        found = self._find_row(conversation)
+        return found.tenant if found else tenant_from_header(drafts)
 
-    async def _page_of(self, conversation: ConversationId, number: int, after: int) -> list[Entry] | None:
-        def look(connection: Database) -> list[Entry] | None:
-            found = changes.find(connection, conversation)
+    async def _read_page_after(self, conversation: ConversationId, number: int, after: int) -> list[Entry] | None:
+        def query(connection: Database) -> list[Entry] | None:
+            found = changes.find_conversation(connection, conversation)
             if not found or found.number != number:
                 return None
             return read_entries(connection, conversation, number, after, FOLLOW_PAGE, found.tail)
 
-        return await self._read(look, conversation)
+        return await self._read(query, conversation)
 
-    async def _change(self, conversation: ConversationId, change: Callable[[Database], T]) -> T:
-        return await self._writable(conversation).run(change, lambda _: None, asker=conversation)
+    async def _write(self, conversation: ConversationId, change: Callable[[Database], T]) -> T:
+        return await self._require_writer(conversation).run(change, lambda _: None, caller=conversation)
 
-    async def _read(self, look: Callable[[Database], T], conversation: ConversationId | None = None) -> T:
-        def guarded() -> T:
+    async def _read(self, query: Callable[[Database], T], conversation: ConversationId | None = None) -> T:
+        def run_query() -> T:
             try:
                 with self._connections.reader() as connection:
-                    return look(connection)
+                    return query(connection)
             except DATABASE_ERRORS as error:
-                raise explained(error, conversation) from error
+                raise to_store_error(error, conversation) from error
 
-        return await self._in_thread(guarded)
+        return await self._in_thread(run_query)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         self._check_open()

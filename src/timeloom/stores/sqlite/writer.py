@@ -14,7 +14,7 @@ import apsw
 
 from timeloom.core.codes import CodedError
 from timeloom.ports.store import StoreError
-from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
+from timeloom.stores.sqlite.connections import DATABASE_ERRORS, to_store_error
 from timeloom.stores.sqlite.database import Database
 
 GROUP_REQUESTS: Final = 256
@@ -32,14 +32,14 @@ in the caller would block its event loop."""
 LONE_S: Final = 0.001
 """Time without other callers after which a caller counts as the only one. Concurrent callers share a commit."""
 
-LOG_BYTES: Final = (CHECKPOINT_PAGES + 64) * 4120
+PREALLOCATED_WAL_BYTES: Final = (CHECKPOINT_PAGES + 64) * 4120
 """Size to which the write-ahead log is preallocated. Syncing a file that grows costs twice as much."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Request:
+class _WriteRequest:
     change: Callable[[Database], None]
     after: Callable[[], None]
     loop: asyncio.AbstractEventLoop
@@ -60,22 +60,22 @@ class Writer:
         self._lock_wait_ms = lock_wait_ms
         self._at_start: Callable[[], None] | None = at_start
         self._at_end = at_end
-        self._requests: queue.SimpleQueue[_Request | Literal["checkpoint"] | None] = queue.SimpleQueue()
-        self._accepting = threading.Lock()
+        self._requests: queue.SimpleQueue[_WriteRequest | Literal["checkpoint"] | None] = queue.SimpleQueue()
+        self._queue_lock = threading.Lock()
         self._open = True
-        self._broken = ""
+        self._disk_failure = ""
         self._wal_pages = 0
-        self._working = threading.Lock()
+        self._connection_lock = threading.Lock()
         """Held by the thread that uses the connection."""
         self._commit_s = 0.0
-        self._asker: object = None
-        self._asked_at = 0.0
-        self._other_at = 0.0
-        connection.set_wal_hook(self._note_pages)
+        self._last_caller: object = None
+        self._last_called_at = 0.0
+        self._other_called_at = 0.0
+        connection.set_wal_hook(self._record_wal_pages)
         self._thread = threading.Thread(target=self._work, name="timeloom-writer", daemon=True)
         self._thread.start()
 
-    async def run(self, change: Callable[[Database], T], after: Callable[[T], None], asker: object = None) -> T:
+    async def run(self, change: Callable[[Database], T], after: Callable[[T], None], caller: object = None) -> T:
         """Return the result of the change once it is durable, after calling `after` with it.
 
         If there is only one caller and commits are quick, the change runs in the thread of the caller. Otherwise it
@@ -83,21 +83,21 @@ class Writer:
         change may be stored or not.
         """
         results: list[T] = []
-        if self._is_alone(asker) and self._working.acquire(blocking=False):
+        if self._is_only_caller(caller) and self._connection_lock.acquire(blocking=False):
             try:
                 if self._carry_out_here(lambda connection: results.append(change(connection))):
                     after(results[0])
                     return results[0]
             finally:
-                self._working.release()
+                self._connection_lock.release()
         loop = asyncio.get_running_loop()
-        request = _Request(
+        request = _WriteRequest(
             change=lambda connection: results.append(change(connection)),
             after=lambda: after(results[0]),
             loop=loop,
             future=loop.create_future(),
         )
-        with self._accepting:
+        with self._queue_lock:
             if not self._open:
                 raise StoreError("store_closed", "the store is closed")
             self._requests.put(request)
@@ -106,22 +106,22 @@ class Writer:
 
     def close(self) -> None:
         """Finish all accepted changes and close the connection; blocks until done."""
-        with self._accepting:
+        with self._queue_lock:
             if self._open:
                 self._open = False
                 self._requests.put(None)
         self._thread.join()
 
-    def _is_alone(self, asker: object) -> bool:
+    def _is_only_caller(self, caller: object) -> bool:
         now = time.monotonic()
-        if asker is None or asker != self._asker:
-            self._asker, self._other_at = asker, self._asked_at
-        self._asked_at = now
-        return asker is not None and now - self._other_at > LONE_S and 0 < self._commit_s < QUICK_S
+        if caller is None or caller != self._last_caller:
+            self._last_caller, self._other_called_at = caller, self._last_called_at
+        self._last_called_at = now
+        return caller is not None and now - self._other_called_at > LONE_S and 0 < self._commit_s < QUICK_S
 
     def _carry_out_here(self, change: Callable[[Database], None]) -> bool:
         """Commit the change in this thread. Returns False if others wait or another process has the lock."""
-        if not self._open or self._broken or not self._requests.empty():
+        if not self._open or self._disk_failure or not self._requests.empty():
             return False
         self._connection.set_busy_timeout(0)
         try:
@@ -146,27 +146,27 @@ class Writer:
         return True
 
     def _work(self) -> None:
-        group: list[_Request] = []
+        group: list[_WriteRequest] = []
         try:
             while True:
                 group, last = self._next_group()
-                with self._working:
+                with self._connection_lock:
                     if group:
-                        _answer(group, self._carry_out([request.change for request in group]))
+                        _deliver_outcomes(group, self._carry_out([request.change for request in group]))
                     if last:
                         return
                     self._checkpoint()
         finally:
             # Also after an unexpected error: waiting callers fail, and the thread's excepthook reports the cause.
-            with self._accepting:
+            with self._queue_lock:
                 self._open = False
-            self._fail(group)
+            self._fail_waiting(group)
             with contextlib.suppress(apsw.Error):
                 self._at_end(self._connection)
             self._connection.close()
 
-    def _next_group(self) -> tuple[list[_Request], bool]:
-        group: list[_Request] = []
+    def _next_group(self) -> tuple[list[_WriteRequest], bool]:
+        group: list[_WriteRequest] = []
         request = self._requests.get()
         while request is not None:
             if request != "checkpoint":
@@ -180,13 +180,13 @@ class Writer:
         return group, True
 
     def _carry_out(self, group: Sequence[Callable[[Database], None]]) -> list[Exception | None]:
-        if self._broken:
-            return [StoreError("store_unwritable", self._broken) for _ in group]
+        if self._disk_failure:
+            return [StoreError("store_unwritable", self._disk_failure) for _ in group]
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except apsw.Error as error:
-            self._undo(error)
-            return [_told(error) for _ in group]
+            self._roll_back(error)
+            return [_to_coded_error(error) for _ in group]
         if self._at_start:
             self._at_start()
             self._at_start = None
@@ -200,16 +200,16 @@ class Writer:
                 group[0](self._connection)
                 outcomes: list[Exception | None] = [None]
             else:
-                outcomes = [self._attempt(change) for change in group]
+                outcomes = [self._run_in_savepoint(change) for change in group]
             self._connection.execute("COMMIT")
         except (*DATABASE_ERRORS, CodedError, OSError) as error:
-            self._undo(error)
-            return [_told(error) for _ in group]
+            self._roll_back(error)
+            return [_to_coded_error(error) for _ in group]
         # A decaying maximum: one slow commit keeps the next dozens out of event loops.
         self._commit_s = max(time.monotonic() - began, self._commit_s * 0.95)
         return outcomes
 
-    def _attempt(self, change: Callable[[Database], None]) -> Exception | None:
+    def _run_in_savepoint(self, change: Callable[[Database], None]) -> Exception | None:
         """Run one change in a savepoint, so that its failure does not undo the others."""
         self._connection.execute("SAVEPOINT change")
         try:
@@ -220,50 +220,50 @@ class Writer:
                 raise
             self._connection.execute("ROLLBACK TO change")
             self._connection.execute("RELEASE change")
-            return _told(error)
+            return _to_coded_error(error)
         self._connection.execute("RELEASE change")
         return None
 
-    def _undo(self, error: Exception) -> None:
+    def _roll_back(self, error: Exception) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         if isinstance(error, apsw.IOError):
             # After a failed sync the system may take unwritten pages for durable; only reopening the file helps.
-            self._broken = f"the disk failed ({error}); close the store and open it again"
+            self._disk_failure = f"the disk failed ({error}); close the store and open it again"
 
     def _checkpoint(self) -> None:
         if self._wal_pages >= CHECKPOINT_PAGES:
             try:
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             except apsw.Error as error:
-                self._undo(error)
+                self._roll_back(error)
             self._wal_pages = 0
 
-    def _note_pages(self, _connection: Database, _database: str, pages: int) -> int:
+    def _record_wal_pages(self, _connection: Database, _database: str, pages: int) -> int:
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
-    def _fail(self, group: Sequence[_Request]) -> None:
+    def _fail_waiting(self, group: Sequence[_WriteRequest]) -> None:
         waiting = list(group)
         with contextlib.suppress(queue.Empty):
             while True:
                 request = self._requests.get_nowait()
                 if request and request != "checkpoint":
                     waiting.append(request)
-        _answer(waiting, [StoreError("store_closed", "the store's writer thread has stopped")] * len(waiting))
+        _deliver_outcomes(waiting, [StoreError("store_closed", "the store's writer thread has stopped")] * len(waiting))
 
 
-def _told(error: Exception) -> Exception:
+def _to_coded_error(error: Exception) -> Exception:
     match error:
         case CodedError():
             return error
         case OSError():
             return StoreError("store_unwritable", f"cannot write to the data folder: {error.strerror}")
         case _:
-            return explained(error)
+            return to_store_error(error)
 
 
-def _answer(group: Sequence[_Request], outcomes: Sequence[Exception | None]) -> None:
+def _deliver_outcomes(group: Sequence[_WriteRequest], outcomes: Sequence[Exception | None]) -> None:
     """Deliver all outcomes of a group to each event loop at once, because waking a loop costs more than an append."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[None], Exception | None]]] = defaultdict(list)
     for request, outcome in zip(group, outcomes, strict=True):

@@ -13,7 +13,7 @@ GROUPS: tuple[Group, ...] = ("requests", "recovery", "odd")
 """The groups in order. Cases in `odd` are judged only by their form."""
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExpectedText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The expected content of a text or a list. Empty fields are not checked; words are compared without case."""
 
     has: str = ""
@@ -24,7 +24,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     items: int = 0
 
 
-class FileWritten(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WrittenFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file that the current turn has already written."""
 
     name: str
@@ -39,33 +39,33 @@ class FailedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     message: str
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CaseScene(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The state before the reply: files of an earlier turn, attachments, and earlier actions of this turn."""
 
     files: dict[str, str] = {}
     attachments: dict[str, str] = {}
     read: str = ""
-    write: FileWritten | None = None
+    write: WrittenFile | None = None
     failed: FailedCall | None = None
 
 
-class Noticed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CaseNotice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A notice of the runtime about the previous reply."""
 
     code: str
     text: str
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConformanceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One message in a scene, and the expected decision; `tool` may be `answer`."""
 
     id: str
     say: str
     scene: str = "empty"
     tool: str | tuple[str, ...] = ()
-    params: dict[str, Expected] = {}
-    answer: Expected = Expected()
-    notice: Noticed | None = None
+    params: dict[str, ExpectedText] = {}
+    answer: ExpectedText = ExpectedText()
+    notice: CaseNotice | None = None
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -73,25 +73,25 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return (self.tool,) if isinstance(self.tool, str) else self.tool
 
 
-class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConformanceSuite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All scenes and cases."""
 
-    scenes: dict[str, Scene]
-    requests: tuple[Case, ...]
-    recovery: tuple[Case, ...]
-    odd: tuple[Case, ...]
+    scenes: dict[str, CaseScene]
+    requests: tuple[ConformanceCase, ...]
+    recovery: tuple[ConformanceCase, ...]
+    odd: tuple[ConformanceCase, ...]
 
-    def cases(self, group: Group) -> tuple[Case, ...]:
+    def cases(self, group: Group) -> tuple[ConformanceCase, ...]:
         """Return the cases of a group."""
         return {"requests": self.requests, "recovery": self.recovery, "odd": self.odd}[group]
 
 
 @cache
-def published() -> Suite:
+def load_published_suite() -> ConformanceSuite:
     """Return the suite that ships with the package."""
     return read_suite(Path(__file__).with_name("requests.yaml"))
 
 
-def read_suite(path: Path) -> Suite:
+def read_suite(path: Path) -> ConformanceSuite:
     """Return the suite in a YAML file."""
-    return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), type=Suite)
+    return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), type=ConformanceSuite)

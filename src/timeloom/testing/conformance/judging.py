@@ -5,8 +5,8 @@ from typing import cast
 import msgspec
 
 from timeloom.core.policy.read_reply import read_reply
-from timeloom.core.stream.decision import CallTool, Complete, Exit
-from timeloom.testing.conformance.cases import Case, Expected
+from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, ExitDecision
+from timeloom.testing.conformance.cases import ConformanceCase, ExpectedText
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return self.well_formed and self.right_tool and self.right_params
 
 
-def judge(case: Case, reply: str) -> Verdict:
+def judge_reply(case: ConformanceCase, reply: str) -> Verdict:
     """Return the verdict on the whole text of a reply."""
     read = read_reply(reply)
     problems = [remark.text for remark in (*read.faults, *read.remarks)]
@@ -32,27 +32,27 @@ def judge(case: Case, reply: str) -> Verdict:
         why = problems[0] if problems else f"one decision is expected, got {len(read.decisions)}"
         return Verdict(well_formed=False, right_tool=False, right_params=False, why=why)
     match read.decisions[0]:
-        case CallTool(tool_id=did, params=params):
-            wrong = _wrong_params(case, params)
-        case Complete(final_answer=answer) | Exit(final_answer=answer):
-            did, wrong = "answer", _wrong(answer, case.answer, "the answer")
+        case CallToolDecision(tool_id=did, params=params):
+            wrong = _find_wrong_param(case, params)
+        case CompleteDecision(final_answer=answer) | ExitDecision(final_answer=answer):
+            did, wrong = "answer", _find_mismatch(answer, case.answer, "the answer")
     if case.tools and did not in case.tools:
         why = f"{' or '.join(case.tools)} is expected, got {did}"
         return Verdict(well_formed=True, right_tool=False, right_params=False, did=did, why=why)
     return Verdict(well_formed=True, right_tool=True, right_params=not wrong, did=did, why=wrong)
 
 
-def _wrong_params(case: Case, params: str) -> str:
+def _find_wrong_param(case: ConformanceCase, params: str) -> str:
     given = msgspec.json.decode(params, type=dict[str, object])
     for name, expected in case.params.items():
         if name not in given:
             return f"the parameter {name} is missing"
-        if wrong := _wrong(given[name], expected, name):
+        if wrong := _find_mismatch(given[name], expected, name):
             return wrong
     return ""
 
 
-def _wrong(value: object, expected: Expected, name: str) -> str:
+def _find_mismatch(value: object, expected: ExpectedText, name: str) -> str:
     """Return the first mismatch between the value and the expectation; empty if there is none."""
     listed = isinstance(value, list)
     items = cast("list[object]", value) if listed else []

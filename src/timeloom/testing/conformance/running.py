@@ -7,16 +7,16 @@ from typing import Final
 import msgspec
 
 from timeloom.ports.model import Model, ModelError
-from timeloom.testing.conformance.cases import GROUPS, Case, Group, Suite, published
-from timeloom.testing.conformance.judging import Verdict, judge
-from timeloom.testing.conformance.scenes import request_of
-from timeloom.testing.conformance.streaming import StreamCheck, ask, stream_checks
+from timeloom.testing.conformance.cases import GROUPS, ConformanceCase, ConformanceSuite, Group, load_published_suite
+from timeloom.testing.conformance.judging import Verdict, judge_reply
+from timeloom.testing.conformance.scenes import build_request
+from timeloom.testing.conformance.streaming import StreamCheck, fetch_reply, stream_checks
 
 STREAM: Final = "stream"
 """The name that selects the stream checks, in addition to the groups of cases."""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """A case with its verdict; `error` is the kind of the model error if the model did not answer."""
 
     id: str
@@ -27,7 +27,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
+class GroupScore(msgspec.Struct, frozen=True, kw_only=True):
     """The number of right cases of a group in each respect."""
 
     group: str
@@ -38,18 +38,18 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     sensible: int
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class ConformanceReport(msgspec.Struct, frozen=True, kw_only=True):
     """The scores of a model. `score` is the share of sensible replies outside the group `odd`, from 0 to 1."""
 
     model: str
     score: float
     well_formed: float
-    scores: tuple[Score, ...]
+    scores: tuple[GroupScore, ...]
     stream: tuple[StreamCheck, ...]
-    cases: tuple[Judged, ...]
+    cases: tuple[CaseResult, ...]
 
     @property
-    def asked(self) -> bool:
+    def has_replies(self) -> bool:
         """Whether the model answered at least one case or stream check."""
         return any(not case.error for case in self.cases) or bool(self.stream)
 
@@ -60,7 +60,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     only: tuple[str, ...] = ()
     limit: int | None = None
 
-    def takes(self, case: Case, group: Group) -> bool:
+    def includes(self, case: ConformanceCase, group: Group) -> bool:
         """Whether that case is selected."""
         return not self.only or group in self.only or case.id in self.only
 
@@ -69,55 +69,57 @@ async def run_suite(
     model: Model,
     selection: Selection | None = None,
     *,
-    suite: Suite | None = None,
-    on_case: Callable[[Judged], None] | None = None,
-) -> Report:
+    suite: ConformanceSuite | None = None,
+    on_case: Callable[[CaseResult], None] | None = None,
+) -> ConformanceReport:
     """Run the selected cases; raises `ModelError` if the service is unreachable or rejects the API key."""
-    selection, suite = selection or Selection(), suite or published()
-    judged: list[Judged] = []
+    selection, suite = selection or Selection(), suite or load_published_suite()
+    results: list[CaseResult] = []
     for group in GROUPS:
-        cases = [case for case in suite.cases(group) if selection.takes(case, group)]
+        cases = [case for case in suite.cases(group) if selection.includes(case, group)]
         for case in cases[: selection.limit]:
-            judged.append(await _judged(model, case, group, suite))
+            results.append(await _run_case(model, case, group, suite))
             if on_case:
-                on_case(judged[-1])
+                on_case(results[-1])
     stream: list[StreamCheck] = []
     if not selection.only or STREAM in selection.only:
         # Uses a case with a prose answer, because a short tool call may arrive in one piece.
         prose = next((case for case in suite.requests if "answer" in case.tools), suite.requests[0])
-        stream = await stream_checks(model, request_of(prose, suite.scenes[prose.scene]))
-    return _report(model.name, judged, stream)
+        stream = await stream_checks(model, build_request(prose, suite.scenes[prose.scene]))
+    return _report(model.name, results, stream)
 
 
-async def _judged(model: Model, case: Case, group: Group, suite: Suite) -> Judged:
+async def _run_case(model: Model, case: ConformanceCase, group: Group, suite: ConformanceSuite) -> CaseResult:
     started = time.monotonic()
     try:
-        heard = await ask(model, request_of(case, suite.scenes[case.scene]))
+        reply = await fetch_reply(model, build_request(case, suite.scenes[case.scene]))
     except ModelError as error:
         if error.kind in ("unauthorized", "unreachable"):
             raise
         failed = Verdict(well_formed=False, right_tool=False, right_params=False, why=str(error))
-        return Judged(id=case.id, group=group, verdict=failed, error=error.kind)
+        return CaseResult(id=case.id, group=group, verdict=failed, error=error.kind)
     took = time.monotonic() - started
-    return Judged(id=case.id, group=group, verdict=judge(case, heard.text), reply=heard.text, seconds=round(took, 3))
-
-
-def _report(name: str, judged: Sequence[Judged], stream: Sequence[StreamCheck]) -> Report:
-    scores = [_score(group, [case for case in judged if case.group == group]) for group in GROUPS]
-    aimed = [case for case in judged if case.group != "odd"]
-    return Report(
-        model=name,
-        score=_share([case.verdict.sensible for case in aimed]),
-        well_formed=_share([case.verdict.well_formed for case in judged]),
-        scores=tuple(score for score in scores if score.cases),
-        stream=tuple(stream),
-        cases=tuple(judged),
+    return CaseResult(
+        id=case.id, group=group, verdict=judge_reply(case, reply.text), reply=reply.text, seconds=round(took, 3)
     )
 
 
-def _score(group: Group, cases: Sequence[Judged]) -> Score:
+def _report(name: str, results: Sequence[CaseResult], stream: Sequence[StreamCheck]) -> ConformanceReport:
+    scores = [_score(group, [case for case in results if case.group == group]) for group in GROUPS]
+    aimed = [case for case in results if case.group != "odd"]
+    return ConformanceReport(
+        model=name,
+        score=_share([case.verdict.sensible for case in aimed]),
+        well_formed=_share([case.verdict.well_formed for case in results]),
+        scores=tuple(score for score in scores if score.cases),
+        stream=tuple(stream),
+        cases=tuple(results),
+    )
+
+
+def _score(group: Group, cases: Sequence[CaseResult]) -> GroupScore:
     verdicts = [case.verdict for case in cases]
-    return Score(
+    return GroupScore(
         group=group,
         cases=len(verdicts),
         well_formed=sum(verdict.well_formed for verdict in verdicts),

@@ -27,35 +27,35 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.system import system
-from timeloom.core.render.tail.announce import Round
+from timeloom.core.render.system import build_system_text
+from timeloom.core.render.tail.announce import RoundFacts
 from timeloom.core.render.tail.tail import tail_text
 from timeloom.core.sources import NewSource, SourcesPool
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import fold
 from timeloom.ports.model import ModelRequest, TextSegment
-from timeloom.runtime.prompt.instructions.load import load_texts
-from timeloom.testing.conformance.cases import Case, Scene
+from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.testing.conformance.cases import CaseScene, ConformanceCase
 from timeloom.tools.react.toolset import react_tools
 
 NOW: Final = "2026-02-09T02:14:32.000000Z"
-BEFORE: Final = TurnId("turn_1770603200000_000001")
+EARLIER_TURN: Final = TurnId("turn_1770603200000_000001")
 TURN: Final = TurnId("turn_1770603272000_000002")
 ROUNDS: Final = 15
 
 
-def request_of(case: Case, scene: Scene) -> ModelRequest:
+def build_request(case: ConformanceCase, scene: CaseScene) -> ModelRequest:
     """Return the model request of that case."""
-    entries = _entries(case, scene)
+    entries = _build_entries(case, scene)
     views = fold(entries)
-    view = PromptView.opened(views, {entry.seq: entry for entry in entries if entry.seq in views.visible.shown})
-    this = Round(iteration=2 if _acted(case, scene) else 1, max_iterations=ROUNDS, now=NOW)
+    view = PromptView.from_views(views, {entry.seq: entry for entry in entries if entry.seq in views.visible.shown})
+    this = RoundFacts(iteration=2 if _has_earlier_round(case, scene) else 1, max_iterations=ROUNDS, now=NOW)
     segments = [TextSegment(segment.text) for segment in view.segments()]
     return ModelRequest(
         system=system_text(),
         segments=(*segments, TextSegment(tail_text(this, views))),
         max_output_tokens=2_048,
-        number=1 if _acted(case, scene) else 0,
+        number=1 if _has_earlier_round(case, scene) else 0,
         opening=case.say,
     )
 
@@ -75,34 +75,39 @@ def system_text() -> str:
         )
         for spec in specs
     ]
-    return system(load_texts(), tools)
+    return build_system_text(load_instructions(), tools)
 
 
-def _acted(case: Case, scene: Scene) -> bool:
+def _has_earlier_round(case: ConformanceCase, scene: CaseScene) -> bool:
     return bool(case.notice or scene.read or scene.write or scene.failed)
 
 
-def _entries(case: Case, scene: Scene) -> list[Entry]:
+def _build_entries(case: ConformanceCase, scene: CaseScene) -> list[Entry]:
     drafts = [Draft(NO_TURN, NOW, ConversationStarted(tenant="check", project="check", user="check"))]
     if scene.files:
-        drafts += [Draft(BEFORE, NOW, block) for block in _earlier_turn(scene)]
+        drafts += [Draft(EARLIER_TURN, NOW, block) for block in _earlier_turn(scene)]
     now: list[AnyBlock] = [TurnStarted(n=2 if scene.files else 1), UserPrompt(text=case.say)]
     for name, text in scene.attachments.items():
-        now += _attached(name, text)
-    if _acted(case, scene):
-        now += [*_asked(1), *_first_round(case, scene)]
+        now += _attachment_blocks(name, text)
+    if _has_earlier_round(case, scene):
+        now += [*_round_blocks(1), *_first_round_blocks(case, scene)]
     drafts += [Draft(TURN, NOW, block) for block in now]
-    return [place(draft, seq) for seq, draft in enumerate(drafts, 1)]
+    return [to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]
 
 
-def _earlier_turn(scene: Scene) -> list[AnyBlock]:
+def _earlier_turn(scene: CaseScene) -> list[AnyBlock]:
     blocks: list[AnyBlock] = [TurnStarted(n=1), UserPrompt(text="Please keep these files for me.")]
     for n, (name, text) in enumerate(scene.files.items(), 1):
-        blocks += [*_asked(n), *_write(BEFORE, CallId(f"a{n:011d}"), name, text)]
-    return [*blocks, *_asked(len(scene.files) + 1), Completion(text="They are kept."), TurnEnded(reason="completed")]
+        blocks += [*_round_blocks(n), *_write_blocks(EARLIER_TURN, CallId(f"a{n:011d}"), name, text)]
+    return [
+        *blocks,
+        *_round_blocks(len(scene.files) + 1),
+        Completion(text="They are kept."),
+        TurnEnded(reason="completed"),
+    ]
 
 
-def _asked(number: int) -> list[AnyBlock]:
+def _round_blocks(number: int) -> list[AnyBlock]:
     return [
         RoundStarted(round=number),
         ModelCalled(round=number, model="check", request_sha256="0" * 64),
@@ -110,7 +115,7 @@ def _asked(number: int) -> list[AnyBlock]:
     ]
 
 
-def _attached(name: str, text: str) -> list[AnyBlock]:
+def _attachment_blocks(name: str, text: str) -> list[AnyBlock]:
     path = f"fi:{TURN}.user.attachments/{name}"
     digest = Digest(artifact_path=path, mime="text/plain", size_bytes=len(text.encode()))
     lines = len(text.splitlines())
@@ -120,12 +125,12 @@ def _attached(name: str, text: str) -> list[AnyBlock]:
     ]
 
 
-def _first_round(case: Case, scene: Scene) -> list[AnyBlock]:
+def _first_round_blocks(case: ConformanceCase, scene: CaseScene) -> list[AnyBlock]:
     call = CallId("b00000000001")
     if case.notice:
         return [Notice(code=case.notice.code, text=case.notice.text)]
     if scene.write:
-        return _write(TURN, call, scene.write.name, scene.write.text)
+        return _write_blocks(TURN, call, scene.write.name, scene.write.text)
     if scene.failed:
         error = ToolError(code="tool_failed", message=scene.failed.message)
         digest = Digest(artifact_path=f"tc:{TURN}.{call}.result", error=error)
@@ -133,10 +138,10 @@ def _first_round(case: Case, scene: Scene) -> list[AnyBlock]:
             ToolCall(tool_id=scene.failed.tool, tool_call_id=call, params=scene.failed.params),
             ResultDigest(tool_call_id=call, digest=digest),
         ]
-    return _read(call, scene.read, scene.attachments[scene.read])
+    return _read_blocks(call, scene.read, scene.attachments[scene.read])
 
 
-def _write(turn: TurnId, call: CallId, name: str, text: str) -> list[AnyBlock]:
+def _write_blocks(turn: TurnId, call: CallId, name: str, text: str) -> list[AnyBlock]:
     path, here = f"fi:{turn}.files/{name}", f"{turn}/files/{name}"
     digest = Digest(artifact_path=path, physical_path=here, mime="text/plain", kind="file", visibility="external")
     return [
@@ -146,7 +151,7 @@ def _write(turn: TurnId, call: CallId, name: str, text: str) -> list[AnyBlock]:
     ]
 
 
-def _read(call: CallId, name: str, text: str) -> list[AnyBlock]:
+def _read_blocks(call: CallId, name: str, text: str) -> list[AnyBlock]:
     path = f"fi:{TURN}.user.attachments/{name}"
     source = NewSource(
         title=name,

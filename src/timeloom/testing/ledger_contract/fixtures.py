@@ -6,33 +6,46 @@ import msgspec
 
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import Measure
-from timeloom.ports.ledger import Cap, Most, Reservation, scope
-from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, opened, refused
+from timeloom.ports.ledger import BudgetCap, MaxAmounts, Reservation, scope
+from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, expect_error, scoped_store
 
 TREE: Final = scope("tree", CONVERSATION)
 USER: Final = scope("user", "tenant", "Ünï/code")
 
 
-def call(
-    key: str, most: Most, *caps: Cap, conversation: ConversationId = CONVERSATION, tokens: int | None = None
+def make_reservation(
+    key: str, most: MaxAmounts, *caps: BudgetCap, conversation: ConversationId = CONVERSATION, tokens: int | None = None
 ) -> Reservation:
     """Return a reservation charged to these scopes; without any, to a tree with that token limit."""
-    return Reservation(key=key, conversation=conversation, most=most, caps=caps or (Cap(scope=TREE, tokens=tokens),))
+    return Reservation(
+        key=key, conversation=conversation, most=most, caps=caps or (BudgetCap(scope=TREE, tokens=tokens),)
+    )
 
 
-def tokens(number: int | None) -> Most:
+def max_token_amounts(number: int | None) -> MaxAmounts:
     """Return the maximum cost of a call that uses only tokens."""
-    return Most(tokens=number)
+    return MaxAmounts(tokens=number)
 
 
-def taking(measure: Measure, number: int | None) -> Most:
+def max_amounts_of(measure: Measure, number: int | None) -> MaxAmounts:
     """Return the maximum cost of a call that uses only that measure."""
-    return msgspec.structs.replace(Most(), **{measure: number})
+    return msgspec.structs.replace(MaxAmounts(), **{measure: number})
 
 
-def limiting(measure: Measure, number: int) -> Cap:
+def cap_on(measure: Measure, number: int) -> BudgetCap:
     """Return a tree whose only limit is that number for that measure."""
-    return msgspec.structs.replace(Cap(scope=TREE), **{measure: number})
+    return msgspec.structs.replace(BudgetCap(scope=TREE), **{measure: number})
 
 
-__all__ = ["CONVERSATION", "TREE", "USER", "Open", "call", "limiting", "opened", "refused", "taking", "tokens"]
+__all__ = [
+    "CONVERSATION",
+    "TREE",
+    "USER",
+    "Open",
+    "cap_on",
+    "expect_error",
+    "make_reservation",
+    "max_amounts_of",
+    "max_token_amounts",
+    "scoped_store",
+]

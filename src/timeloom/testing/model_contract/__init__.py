@@ -21,7 +21,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from timeloom.testing.model_contract import http, replies
-from timeloom.testing.model_contract.fixtures import Check, HttpCheck, HttpStage, Play, Stage, over_http, over_script
+from timeloom.testing.model_contract.fixtures import (
+    Check,
+    HttpCheck,
+    HttpHarness,
+    ModelHarness,
+    ReplyScript,
+    over_http,
+    over_script,
+)
 
 MODEL_CONTRACT: Final[Sequence[Check]] = (
     replies.pieces_come_in_order_and_then_the_end,
@@ -66,9 +74,9 @@ __all__ = [
     "MODEL_CONTRACT",
     "Check",
     "HttpCheck",
-    "HttpStage",
-    "Play",
-    "Stage",
+    "HttpHarness",
+    "ModelHarness",
+    "ReplyScript",
     "over_http",
     "over_script",
 ]

@@ -6,8 +6,17 @@ from email.utils import formatdate
 
 from timeloom.ports.model import ErrorKind, ModelError, TextPiece
 from timeloom.providers.settings import Timeouts
-from timeloom.testing.fake_service import STREAM_HEADERS, Answer, Pause
-from timeloom.testing.model_contract.fixtures import KEY, REQUEST, SHORT_S, WAIT_S, HttpStage, Play, failed, outcome
+from timeloom.testing.fake_service import STREAM_HEADERS, FakeResponse, Stall
+from timeloom.testing.model_contract.fixtures import (
+    KEY,
+    REQUEST,
+    SHORT_S,
+    WAIT_S,
+    HttpHarness,
+    ReplyScript,
+    call_model,
+    expect_model_error,
+)
 
 JSON = (("content-type", "application/json"),)
 STATUSES: tuple[tuple[int, ErrorKind], ...] = (
@@ -26,36 +35,38 @@ STATUSES: tuple[tuple[int, ErrorKind], ...] = (
 )
 
 
-async def however_the_bytes_are_cut_the_reply_is_the_same(stage: HttpStage) -> None:
+async def however_the_bytes_are_cut_the_reply_is_the_same(harness: HttpHarness) -> None:
     """Chunks may end in the middle of a character, a line end or a frame."""
-    play = Play(pieces=("é 日本 ", "😀 end"))
-    whole = b"".join(stage.frames(play))
+    script = ReplyScript(pieces=("é 日本 ", "😀 end"))
+    whole = b"".join(harness.frames(script))
     for size in (1, 2, 3, 7, len(whole)):
         parts = [whole[at : at + size] for at in range(0, len(whole), size)]
         for text in (parts, [part.replace(b"\n", b"\r\n") for part in parts]):
-            async with stage.playing(Answer(parts=text)) as (model, _):
-                assert (await outcome(model)).text == "é 日本 😀 end"
+            async with harness.open_with_service(FakeResponse(parts=text)) as (model, _):
+                assert (await call_model(model)).text == "é 日本 😀 end"
 
 
-async def comments_and_unknown_events_are_passed_over(stage: HttpStage) -> None:
+async def comments_and_unknown_events_are_passed_over(harness: HttpHarness) -> None:
     """Services add events without notice."""
-    frames = stage.frames(Play(pieces=("a", "b")))
+    frames = harness.frames(ReplyScript(pieces=("a", "b")))
     odd = b': keep-alive\n\nevent: new_kind\ndata: {"type":"new_kind","x":[{}]}\n\nid: 7\nretry: 10\nnonsense\n\n'
-    async with stage.playing(Answer(parts=[odd.join([b"", *frames])])) as (model, _):
-        assert (await outcome(model)).text == "ab"
+    async with harness.open_with_service(FakeResponse(parts=[odd.join([b"", *frames])])) as (model, _):
+        assert (await call_model(model)).text == "ab"
 
 
-async def thinking_is_no_part_of_the_reply(stage: HttpStage) -> None:
+async def thinking_is_no_part_of_the_reply(harness: HttpHarness) -> None:
     """Thinking arrives as `ThinkingPiece` events."""
-    first, *rest = stage.frames(Play(pieces=("said",)))
-    async with stage.playing(Answer(parts=[first, stage.dialect.thinking("thought"), *rest])) as (model, _):
-        result = await outcome(model)
+    first, *rest = harness.frames(ReplyScript(pieces=("said",)))
+    async with harness.open_with_service(
+        FakeResponse(parts=[first, harness.dialect.thinking_frame("thought"), *rest])
+    ) as (model, _):
+        result = await call_model(model)
     assert (result.text, result.thinking) == ("said", "thought")
 
 
-async def a_rate_limit_says_how_long_to_wait(stage: HttpStage) -> None:
+async def a_rate_limit_says_how_long_to_wait(harness: HttpHarness) -> None:
     """The wait can be given in seconds, in milliseconds or as a date."""
-    status, body = stage.dialect.refusal("rate_limited")
+    status, body = harness.dialect.error_response("rate_limited")
     asked = (
         ("retry-after", "7"),
         ("retry-after", "2.5"),
@@ -63,59 +74,67 @@ async def a_rate_limit_says_how_long_to_wait(stage: HttpStage) -> None:
         ("retry-after", formatdate(0, usegmt=True)),
     )
     for header, wait_s in zip(asked, (7.0, 2.5, 1.5, 0.0), strict=True):
-        async with stage.playing(Answer(status=status, headers=(*JSON, header), parts=(body,))) as (model, _):
-            error = await failed(model)
+        async with harness.open_with_service(FakeResponse(status=status, headers=(*JSON, header), parts=(body,))) as (
+            model,
+            _,
+        ):
+            error = await expect_model_error(model)
         assert (error.kind, error.retry_after_s, error.retryable) == ("rate_limited", wait_s, True)
 
 
-async def each_status_has_its_kind(stage: HttpStage) -> None:
+async def each_status_has_its_kind(harness: HttpHarness) -> None:
     """The error kind does not depend on the body."""
     for status, kind in STATUSES:
         for body in (b"", b"[", b'{"error": {"message": "no"}}'):
-            async with stage.playing(Answer(status=status, headers=JSON, parts=(body,) if body else ())) as (model, _):
-                error = await failed(model)
+            async with harness.open_with_service(
+                FakeResponse(status=status, headers=JSON, parts=(body,) if body else ())
+            ) as (model, _):
+                error = await expect_model_error(model)
             assert error.kind == kind, f"{status} with {body!r} became {error.kind}"
             assert str(status) in str(error)
 
 
-async def a_service_that_is_not_there_is_unreachable(stage: HttpStage) -> None:
+async def a_service_that_is_not_there_is_unreachable(harness: HttpHarness) -> None:
     """No server listens on the port."""
-    async with stage.playing(Answer()) as (_, service):
+    async with harness.open_with_service(FakeResponse()) as (_, service):
         url = service.url
-    model = stage.open_model(url, KEY, Timeouts())
-    assert (await failed(model)).kind == "unreachable"
+    model = harness.open_model(url, KEY, Timeouts())
+    assert (await expect_model_error(model)).kind == "unreachable"
     await model.close()
 
 
-async def a_service_that_hangs_up_at_once_is_unreachable(stage: HttpStage) -> None:
+async def a_service_that_hangs_up_at_once_is_unreachable(harness: HttpHarness) -> None:
     """A restarting service closes the connection before the status."""
-    async with stage.playing(Answer(ending="silent")) as (model, _):
-        assert (await failed(model)).kind == "unreachable"
+    async with harness.open_with_service(FakeResponse(ending="silent")) as (model, _):
+        assert (await expect_model_error(model)).kind == "unreachable"
 
 
-async def a_slow_first_byte_is_a_timeout(stage: HttpStage) -> None:
+async def a_slow_first_byte_is_a_timeout(harness: HttpHarness) -> None:
     """Holds if the status is missing, and if nothing follows the status."""
-    for answer in (Answer(ending="mute"), Answer(parts=(Pause(),))):
-        async with stage.playing(answer, timeouts=Timeouts(first_byte_s=SHORT_S)) as (model, _):
-            assert (await failed(model)).kind == "timeout"
+    for answer in (FakeResponse(ending="mute"), FakeResponse(parts=(Stall(),))):
+        async with harness.open_with_service(answer, timeouts=Timeouts(first_byte_s=SHORT_S)) as (model, _):
+            assert (await expect_model_error(model)).kind == "timeout"
 
 
-async def silence_in_the_middle_is_a_timeout(stage: HttpStage) -> None:
+async def silence_in_the_middle_is_a_timeout(harness: HttpHarness) -> None:
     """The text received before the silence is kept."""
-    parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), Pause()]
-    async with stage.playing(Answer(parts=parts), timeouts=Timeouts(between_bytes_s=SHORT_S)) as (model, _):
-        result = await outcome(model)
+    parts = [*harness.frames(ReplyScript(pieces=("begun",), ending="cut")), Stall()]
+    async with harness.open_with_service(FakeResponse(parts=parts), timeouts=Timeouts(between_bytes_s=SHORT_S)) as (
+        model,
+        _,
+    ):
+        result = await call_model(model)
     assert result.text == "begun"
     assert result.error is not None
     assert result.error.kind == "timeout"
 
 
-async def a_slow_reader_loses_nothing_of_a_cut_reply(stage: HttpStage) -> None:
+async def a_slow_reader_loses_nothing_of_a_cut_reply(harness: HttpHarness) -> None:
     """Text received before the cut is kept until it is read."""
-    parts = stage.frames(Play(pieces=("one ", "two ", "six"), ending="cut"))
+    parts = harness.frames(ReplyScript(pieces=("one ", "two ", "six"), ending="cut"))
     seen = ""
     async with (
-        stage.playing(Answer(parts=parts, ending="cut")) as (model, _),
+        harness.open_with_service(FakeResponse(parts=parts, ending="cut")) as (model, _),
         aclosing(model.stream(REQUEST)) as events,
     ):
         try:
@@ -127,90 +146,96 @@ async def a_slow_reader_loses_nothing_of_a_cut_reply(stage: HttpStage) -> None:
     assert seen == "one two six"
 
 
-async def what_is_not_json_is_refused(stage: HttpStage) -> None:
+async def what_is_not_json_is_refused(harness: HttpHarness) -> None:
     """Holds for half an object, no object, a wrong shape and very deep nesting."""
-    first, text, *_ = stage.frames(Play())
+    first, text, *_ = harness.frames(ReplyScript())
     for bad in (b"{", b"no", b'{"type": 5, "choices": 5}', b'{"type":"error","error":' * 5000, b"\xff\xfe"):
-        async with stage.playing(Answer(parts=[first, text, b"data: " + bad + b"\n\n"])) as (model, _):
-            result = await outcome(model)
+        async with harness.open_with_service(FakeResponse(parts=[first, text, b"data: " + bad + b"\n\n"])) as (
+            model,
+            _,
+        ):
+            result = await call_model(model)
         assert result.text == "It is "
         assert result.error is not None
         assert result.error.kind == "invalid"
 
 
-async def bytes_that_are_not_utf8_are_replaced(stage: HttpStage) -> None:
+async def bytes_that_are_not_utf8_are_replaced(harness: HttpHarness) -> None:
     """The standard of server-sent events requires replacement characters."""
-    parts = [frame.replace(b"XX", b"\xff") for frame in stage.frames(Play(pieces=("aXXb",)))]
-    async with stage.playing(Answer(parts=parts)) as (model, _):
-        assert (await outcome(model)).text == "a\ufffdb"
+    parts = [frame.replace(b"XX", b"\xff") for frame in harness.frames(ReplyScript(pieces=("aXXb",)))]
+    async with harness.open_with_service(FakeResponse(parts=parts)) as (model, _):
+        assert (await call_model(model)).text == "a\ufffdb"
 
 
-async def an_event_without_an_end_is_refused(stage: HttpStage) -> None:
+async def an_event_without_an_end_is_refused(harness: HttpHarness) -> None:
     """The model stops reading before the event fills the memory."""
     parts = [b"data: ", *[b"x" * 2**20] * 20]
-    async with stage.playing(Answer(parts=parts)) as (model, _):
-        assert (await failed(model)).kind == "invalid"
+    async with harness.open_with_service(FakeResponse(parts=parts)) as (model, _):
+        assert (await expect_model_error(model)).kind == "invalid"
 
 
-async def a_page_instead_of_a_stream_is_refused(stage: HttpStage) -> None:
+async def a_page_instead_of_a_stream_is_refused(harness: HttpHarness) -> None:
     """A wrong base URL returns an HTML page."""
-    page = Answer(headers=(("content-type", "text/html; charset=utf-8"),), parts=(b"<html>hello</html>",))
-    async with stage.playing(page) as (model, _):
-        error = await failed(model)
+    page = FakeResponse(headers=(("content-type", "text/html; charset=utf-8"),), parts=(b"<html>hello</html>",))
+    async with harness.open_with_service(page) as (model, _):
+        error = await expect_model_error(model)
     assert error.kind == "invalid"
     assert "text/html" in str(error)
 
 
-async def a_compressed_stream_is_refused(stage: HttpStage) -> None:
+async def a_compressed_stream_is_refused(harness: HttpHarness) -> None:
     """Compression was not requested, and a small stream could expand to any size."""
-    packed = Answer(headers=(*STREAM_HEADERS, ("content-encoding", "gzip")), parts=stage.frames(Play()))
-    async with stage.playing(packed) as (model, _):
-        assert (await failed(model)).kind == "invalid"
+    packed = FakeResponse(headers=(*STREAM_HEADERS, ("content-encoding", "gzip")), parts=harness.frames(ReplyScript()))
+    async with harness.open_with_service(packed) as (model, _):
+        assert (await expect_model_error(model)).kind == "invalid"
 
 
-async def a_redirect_is_not_followed(stage: HttpStage) -> None:
+async def a_redirect_is_not_followed(harness: HttpHarness) -> None:
     """The API key is not sent to another address."""
-    async with stage.playing(Answer(status=307, headers=(("location", "/elsewhere"),))) as (model, service):
-        assert (await failed(model)).kind == "invalid"
-    assert len(service.heard) == 1
+    async with harness.open_with_service(FakeResponse(status=307, headers=(("location", "/elsewhere"),))) as (
+        model,
+        service,
+    ):
+        assert (await expect_model_error(model)).kind == "invalid"
+    assert len(service.requests) == 1
 
 
-async def a_failure_in_the_middle_has_its_kind(stage: HttpStage) -> None:
+async def a_failure_in_the_middle_has_its_kind(harness: HttpHarness) -> None:
     """Services also report failures after a successful status."""
     kinds: tuple[ErrorKind, ...] = ("overloaded", "rate_limited", "context_too_long", "timeout")
     for kind in kinds:
-        parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), stage.dialect.failure_frame(kind)]
-        async with stage.playing(Answer(parts=parts)) as (model, _):
-            result = await outcome(model)
+        parts = [*harness.frames(ReplyScript(pieces=("begun",), ending="cut")), harness.dialect.error_frame(kind)]
+        async with harness.open_with_service(FakeResponse(parts=parts)) as (model, _):
+            result = await call_model(model)
         assert result.text == "begun"
         assert result.error is not None
         assert result.error.kind == kind
 
 
-async def the_key_is_in_no_message(stage: HttpStage) -> None:
+async def the_key_is_in_no_message(harness: HttpHarness) -> None:
     """Errors do not contain the API key, even if the service repeats it."""
     body = f'{{"error": {{"message": "Incorrect API key provided: {KEY}."}}}}'.encode()
-    async with stage.playing(Answer(status=401, headers=JSON, parts=(body,))) as (model, service):
-        error = await failed(model)
-    assert KEY in str(service.heard[0].headers)
+    async with harness.open_with_service(FakeResponse(status=401, headers=JSON, parts=(body,))) as (model, service):
+        error = await expect_model_error(model)
+    assert KEY in str(service.requests[0].headers)
     assert KEY not in f"{error} {error!r} {model!r}"
     frame = f'data: {{"type":"error","error":{{"message":"no: {KEY}"}}}}\n\n'.encode()
-    async with stage.playing(Answer(parts=(frame,))) as (model, _):
-        assert KEY not in str(await failed(model))
+    async with harness.open_with_service(FakeResponse(parts=(frame,))) as (model, _):
+        assert KEY not in str(await expect_model_error(model))
 
 
-async def giving_up_drops_the_connection(stage: HttpStage) -> None:
+async def giving_up_drops_the_connection(harness: HttpHarness) -> None:
     """The service notices the disconnect and stops writing."""
-    parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), Pause()]
-    async with stage.playing(Answer(parts=parts)) as (model, service), asyncio.timeout(WAIT_S):
+    parts = [*harness.frames(ReplyScript(pieces=("begun",), ending="cut")), Stall()]
+    async with harness.open_with_service(FakeResponse(parts=parts)) as (model, service), asyncio.timeout(WAIT_S):
         async with aclosing(model.stream(REQUEST)) as events:
             await anext(events)
-        await service.left.wait()
+        await service.disconnected.wait()
 
 
-async def a_connection_is_used_again(stage: HttpStage) -> None:
+async def a_connection_is_used_again(harness: HttpHarness) -> None:
     """Connections are reused, because opening one is slow."""
-    async with stage.playing(Answer(parts=stage.frames(Play()))) as (model, service):
+    async with harness.open_with_service(FakeResponse(parts=harness.frames(ReplyScript()))) as (model, service):
         for _ in range(3):
-            await outcome(model)
-    assert {heard.connection for heard in service.heard} == {1}
+            await call_model(model)
+    assert {request.connection for request in service.requests} == {1}

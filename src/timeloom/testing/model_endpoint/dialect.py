@@ -8,14 +8,14 @@ from timeloom.core.blocks import Usage
 from timeloom.ports.model import ErrorKind, StopReason
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a request that a scripted model needs."""
 
     model: str
     stream: bool
     opening: str
     text: str
-    replies: int
+    reply_count: int
     wants_usage: bool = True
     tools: frozenset[str] = frozenset()
     """The names of the tools that the client offers."""
@@ -29,7 +29,7 @@ class ToolUse(msgspec.Struct, frozen=True):
     params: str
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointReply(msgspec.Struct, frozen=True, kw_only=True):
     """A complete reply, ready to be encoded."""
 
     model: str
@@ -48,39 +48,39 @@ class Dialect(Protocol):
         """The URL path to which requests are posted."""
         ...
 
-    def asked(self, body: bytes) -> Asked:
+    def parse_request(self, body: bytes) -> EndpointRequest:
         """Parse the body of a request; raises `ValueError`."""
         ...
 
-    def opening(self, model: str, usage: Usage) -> bytes:
+    def opening_frames(self, model: str, usage: Usage) -> bytes:
         """Return the frames before the first piece."""
         ...
 
-    def text(self, piece: str) -> bytes:
+    def text_frame(self, piece: str) -> bytes:
         """Return the frame of a piece of the reply."""
         ...
 
-    def thinking(self, piece: str) -> bytes:
+    def thinking_frame(self, piece: str) -> bytes:
         """Return the frame of a piece of thinking."""
         ...
 
-    def tool_use(self, index: int, used: ToolUse) -> bytes:
+    def tool_use_frames(self, index: int, use: ToolUse) -> bytes:
         """Return the frames of the tool call with that index, which follow all text."""
         ...
 
-    def closing(self, written: Written) -> bytes:
+    def closing_frames(self, reply: EndpointReply) -> bytes:
         """Return the frames after the last piece."""
         ...
 
-    def whole(self, written: Written) -> bytes:
+    def full_reply(self, reply: EndpointReply) -> bytes:
         """Return the reply to a request that does not stream."""
         ...
 
-    def refusal(self, kind: ErrorKind) -> tuple[int, bytes]:
+    def error_response(self, kind: ErrorKind) -> tuple[int, bytes]:
         """Return the HTTP status and the body for that error kind."""
         ...
 
-    def failure_frame(self, kind: ErrorKind) -> bytes:
+    def error_frame(self, kind: ErrorKind) -> bytes:
         """Return the frame for an error in the middle of a reply."""
         ...
 
@@ -90,11 +90,11 @@ def text_of(content: object) -> str:
     if isinstance(content, str):
         return content
     try:
-        parts = msgspec.convert(content, list[_Part])
+        parts = msgspec.convert(content, list[_ContentPart])
     except msgspec.ValidationError as error:
         raise ValueError("`content` must be a string or a list of parts") from error
     return "".join(part.text or "" for part in parts)
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _ContentPart(msgspec.Struct, frozen=True):
     text: str | None = None

@@ -7,9 +7,9 @@ import msgspec
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.model import ErrorKind, StopReason
-from timeloom.testing.model_endpoint.dialect import Asked, ToolUse, Written, text_of
+from timeloom.testing.model_endpoint.dialect import EndpointReply, EndpointRequest, ToolUse, text_of
 
-REFUSALS: Final[Mapping[ErrorKind, tuple[int, str, str]]] = {
+ERRORS: Final[Mapping[ErrorKind, tuple[int, str, str]]] = {
     "overloaded": (503, "server_error", "The server is overloaded"),
     "rate_limited": (429, "rate_limit_exceeded", "Rate limit reached"),
     "context_too_long": (400, "context_length_exceeded", "This model's maximum context length is 128000 tokens"),
@@ -20,7 +20,7 @@ REFUSALS: Final[Mapping[ErrorKind, tuple[int, str, str]]] = {
 FINISH_REASONS: Final[Mapping[StopReason, str]] = {"max_tokens": "length"}
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _OpenAIMessage(msgspec.Struct, frozen=True):
     role: str
     content: object = ""
 
@@ -29,7 +29,7 @@ class _Function(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class _Tool(msgspec.Struct, frozen=True):
+class _OpenAITool(msgspec.Struct, frozen=True):
     function: _Function | None = None
 
 
@@ -37,12 +37,12 @@ class _StreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool = False
 
 
-class _Request(msgspec.Struct, frozen=True):
+class _OpenAIRequest(msgspec.Struct, frozen=True):
     model: str
-    messages: list[_Message]
+    messages: list[_OpenAIMessage]
     stream: bool | None = False
     stream_options: _StreamOptions | None = None
-    tools: list[_Tool] | None = None
+    tools: list[_OpenAITool] | None = None
 
 
 class OpenAIDialect:
@@ -50,63 +50,63 @@ class OpenAIDialect:
 
     path = "/v1/chat/completions"
 
-    def asked(self, body: bytes) -> Asked:
-        request = msgspec.json.decode(body, type=_Request)
+    def parse_request(self, body: bytes) -> EndpointRequest:
+        request = msgspec.json.decode(body, type=_OpenAIRequest)
         texts = [(message.role, text_of(message.content or "")) for message in request.messages]
-        return Asked(
+        return EndpointRequest(
             model=request.model,
             stream=bool(request.stream),
             opening=next((text for role, text in texts if role == "user"), ""),
             text="".join(text for role, text in texts if role != "assistant"),
-            replies=sum(role == "assistant" for role, _ in texts),
+            reply_count=sum(role == "assistant" for role, _ in texts),
             wants_usage=request.stream_options is not None and request.stream_options.include_usage,
             tools=frozenset(tool.function.name for tool in request.tools or () if tool.function),
         )
 
-    def opening(self, model: str, usage: Usage) -> bytes:
+    def opening_frames(self, model: str, usage: Usage) -> bytes:
         return _frame(_chunk(model, {"role": "assistant", "content": ""}))
 
-    def text(self, piece: str) -> bytes:
+    def text_frame(self, piece: str) -> bytes:
         return _frame(_chunk("", {"content": piece}))
 
-    def thinking(self, piece: str) -> bytes:
+    def thinking_frame(self, piece: str) -> bytes:
         return _frame(_chunk("", {"reasoning_content": piece}))
 
-    def tool_use(self, index: int, used: ToolUse) -> bytes:
-        return _frame(_chunk("", {"tool_calls": [{"index": index, **_call(used)}]}))
+    def tool_use_frames(self, index: int, use: ToolUse) -> bytes:
+        return _frame(_chunk("", {"tool_calls": [{"index": index, **_tool_call(use)}]}))
 
-    def closing(self, written: Written) -> bytes:
-        last = _frame(_chunk(written.model, {}, _finish_reason(written)))
-        if written.with_usage:
-            last += _frame(_chunk(written.model, None) | {"usage": _counts(written.usage)})
+    def closing_frames(self, reply: EndpointReply) -> bytes:
+        last = _frame(_chunk(reply.model, {}, _finish_reason(reply)))
+        if reply.with_usage:
+            last += _frame(_chunk(reply.model, None) | {"usage": _counts(reply.usage)})
         return last + b"data: [DONE]\n\n"
 
-    def whole(self, written: Written) -> bytes:
-        message: dict[str, object] = {"role": "assistant", "content": written.text}
-        if written.tool_uses:
-            message |= {"content": written.text or None, "tool_calls": [_call(used) for used in written.tool_uses]}
-        choice = {"index": 0, "message": message, "finish_reason": _finish_reason(written)}
-        completion = _chunk(written.model, None) | {
+    def full_reply(self, reply: EndpointReply) -> bytes:
+        message: dict[str, object] = {"role": "assistant", "content": reply.text}
+        if reply.tool_uses:
+            message |= {"content": reply.text or None, "tool_calls": [_tool_call(used) for used in reply.tool_uses]}
+        choice = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
+        completion = _chunk(reply.model, None) | {
             "object": "chat.completion",
             "choices": [choice],
-            "usage": _counts(written.usage),
+            "usage": _counts(reply.usage),
         }
         return msgspec.json.encode(completion)
 
-    def refusal(self, kind: ErrorKind) -> tuple[int, bytes]:
-        status, code, message = REFUSALS.get(kind, REFUSALS["invalid"])
+    def error_response(self, kind: ErrorKind) -> tuple[int, bytes]:
+        status, code, message = ERRORS.get(kind, ERRORS["invalid"])
         return status, msgspec.json.encode({"error": {"message": message, "type": code, "param": None, "code": code}})
 
-    def failure_frame(self, kind: ErrorKind) -> bytes:
-        return b"data: %b\n\n" % self.refusal(kind)[1]
+    def error_frame(self, kind: ErrorKind) -> bytes:
+        return b"data: %b\n\n" % self.error_response(kind)[1]
 
 
-def _call(used: ToolUse) -> dict[str, object]:
-    return {"id": used.id, "type": "function", "function": {"name": used.name, "arguments": used.params}}
+def _tool_call(use: ToolUse) -> dict[str, object]:
+    return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": use.params}}
 
 
-def _finish_reason(written: Written) -> str:
-    return "tool_calls" if written.tool_uses else FINISH_REASONS.get(written.stop_reason, "stop")
+def _finish_reason(reply: EndpointReply) -> str:
+    return "tool_calls" if reply.tool_uses else FINISH_REASONS.get(reply.stop_reason, "stop")
 
 
 def _chunk(model: str, delta: Mapping[str, object] | None, finish_reason: str | None = None) -> dict[str, object]:

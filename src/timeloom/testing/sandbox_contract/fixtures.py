@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from timeloom.ports.sandbox import Limits, Program, Ran, Sandbox, ToolStub
+from timeloom.ports.sandbox import ExecutionLimits, Program, ProgramResult, Sandbox, ToolStub
 
 Open = Callable[[], Awaitable[Sandbox]]
 Check = Callable[[Open], Coroutine[None, None, None]]
@@ -24,7 +24,7 @@ STUBS: Final = (
 
 
 @asynccontextmanager
-async def opened(open_sandbox: Open) -> AsyncGenerator[Sandbox]:
+async def scoped_sandbox(open_sandbox: Open) -> AsyncGenerator[Sandbox]:
     """Yield the sandbox and close it at the end."""
     sandbox = await open_sandbox()
     try:
@@ -39,28 +39,28 @@ class TableBroker:
 
     table: Mapping[str, str] = field(default_factory=dict[str, str])
     allowed: frozenset[str] = frozenset({"web.search"})
-    asked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    requests: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     async def call(self, tool_id: str, params: str) -> str:
-        self.asked.append((tool_id, params))
+        self.requests.append((tool_id, params))
         if tool_id not in self.allowed:
             return _envelope(error={"code": "tool_not_allowed", "message": f"{tool_id} is not allowed"})
         return _envelope(ret={"tool_id": tool_id, "params": msgspec.json.decode(params)})
 
     async def fetch(self, path: str) -> str:
-        self.asked.append(("fetch", path))
+        self.requests.append(("fetch", path))
         if path in self.table:
             return _envelope(ret=self.table[path])
         return _envelope(error={"code": "path_not_found", "message": f"nothing is at {path}"})
 
 
 @dataclass(slots=True)
-class Heard:
+class OutputRecorder:
     """Records the output of a program, and lets a check wait for a word in it."""
 
     stdout: str = ""
     stderr: str = ""
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __call__(self, stream: Literal["stdout", "stderr"], text: str) -> None:
         match stream:
@@ -68,66 +68,70 @@ class Heard:
                 self.stdout += text
             case "stderr":
                 self.stderr += text
-        self._news.set()
+        self._changed.set()
 
-    async def until(self, word: str) -> None:
+    async def wait_for_word(self, word: str) -> None:
         """Wait until the program has printed the word to stdout."""
         async with asyncio.timeout(WAIT_S):
             while word not in self.stdout:
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
 
 
-class Left(msgspec.Struct, frozen=True):
+class CheckedRun(msgspec.Struct, frozen=True):
     """A finished program: its run, its output, and its output files by name."""
 
-    ran: Ran
-    heard: Heard
+    ran: ProgramResult
+    output: OutputRecorder
     files: Mapping[str, bytes]
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The exit status and all output, for the message of a failed check."""
-        return f"{self.ran.ending} {self.ran.exit_code} {self.ran.detail}\n{self.heard.stdout}\n{self.heard.stderr}"
+        return f"{self.ran.ending} {self.ran.exit_code} {self.ran.detail}\n{self.output.stdout}\n{self.output.stderr}"
 
 
-def program(code: str, *, limits: Limits | None = None, inputs: Mapping[str, Path] | None = None) -> Program:
+def program(code: str, *, limits: ExecutionLimits | None = None, inputs: Mapping[str, Path] | None = None) -> Program:
     """Return a program with the usual tool stubs and a time limit of `WAIT_S`, unless `limits` is given."""
     return Program(
         code=code,
         execution_id="exec_contract",
         stubs=STUBS,
         inputs=inputs or {},
-        limits=limits or Limits(wall_s=WAIT_S),
+        limits=limits or ExecutionLimits(wall_s=WAIT_S),
     )
 
 
-async def left(sandbox: Sandbox, given: Program | str, broker: TableBroker | None = None) -> Left:
+async def run_program(
+    sandbox: Sandbox, code_or_program: Program | str, broker: TableBroker | None = None
+) -> CheckedRun:
     """Run the program or code to its end."""
-    heard = Heard()
-    whole = given if isinstance(given, Program) else program(given)
-    async with asyncio.timeout(WAIT_S), sandbox.run(whole, broker or TableBroker(), heard) as ran:
-        return Left(ran, heard, _files(ran.out_dir))
+    output = OutputRecorder()
+    prepared = code_or_program if isinstance(code_or_program, Program) else program(code_or_program)
+    async with asyncio.timeout(WAIT_S), sandbox.run(prepared, broker or TableBroker(), output) as ran:
+        return CheckedRun(ran, output, _files(ran.out_dir))
 
 
-async def started(sandbox: Sandbox, given: Program, word: str) -> tuple["asyncio.Task[Left]", Heard]:
+async def start_program(
+    sandbox: Sandbox, prepared: Program, word: str
+) -> tuple["asyncio.Task[CheckedRun]", OutputRecorder]:
     """Start the program and wait until it has printed that word; returns its task and its output."""
-    heard = Heard()
+    output = OutputRecorder()
 
-    async def run() -> Left:
-        async with sandbox.run(given, TableBroker(), heard) as ran:
-            return Left(ran, heard, _files(ran.out_dir))
+    async def run() -> CheckedRun:
+        async with sandbox.run(prepared, TableBroker(), output) as ran:
+            return CheckedRun(ran, output, _files(ran.out_dir))
 
     task = asyncio.create_task(run())
-    waiting = asyncio.create_task(heard.until(word))
+    waiting = asyncio.create_task(output.wait_for_word(word))
     await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
     if not waiting.done():
         waiting.cancel()
-        raise AssertionError(f"the program ended before it printed {word!r}: {(await task).said}")
-    return task, heard
+        raise AssertionError(f"the program ended before it printed {word!r}: {(await task).description}")
+    return task, output
 
 
-async def cancelled(task: "asyncio.Task[Left]") -> None:
+async def cancel_run(task: "asyncio.Task[CheckedRun]") -> None:
     """Cancel the task of a run and wait until it has ended as cancelled."""
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -5,13 +5,20 @@ import tempfile
 from pathlib import Path
 
 from timeloom.core.codes import CodedError
-from timeloom.ports.sandbox import Limits
-from timeloom.testing.sandbox_contract.fixtures import Open, TableBroker, left, opened, program, started
+from timeloom.ports.sandbox import ExecutionLimits
+from timeloom.testing.sandbox_contract.fixtures import (
+    Open,
+    TableBroker,
+    program,
+    run_program,
+    scoped_sandbox,
+    start_program,
+)
 
 
 async def a_sandbox_that_can_isolate_says_so(open_sandbox: Open) -> None:
     """`check` passes and the sandbox has a name."""
-    async with opened(open_sandbox) as sandbox:
+    async with scoped_sandbox(open_sandbox) as sandbox:
         await sandbox.check()
         assert sandbox.name
 
@@ -19,46 +26,46 @@ async def a_sandbox_that_can_isolate_says_so(open_sandbox: Open) -> None:
 async def what_is_printed_is_heard_and_its_end_is_kept(open_sandbox: Open) -> None:
     """Holds for both streams, also if a character is split between two chunks."""
     code = "import sys\nfor n in range(20000): print('ä', n)\nprint('bad', file=sys.stderr)\n"
-    async with opened(open_sandbox) as sandbox:
-        done = await left(sandbox, code)
-        assert (done.ran.ending, done.ran.exit_code) == ("exited", 0), done.said
-        assert done.heard.stdout == "".join(f"ä {n}\n" for n in range(20000))
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        done = await run_program(sandbox, code)
+        assert (done.ran.ending, done.ran.exit_code) == ("exited", 0), done.description
+        assert done.output.stdout == "".join(f"ä {n}\n" for n in range(20000))
         assert done.ran.stdout_tail.endswith("ä 19998\nä 19999\n")
-        assert len(done.ran.stdout_tail) < len(done.heard.stdout)
-        assert done.heard.stderr == done.ran.stderr_tail == "bad\n"
+        assert len(done.ran.stdout_tail) < len(done.output.stdout)
+        assert done.output.stderr == done.ran.stderr_tail == "bad\n"
 
 
 async def what_is_printed_is_heard_while_the_program_runs(open_sandbox: Open) -> None:
     """Output is streamed before the program ends."""
     code = "import os, time\nprint('begun')\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
-    async with opened(open_sandbox) as sandbox:
-        task, _ = await started(sandbox, program(code, limits=Limits(wall_s=2)), "begun")
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        task, _ = await start_program(sandbox, program(code, limits=ExecutionLimits(wall_s=2)), "begun")
         assert (await task).ran.ending == "timeout"
 
 
 async def a_program_ends_with_its_exit_code(open_sandbox: Open) -> None:
     """The exit code is that of the interpreter, also if the number could be that of a signal."""
-    async with opened(open_sandbox) as sandbox:
+    async with scoped_sandbox(open_sandbox) as sandbox:
         ends = (("pass", 0), ("exit(7)", 7), ("exit('no')", 1), ("1 / 0", 1), ("exit(137)", 137), ("exit(200)", 200))
         for code, expected in ends:
-            done = await left(sandbox, code)
-            assert (done.ran.ending, done.ran.exit_code) == ("exited", expected), done.said
+            done = await run_program(sandbox, code)
+            assert (done.ran.ending, done.ran.exit_code) == ("exited", expected), done.description
 
 
 async def an_exception_is_shown_by_the_lines_of_the_program(open_sandbox: Open) -> None:
     """The traceback names lines of the program and no lines of the sandbox."""
-    async with opened(open_sandbox) as sandbox:
-        done = await left(sandbox, "def f():\n    return 1 / 0\nf()\n")
-        assert "ZeroDivisionError" in done.ran.stderr_tail, done.said
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        done = await run_program(sandbox, "def f():\n    return 1 / 0\nf()\n")
+        assert "ZeroDivisionError" in done.ran.stderr_tail, done.description
         assert "line 2, in f" in done.ran.stderr_tail
         assert "bootstrap" not in done.ran.stderr_tail
 
 
 async def a_signal_counts_as_shells_count_it(open_sandbox: Open) -> None:
     """The exit code is 128 plus the number of the signal."""
-    async with opened(open_sandbox) as sandbox:
-        done = await left(sandbox, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-        assert (done.ran.ending, done.ran.exit_code) == ("killed", 137), done.said
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        done = await run_program(sandbox, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+        assert (done.ran.ending, done.ran.exit_code) == ("killed", 137), done.description
 
 
 async def a_program_knows_its_folders_and_little_else(open_sandbox: Open) -> None:
@@ -70,9 +77,9 @@ assert os.path.samefile(os.getcwd(), os.environ["WORKDIR"]) and str(OUT_DIR) == 
 open(os.path.join(os.environ["WORKDIR"], "note"), "w").write("work")
 open(os.path.join(OUT_DIR, "note"), "w").write("out")
 """
-    async with opened(open_sandbox) as sandbox:
-        done = await left(sandbox, code)
-        assert done.heard.stdout == "exec_contract limited 1001 1001\n", done.said
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        done = await run_program(sandbox, code)
+        assert done.output.stdout == "exec_contract limited 1001 1001\n", done.description
         assert done.files == {"note": b"out"}
 
 
@@ -85,7 +92,7 @@ open(os.path.join(OUT_DIR, "a/b/c.txt"), "w").write("kept")
 os.makedirs(os.path.join(OUT_DIR, "shut/inner"))
 os.chmod(os.path.join(OUT_DIR, "shut"), 0)
 """
-    async with opened(open_sandbox) as sandbox:
+    async with scoped_sandbox(open_sandbox) as sandbox:
         async with sandbox.run(program(code), TableBroker(), lambda _stream, _text: None) as ran:
             assert ran.exit_code == 0, ran.stderr_tail
             assert (ran.out_dir / "a/b/c.txt").read_bytes() == b"kept"
@@ -104,19 +111,19 @@ open(os.path.join(OUT_DIR, "turn/files/beside.txt"), "w").write("x")
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "source"
         source.write_text("given", encoding="utf-8")
-        async with opened(open_sandbox) as sandbox:
-            done = await left(sandbox, program(code, inputs={"turn/files/in.txt": source}))
-            assert done.heard.stdout == "given\n", done.said
+        async with scoped_sandbox(open_sandbox) as sandbox:
+            done = await run_program(sandbox, program(code, inputs={"turn/files/in.txt": source}))
+            assert done.output.stdout == "given\n", done.description
             assert done.files["turn/files/in.txt"] == b"given and more"
             assert source.read_text(encoding="utf-8") == "given"
 
 
 async def an_input_outside_its_folder_is_refused(open_sandbox: Open) -> None:
     """An input path outside the output folder raises an error before the program starts."""
-    async with opened(open_sandbox) as sandbox:
+    async with scoped_sandbox(open_sandbox) as sandbox:
         for place in ("../work/x", "/etc/x", "a//b"):
             try:
-                await left(sandbox, program("print('ran')", inputs={place: Path(__file__)}))
+                await run_program(sandbox, program("print('ran')", inputs={place: Path(__file__)}))
             except CodedError:
                 continue
             raise AssertionError(f"an input at {place} was taken")
@@ -131,23 +138,23 @@ print(json.dumps(await web_tools.search(query="moons")))
 print(json.dumps(io_tools.tool_call("bank.pay", {"to": "me"})))
 """
     broker = TableBroker()
-    async with opened(open_sandbox) as sandbox:
-        done = await left(sandbox, program(code), broker)
-        assert done.ran.exit_code == 0, done.said
-        assert [tool_id for tool_id, _ in broker.asked] == ["web.search", "web.search", "bank.pay"]
-        assert '"limit": 3' in done.heard.stdout
-        assert "moons" in done.heard.stdout
-        assert "not allowed" in done.heard.stdout
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        done = await run_program(sandbox, program(code), broker)
+        assert done.ran.exit_code == 0, done.description
+        assert [tool_id for tool_id, _ in broker.requests] == ["web.search", "web.search", "bank.pay"]
+        assert '"limit": 3' in done.output.stdout
+        assert "moons" in done.output.stdout
+        assert "not allowed" in done.output.stdout
 
 
 async def paths_are_fetched(open_sandbox: Open) -> None:
     """`fetch_ctx` reads paths through the broker."""
     broker = TableBroker(table={"so:sources_pool[1]": "a row"})
     code = "import ctx_tools\nprint(await ctx_tools.fetch_ctx('so:sources_pool[1]'))\n"
-    async with opened(open_sandbox) as sandbox:
-        done = await left(sandbox, program(code), broker)
-        assert "a row" in done.heard.stdout, done.said
-        assert broker.asked == [("fetch", "so:sources_pool[1]")]
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        done = await run_program(sandbox, program(code), broker)
+        assert "a row" in done.output.stdout, done.description
+        assert broker.requests == [("fetch", "so:sources_pool[1]")]
 
 
 async def an_interpreter_serves_one_program(open_sandbox: Open) -> None:
@@ -156,12 +163,12 @@ async def an_interpreter_serves_one_program(open_sandbox: Open) -> None:
 import os, sys, tempfile
 print(hasattr(sys, "left_here"), os.listdir(), os.listdir(OUT_DIR), os.listdir(tempfile.gettempdir()) == seen)
 """
-    async with opened(open_sandbox) as sandbox:
-        first = await left(sandbox, "import os, tempfile\nprint(os.listdir(tempfile.gettempdir()))\n")
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        first = await run_program(sandbox, "import os, tempfile\nprint(os.listdir(tempfile.gettempdir()))\n")
         spoil = "import sys, tempfile\nsys.left_here = 1\nopen('w', 'w')\ntempfile.mkstemp()\n"
-        assert (await left(sandbox, spoil)).ran.exit_code == 0
-        done = await left(sandbox, f"seen = {first.heard.stdout}{code}")
-        assert done.heard.stdout == "False ['program.py'] [] True\n", done.said
+        assert (await run_program(sandbox, spoil)).ran.exit_code == 0
+        done = await run_program(sandbox, f"seen = {first.output.stdout}{code}")
+        assert done.output.stdout == "False ['program.py'] [] True\n", done.description
 
 
 async def programs_at_the_same_time_do_not_meet(open_sandbox: Open) -> None:
@@ -173,8 +180,8 @@ open("/dev/shm/mine", "w").write("{0}") if os.path.isdir("/dev/shm") else None
 time.sleep(0.3)
 print(os.listdir(OUT_DIR), len([name for name in os.listdir("/proc") if name.isdigit()]) <= 3)
 """
-    async with opened(open_sandbox) as sandbox:
-        done = await asyncio.gather(*(left(sandbox, code.format(n)) for n in range(3)))
+    async with scoped_sandbox(open_sandbox) as sandbox:
+        done = await asyncio.gather(*(run_program(sandbox, code.format(n)) for n in range(3)))
         for n, each in enumerate(done):
-            assert each.heard.stdout == "['mine'] True\n", each.said
+            assert each.output.stdout == "['mine'] True\n", each.description
             assert each.files == {"mine": str(n).encode()}

@@ -27,7 +27,7 @@ WAIT_S: Final = 30.0
 
 
 @asynccontextmanager
-async def opened(open_store: Open) -> AsyncGenerator[Store]:
+async def scoped_store(open_store: Open) -> AsyncGenerator[Store]:
     """Yield the store and close it at the end."""
     store = await open_store()
     try:
@@ -52,7 +52,7 @@ def thought(text: str, at: int = 0) -> Draft:
     return draft(Thinking(round=1, text=text), at)
 
 
-async def refused(code: str, attempt: Awaitable[object]) -> CodedError:
+async def expect_error(code: str, attempt: Awaitable[object]) -> CodedError:
     """Await the attempt and return the error with that code, which it must raise."""
     try:
         await attempt
@@ -62,13 +62,13 @@ async def refused(code: str, attempt: Awaitable[object]) -> CodedError:
     raise AssertionError(f"{code} was expected, and nothing was raised")
 
 
-async def take(entries: AsyncIterator[Entry], count: int) -> list[Entry]:
+async def next_entries(entries: AsyncIterator[Entry], count: int) -> list[Entry]:
     """Return the next `count` entries of a follower."""
     async with asyncio.timeout(WAIT_S):
         return [await anext(entries) for _ in range(count)]
 
 
-async def rest(entries: AsyncIterator[Entry]) -> list[Entry]:
+async def remaining_entries(entries: AsyncIterator[Entry]) -> list[Entry]:
     """Return all entries of a follower until it ends."""
     async with asyncio.timeout(WAIT_S):
         return [entry async for entry in entries]

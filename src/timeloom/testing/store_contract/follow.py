@@ -2,17 +2,25 @@
 
 import asyncio
 
-from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, header, opened, rest, take, thought
+from timeloom.testing.store_contract.fixtures import (
+    CONVERSATION,
+    Open,
+    header,
+    next_entries,
+    remaining_entries,
+    scoped_store,
+    thought,
+)
 
 
 async def a_follower_gets_what_is_there_and_each_new_entry_once_in_order(open_store: Open) -> None:
     """No entry is missed between the last read and the next wait."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         await store.append(CONVERSATION, 0, [header(), thought("1"), thought("2")])
         everything, later = store.follow(CONVERSATION), store.follow(CONVERSATION, 4)
-        assert [entry.seq for entry in await take(everything, 3)] == [1, 2, 3]
-        waiting = asyncio.create_task(take(everything, 600))
-        waiting_later = asyncio.create_task(take(later, 599))
+        assert [entry.seq for entry in await next_entries(everything, 3)] == [1, 2, 3]
+        waiting = asyncio.create_task(next_entries(everything, 600))
+        waiting_later = asyncio.create_task(next_entries(later, 599))
         for tail in range(3, 603, 2):
             await store.append(CONVERSATION, tail, [thought("x"), thought("y")])
         assert [entry.seq for entry in await waiting] == list(range(4, 604))
@@ -21,11 +29,11 @@ async def a_follower_gets_what_is_there_and_each_new_entry_once_in_order(open_st
 
 async def following_ends_when_the_conversation_is_deleted(open_store: Open) -> None:
     """Also if its id is used again at once."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         entries = store.follow(CONVERSATION)
-        assert len(await take(entries, 1)) == 1
-        remaining = asyncio.create_task(rest(entries))
+        assert len(await next_entries(entries, 1)) == 1
+        remaining = asyncio.create_task(remaining_entries(entries))
         await asyncio.sleep(0)
         await store.delete(CONVERSATION)
         # A new conversation with the same id is a different conversation.
@@ -35,11 +43,11 @@ async def following_ends_when_the_conversation_is_deleted(open_store: Open) -> N
 
 async def following_ends_when_the_store_closes(open_store: Open) -> None:
     """A waiting follower ends instead of waiting for ever."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         entries = store.follow(CONVERSATION)
-        await take(entries, 1)
-        remaining = asyncio.create_task(rest(entries))
+        await next_entries(entries, 1)
+        remaining = asyncio.create_task(remaining_entries(entries))
         await asyncio.sleep(0)
         await store.close()
         assert await remaining == []

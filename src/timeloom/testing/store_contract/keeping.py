@@ -17,18 +17,18 @@ from timeloom.testing.store_contract.fixtures import (
     PATH,
     Open,
     draft,
+    expect_error,
     header,
-    opened,
-    refused,
-    rest,
-    take,
+    next_entries,
+    remaining_entries,
+    scoped_store,
     thought,
 )
 
 
 async def the_newest_snapshot_of_a_version_comes_back(open_store: Open) -> None:
     """Versions are separate, and an older snapshot does not replace a newer one."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         await store.append(CONVERSATION, 0, [header(), thought("x"), thought("y")])
         assert await store.load_snapshot(CONVERSATION, "v1") is None
         for seq, version, data in ((1, "v1", b"one"), (3, "v1", b"three\n\x00"), (2, "v1", b"two"), (2, "v/2", b"")):
@@ -42,7 +42,7 @@ async def the_newest_snapshot_of_a_version_comes_back(open_store: Open) -> None:
 
 async def a_snapshot_ahead_of_the_tail_is_not_given(open_store: Open) -> None:
     """Happens if the journal was restored from an older copy."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         await store.save_snapshot(CONVERSATION, 2, "v1", b"from the future")
         assert await store.load_snapshot(CONVERSATION, "v1") is None
@@ -54,13 +54,13 @@ async def a_closed_store_says_so(open_store: Open) -> None:
     await store.append(CONVERSATION, 0, [header()])
     await store.close()
     await store.close()
-    await refused("store_closed", store.append(CONVERSATION, 1, [thought("x")]))
-    await refused("store_closed", store.load(CONVERSATION))
-    await refused("store_closed", store.delete(CONVERSATION))
-    await refused("store_closed", store.scrub())
-    await refused("store_closed", store.conversations(ConversationQuery(tenant="t")))
-    await refused("store_closed", store.open_turns())
-    await refused("store_closed", store.verify())
+    await expect_error("store_closed", store.append(CONVERSATION, 1, [thought("x")]))
+    await expect_error("store_closed", store.load(CONVERSATION))
+    await expect_error("store_closed", store.delete(CONVERSATION))
+    await expect_error("store_closed", store.scrub())
+    await expect_error("store_closed", store.conversations(ConversationQuery(tenant="t")))
+    await expect_error("store_closed", store.open_turns())
+    await expect_error("store_closed", store.verify())
 
 
 async def appends_that_were_accepted_before_a_close_are_finished(open_store: Open) -> None:
@@ -75,14 +75,14 @@ async def appends_that_were_accepted_before_a_close_are_finished(open_store: Ope
 
 async def everything_is_there_after_opening_again(open_store: Open) -> None:
     """Promise 1 of the journal, for a store that was closed normally."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         picture = draft(Attachment(artifact_path=PATH, mime="image/png", data=b"\x89PNG"))
         await store.append(CONVERSATION, 0, [header(), picture, draft(UserPrompt(text="hello")), thought("x" * 40_000)])
         await store.append(ConversationId("conv_b"), 0, [header()])
         await store.delete(ConversationId("conv_b"))
         await store.append(ConversationId("conv_c"), 0, [header(), draft(TurnStarted(n=1))])
         before = await store.load(CONVERSATION), await store.info(CONVERSATION), await store.verify()
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         assert (await store.load(CONVERSATION), await store.info(CONVERSATION), await store.verify()) == before
         assert await store.open_turns() == ["conv_c"]
         assert await store.read_blob("tenant", ref_of(b"\x89PNG")) == b"\x89PNG"
@@ -93,19 +93,19 @@ async def everything_is_there_after_opening_again(open_store: Open) -> None:
 
 async def two_stores_of_one_place_are_one(open_store: Open) -> None:
     """Each store reads and follows the entries of the other and conflicts with its appends."""
-    async with opened(open_store) as left, opened(open_store) as right:
+    async with scoped_store(open_store) as left, scoped_store(open_store) as right:
         await left.append(CONVERSATION, 0, [header()])
         entries = right.follow(CONVERSATION)
-        await take(entries, 1)
-        waiting = asyncio.create_task(take(entries, 2))
+        await next_entries(entries, 1)
+        waiting = asyncio.create_task(next_entries(entries, 2))
         await left.append(CONVERSATION, 1, [thought("from the left")])
-        await refused("conflict", right.append(CONVERSATION, 1, [thought("too late")]))
+        await expect_error("conflict", right.append(CONVERSATION, 1, [thought("too late")]))
         await right.append(CONVERSATION, 2, [thought("from the right")])
         assert [entry.seq for entry in await waiting] == [2, 3]
-        remaining = asyncio.create_task(rest(entries))
+        remaining = asyncio.create_task(remaining_entries(entries))
         await left.delete(CONVERSATION)
         assert await remaining == []
-        await refused("conversation_unknown", right.load(CONVERSATION))
+        await expect_error("conversation_unknown", right.load(CONVERSATION))
 
 
 async def of_many_stores_that_append_at_one_tail_one_wins(open_store: Open) -> None:
@@ -123,7 +123,7 @@ async def of_many_stores_that_append_at_one_tail_one_wins(open_store: Open) -> N
                 tail = error.tail
         return won
 
-    async with opened(open_store) as left, opened(open_store) as right:
+    async with scoped_store(open_store) as left, scoped_store(open_store) as right:
         await left.append(CONVERSATION, 0, [header()])
         won = await asyncio.gather(race(left, "l"), race(left, "ll"), race(right, "r"), race(right, "rr"))
         entries = await left.load(CONVERSATION)

@@ -10,12 +10,21 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Draft
 from timeloom.ports.reader import ConversationQuery
-from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, TURN, Open, draft, header, opened, refused
+from timeloom.testing.store_contract.fixtures import (
+    CONVERSATION,
+    PATH,
+    TURN,
+    Open,
+    draft,
+    expect_error,
+    header,
+    scoped_store,
+)
 
 
 async def bytes_and_large_text_come_back_as_references(open_store: Open) -> None:
     """Promise 5 of the journal."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         large, largest_inline = "é" * INLINE_BYTES, "a" * INLINE_BYTES
         blocks = [
             Attachment(artifact_path=PATH, mime="image/png", data=b"\x89PNG"),
@@ -34,7 +43,7 @@ async def bytes_and_large_text_come_back_as_references(open_store: Open) -> None
 
 async def what_a_block_was_read_from_is_a_payload_too(open_store: Open) -> None:
     """Promise 5 of the journal, for the `original` of a draft."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         original = '{"type": "react.thinking", "text": "' + "x" * INLINE_BYTES + '"}'
         await store.append(CONVERSATION, 0, [header(), Draft(TURN, header().ts, Thinking(round=1, text="x"), original)])
         (entry,) = await store.load(CONVERSATION, 1)
@@ -45,7 +54,7 @@ async def what_a_block_was_read_from_is_a_payload_too(open_store: Open) -> None:
 
 async def equal_payloads_of_a_tenant_are_stored_once(open_store: Open) -> None:
     """Promise 5 of the journal, across conversations."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         same = [draft(Attachment(artifact_path=f"fi:{TURN}.files/{n}.png", mime="a/b", data=b"same")) for n in range(3)]
         await store.append(CONVERSATION, 0, [header(), *same])
         await store.append(ConversationId("conv_b"), 0, [header(), *same])
@@ -54,7 +63,7 @@ async def equal_payloads_of_a_tenant_are_stored_once(open_store: Open) -> None:
 
 async def a_stored_payload_can_be_referred_to_again_within_its_tenant_only(open_store: Open) -> None:
     """A copied entry needs no copied payload, and a guessed hash gives no access to another tenant."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         words = "needle " + "hay " * INLINE_BYTES
         await store.append(CONVERSATION, 0, [header(), draft(UserPrompt(text=words))])
         again = (await store.load(CONVERSATION))[1]
@@ -64,14 +73,14 @@ async def a_stored_payload_can_be_referred_to_again_within_its_tenant_only(open_
         assert {info.id for info in found.conversations} == {"conv_a", "conv_b"}
         for ref in (ref_of(words.encode()), BlobRef("../" * 30, 5), BlobRef("0" * 64, 5), BlobRef("", 0)):
             foreign = [header(tenant="other"), draft(Thinking(round=1, text=ref))]
-            await refused("blob_missing", store.append(ConversationId("conv_c"), 0, foreign))
-            await refused("blob_missing", store.read_blob("other", ref))
-        await refused("conversation_unknown", store.load(ConversationId("conv_c")))
+            await expect_error("blob_missing", store.append(ConversationId("conv_c"), 0, foreign))
+            await expect_error("blob_missing", store.read_blob("other", ref))
+        await expect_error("conversation_unknown", store.load(ConversationId("conv_c")))
 
 
 async def tenants_of_any_name_are_kept_apart(open_store: Open) -> None:
     """No tenant name gives access to payloads of another tenant or to files outside the store."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         tenants = ("a", "A", "..", "../a", "a/b", "con", "é", "a" * 300, "a.", " a", "x\x00y", "t_a")
         for n, tenant in enumerate(tenants):
             mine = draft(Attachment(artifact_path=PATH, mime="a/b", data=tenant.encode()))
@@ -83,13 +92,13 @@ async def tenants_of_any_name_are_kept_apart(open_store: Open) -> None:
                 if other == tenant:
                     assert await store.read_blob(tenant, ref_of(other.encode())) == other.encode()
                 else:
-                    await refused("blob_missing", store.read_blob(tenant, ref_of(other.encode())))
+                    await expect_error("blob_missing", store.read_blob(tenant, ref_of(other.encode())))
         assert (await store.verify()).findings == ()
 
 
 async def a_payload_is_read_in_parts(open_store: Open) -> None:
     """Reads start at any byte and return nothing past the end; other tenants get `blob_missing`."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         data = bytes(range(256)) * 100
         mine = draft(Attachment(artifact_path=PATH, mime="a/b", data=data))
         await store.append(CONVERSATION, 0, [header(), mine])
@@ -97,5 +106,5 @@ async def a_payload_is_read_in_parts(open_store: Open) -> None:
         for start, most_bytes in ((0, 10), (0, len(data)), (100, 1), (len(data) - 5, 100), (len(data), 10), (7, 0)):
             part = await store.read_part("tenant", ref, start, most_bytes)
             assert part == data[start : start + most_bytes], (start, most_bytes)
-        await refused("blob_missing", store.read_part("other", ref, 0, 1))
-        await refused("blob_missing", store.read_part("tenant", BlobRef("../" * 30, 5), 0, 1))
+        await expect_error("blob_missing", store.read_part("other", ref, 0, 1))
+        await expect_error("blob_missing", store.read_part("tenant", BlobRef("../" * 30, 5), 0, 1))

@@ -15,12 +15,20 @@ from timeloom.core.blocks.extract_payloads import INLINE_BYTES
 from timeloom.core.ids import ConversationId, MessageId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.ports.reader import ConversationQuery
-from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, draft, header, opened, refused, thought
+from timeloom.testing.store_contract.fixtures import (
+    CONVERSATION,
+    Open,
+    draft,
+    expect_error,
+    header,
+    scoped_store,
+    thought,
+)
 
 
 async def a_part_of_a_conversation_loads(open_store: Open) -> None:
     """`load` honours `after` and `limit`, also outside the range of the entries."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         await store.append(CONVERSATION, 0, [header(), *(thought(str(n)) for n in range(9))])
         for after, limit, expected in (
             (0, None, range(1, 11)),
@@ -37,20 +45,20 @@ async def a_part_of_a_conversation_loads(open_store: Open) -> None:
 
 async def what_is_unknown_is_said_to_be(open_store: Open) -> None:
     """Unknown ids raise `conversation_unknown`, hostile ones too."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         for name in ("conv_a", "", "x" * 500, "\ud800", "a'; DROP TABLE entries; --", "a\x00b"):
             unknown = ConversationId(name)
-            await refused("conversation_unknown", store.load(unknown))
-            await refused("conversation_unknown", store.info(unknown))
-            await refused("conversation_unknown", store.delete(unknown))
-            await refused("conversation_unknown", anext(store.follow(unknown)))
+            await expect_error("conversation_unknown", store.load(unknown))
+            await expect_error("conversation_unknown", store.info(unknown))
+            await expect_error("conversation_unknown", store.delete(unknown))
+            await expect_error("conversation_unknown", anext(store.follow(unknown)))
             await store.save_snapshot(unknown, 1, "v", b"x")
             assert await store.load_snapshot(unknown, "v") is None
 
 
 async def the_list_says_what_the_entries_say(open_store: Open) -> None:
     """`info` matches the entries."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         started = ConversationStarted(tenant="t", project="p", user="u", bundle="b", parent=ConversationId("conv_0"))
         await store.append(CONVERSATION, 0, [draft(started, 1), draft(Titled(text="First"), 2)])
         await store.append(CONVERSATION, 2, [draft(Titled(text="Second"), 3), thought("x", 4)])
@@ -63,7 +71,7 @@ async def the_list_says_what_the_entries_say(open_store: Open) -> None:
 
 async def conversations_are_listed_by_tenant_project_and_user_newest_first(open_store: Open) -> None:
     """Conversations are ordered by the time of their last entry."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         for at, name in enumerate(("t1/p1/u1", "t1/p1/u2", "t1/p2/u1", "t2/p1/u1", "t1/p1/u1")):
             owner = name.split("/")
             await store.append(ConversationId(f"conv_{at}"), 0, [header(*owner, at=at)])
@@ -84,7 +92,7 @@ async def conversations_are_listed_by_tenant_project_and_user_newest_first(open_
 
 async def those_who_look_after_the_place_see_every_conversation(open_store: Open) -> None:
     """`conversation_ids` pages through all tenants in the order of the ids."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         for name in ("conv_b", "conv_C", "conv_a", "conv_d"):
             await store.append(ConversationId(name), 0, [header(tenant=name)])
         assert await store.conversation_ids() == ["conv_C", "conv_a", "conv_b", "conv_d"]
@@ -108,7 +116,7 @@ async def a_turn_is_open_from_its_start_to_its_own_end(open_store: Open) -> None
         (True, ((second, start), (first, end))),
         (False, ((second, end),)),
     )
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         (entry,) = await store.append(CONVERSATION, 0, [header()])
         for is_open, blocks in steps:
             drafts = [Draft(turn, entry.ts, block) for turn, block in blocks]
@@ -119,7 +127,7 @@ async def a_turn_is_open_from_its_start_to_its_own_end(open_store: Open) -> None
 
 async def conversations_with_an_open_turn_are_known(open_store: Open) -> None:
     """`open_turns` pages through all tenants in the order of the ids."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         for name in ("conv_c", "conv_a", "conv_d", "conv_b"):
             await store.append(ConversationId(name), 0, [header(tenant=name), draft(TurnStarted(n=1))])
         await store.append(ConversationId("conv_d"), 2, [draft(TurnEnded(reason="stopped"))])
@@ -132,7 +140,7 @@ async def conversations_with_an_open_turn_are_known(open_store: Open) -> None:
 
 async def paging_shows_each_conversation_once_while_others_are_added(open_store: Open) -> None:
     """A cursor is a position in the list and not an offset."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         # Two conversations per time, so that a page can end between equal times.
         for n in range(10):
             await store.append(ConversationId(f"conv_{n}"), 0, [header(at=n // 2)])
@@ -150,16 +158,16 @@ async def paging_shows_each_conversation_once_while_others_are_added(open_store:
 
 async def a_list_refuses_a_cursor_that_it_did_not_give(open_store: Open) -> None:
     """Malformed cursors raise an error; limits are reduced to valid values."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         for cursor in ("x", "00", "5b5d", "7b7d", "\ud800", "é", "22", "5b5b22", "ff" * 1000):
-            await refused("cursor_malformed", store.conversations(ConversationQuery(tenant="t", cursor=cursor)))
+            await expect_error("cursor_malformed", store.conversations(ConversationQuery(tenant="t", cursor=cursor)))
         for limit in (-1, 0, 10**9):
             assert (await store.conversations(ConversationQuery(tenant="t", limit=limit))).conversations == ()
 
 
 async def messages_are_found_by_any_of_their_words(open_store: Open) -> None:
     """The newest messages come first; the current title is searched, earlier titles are not."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         said = (Titled(text="Old pears"), UserPrompt(text="About PEARS"), Completion(text="Plums"), Titled(text="Pear"))
         await store.append(CONVERSATION, 0, [header(), *map(draft, said), thought("pears")])
         await store.append(ConversationId("conv_b"), 0, [header(), draft(UserPrompt(text="pears"))])
@@ -172,13 +180,13 @@ async def messages_are_found_by_any_of_their_words(open_store: Open) -> None:
             ("!!! ---", 10, []),
             ('" OR said:*', 10, []),
         ):
-            assert await store.find_said(CONVERSATION, words, limit) == expected, words
-        await refused("conversation_unknown", store.find_said(ConversationId("conv_c"), "pear"))
+            assert await store.search_messages(CONVERSATION, words, limit) == expected, words
+        await expect_error("conversation_unknown", store.search_messages(ConversationId("conv_c"), "pear"))
 
 
 async def conversations_are_found_by_the_words_that_were_said(open_store: Open) -> None:
     """All words must match as prefixes without case and accents; query syntax has no effect."""
-    async with opened(open_store) as store:
+    async with scoped_store(open_store) as store:
         said = [
             draft(Titled(text="Old title")),
             draft(UserPrompt(text="Où est l'Été à Łódź? snake_case and foo-bar")),

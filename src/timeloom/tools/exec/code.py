@@ -13,7 +13,7 @@ from timeloom.tools.parameters import ParamsError
 _FENCED: Final = re.compile(r"\s*```[\w+-]*[ \t]*\r?\n(.*)\r?\n```\s*", re.DOTALL)
 
 
-async def code_of(context: ToolContext, most_bytes: int) -> str:
+async def load_code(context: ToolContext, most_bytes: int) -> str:
     """Return the program of the call; raise if it has none."""
     call = context.timeline.views.calls.get(context.turn_id, context.tool_call_id)
     entries = await context.timeline.entries([call.code_seq]) if call and call.code_seq else []
@@ -21,25 +21,25 @@ async def code_of(context: ToolContext, most_bytes: int) -> str:
         if isinstance(entry.block, ToolCode):
             text = entry.block.text
             code = (await context.timeline.payload(text)).decode() if isinstance(text, BlobRef) else text
-            return _checked(_bare(unescape(code)), most_bytes)
-    raise _missing()
+            return _check_code(_strip_fence(unescape(code)), most_bytes)
+    raise _missing_code_error()
 
 
-def _bare(code: str) -> str:
+def _strip_fence(code: str) -> str:
     """Return the code without a Markdown fence around all of it."""
     fenced = _FENCED.fullmatch(code)
     return fenced[1] if fenced else code
 
 
-def _checked(code: str, most_bytes: int) -> str:
+def _check_code(code: str, most_bytes: int) -> str:
     size = len(code.encode("utf-8", "surrogatepass"))
     if size > most_bytes:
         raise ParamsError(f"a program has at most {most_bytes} bytes, got {size}; put data into files")
     if not code.strip():
-        raise _missing()
+        raise _missing_code_error()
     return code
 
 
-def _missing() -> CodedError:
+def _missing_code_error() -> CodedError:
     message = "the call has no program: write it in <channel:code> beside the call; it is not a parameter"
     return CodedError("protocol_violation.code_missing", message)

@@ -10,119 +10,131 @@ from timeloom.core.blocks.digest import Visibility
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import PhysicalPath
 from timeloom.ports.tool import Artifact, ToolContext
-from timeloom.tools.exec.content import content_of, named_only
-from timeloom.tools.exec.contract import Declared
-from timeloom.tools.exec.output_folder import Given, Left, Refusal, leavings, read_left, size_left
+from timeloom.tools.exec.content import make_stub, to_timeline_content
+from timeloom.tools.exec.contract import DeclaredFile
+from timeloom.tools.exec.output_folder import (
+    InputFingerprint,
+    OutputFile,
+    RefusedFile,
+    output_size,
+    read_output,
+    scan_output_folder,
+)
 from timeloom.tools.exec.settings import ExecSettings
-from timeloom.tools.react.write import sources_cited
+from timeloom.tools.react.write import find_cited_sources
 from timeloom.tools.workspace import MAX_FILE_BYTES, Workspace
 
 NOT_PRODUCED: Final = "file not produced"
 
 
-class Moved(msgspec.Struct, frozen=True):
+class MovedFile(msgspec.Struct, frozen=True):
     """A file that is kept at another path than the one where the program wrote it."""
 
-    place: str
+    source_path: str
     target: str
 
 
-class Produced(msgspec.Struct, kw_only=True):
+class CollectedFiles(msgspec.Struct, kw_only=True):
     """The kept files, those of the contract first and in its order, and the files that were not kept."""
 
     artifacts: list[Artifact] = []
     declared: list[str] = []
     extra: list[str] = []
-    errors: list[Refusal] = []
+    errors: list[RefusedFile] = []
     """Files of the contract that were not kept."""
-    refused: list[Refusal] = []
-    moved: list[Moved] = []
+    refused: list[RefusedFile] = []
+    moved: list[MovedFile] = []
     complete: bool = True
 
 
-class Collecting:
+class OutputCollector:
     """Copies the files of one program into the workspace. It blocks, so it runs in a thread."""
 
-    def __init__(self, root: Path, given: Mapping[str, Given], context: ToolContext, settings: ExecSettings) -> None:
+    def __init__(
+        self, root: Path, given: Mapping[str, InputFingerprint], context: ToolContext, settings: ExecSettings
+    ) -> None:
         self._root, self._given, self._settings = root, given, settings
         self._workspace = Workspace(context.out_dir)
         self._turn = context.turn_id
         self._pool = context.timeline.views.sources.pool
-        self._produced = Produced()
+        self._collected = CollectedFiles()
         self._bytes = 0
         self._shown_bytes = 0
 
-    def collect(self, contract: Sequence[Declared]) -> Produced:
+    def collect(self, contract: Sequence[DeclaredFile]) -> CollectedFiles:
         """Copy the files that may be kept and return the result."""
-        found, produced = leavings(self._root, self._turn), self._produced
+        found, produced = scan_output_folder(self._root, self._turn), self._collected
         produced.refused, produced.complete = found.refused, found.complete
-        by_target: dict[PhysicalPath, Left] = {}
+        by_target: dict[PhysicalPath, OutputFile] = {}
         for left in found.files:
             # Files in the right place come first; a file that the program did not change gives way to a new one.
-            if left.target not in by_target or self._is_as_it_was(by_target[left.target]):
+            if left.target not in by_target or self._is_unchanged_input(by_target[left.target]):
                 by_target[left.target] = left
             else:
-                produced.refused.append(Refusal(left.place, f"another file is kept as {left.target}"))
+                produced.refused.append(RefusedFile(left.source_path, f"another file is kept as {left.target}"))
         for declared in contract:
-            self._take_declared(declared, by_target.pop(declared.physical, None))
+            self._collect_declared(declared, by_target.pop(declared.physical, None))
         for left in by_target.values():
-            self._take_extra(left)
+            self._collect_extra(left)
         return produced
 
-    def _take_declared(self, declared: Declared, left: Left | None) -> None:
+    def _collect_declared(self, declared: DeclaredFile, left: OutputFile | None) -> None:
         name = str(declared.physical)
         try:
             if left is None:
                 raise CodedError("missing_artifact", NOT_PRODUCED)
-            self._keep(left, self._read(left), declared.visibility)
+            self._keep_file(left, self._read(left), declared.visibility)
         except CodedError as error:
-            self._produced.errors.append(Refusal(name, str(error)))
+            self._collected.errors.append(RefusedFile(name, str(error)))
         else:
-            self._produced.declared.append(name)
+            self._collected.declared.append(name)
 
-    def _take_extra(self, left: Left) -> None:
-        if self._is_as_it_was(left):
+    def _collect_extra(self, left: OutputFile) -> None:
+        if self._is_unchanged_input(left):
             return
         try:
-            self._keep(left, self._read(left), "internal")
+            self._keep_file(left, self._read(left), "internal")
         except CodedError as error:
-            self._produced.refused.append(Refusal(left.place, str(error)))
+            self._collected.refused.append(RefusedFile(left.source_path, str(error)))
         else:
-            self._produced.extra.append(str(left.target))
+            self._collected.extra.append(str(left.target))
 
-    def _is_as_it_was(self, left: Left) -> bool:
+    def _is_unchanged_input(self, left: OutputFile) -> bool:
         """Return whether the file equals the input of that path; a file of another size is not read."""
-        given = self._given.get(left.place)
+        given = self._given.get(left.source_path)
         try:
-            if given is None or size_left(self._root, left) != given.size:
+            if given is None or output_size(self._root, left) != given.size:
                 return False
-            return given.is_like(read_left(self._root, left))
+            return given.matches(read_output(self._root, left))
         except CodedError:
             return False
 
-    def _read(self, left: Left) -> bytes:
+    def _read(self, left: OutputFile) -> bytes:
         """Return the content of the file if the limits allow it to be kept.
 
         Limits are checked before reading: a program creates files cheaply, but reading them is expensive.
         """
         settings = self._settings
         room = settings.kept_bytes - self._bytes
-        if len(self._produced.artifacts) >= settings.kept_files or room < size_left(self._root, left) <= MAX_FILE_BYTES:
+        if (
+            len(self._collected.artifacts) >= settings.kept_files
+            or room < output_size(self._root, left) <= MAX_FILE_BYTES
+        ):
             most = f"{settings.kept_files} files and {settings.kept_bytes} bytes"
             raise CodedError("tool_result_too_large", f"of one program at most {most} are kept")
-        return read_left(self._root, left)
+        return read_output(self._root, left)
 
-    def _keep(self, left: Left, data: bytes, visibility: Visibility) -> None:
+    def _keep_file(self, left: OutputFile, data: bytes, visibility: Visibility) -> None:
         if not left.writable:
             raise CodedError("path_read_only", "an attachment cannot be changed; write to files/ of the current turn")
         self._workspace.write(left.target, data)
         self._bytes += len(data)
-        self._produced.artifacts.append(self._artifact(left, data, visibility))
-        if left.moved:
-            self._produced.moved.append(Moved(left.place, str(left.target)))
+        self._collected.artifacts.append(self._to_artifact(left, data, visibility))
+        if left.is_moved:
+            self._collected.moved.append(MovedFile(left.source_path, str(left.target)))
 
-    def _artifact(self, left: Left, data: bytes, visibility: Visibility) -> Artifact:
-        content, path = content_of(str(left.target), data, self._settings), str(left.path)
+    def _to_artifact(self, left: OutputFile, data: bytes, visibility: Visibility) -> Artifact:
+        content, path = to_timeline_content(str(left.target), data, self._settings), str(left.path)
         text = content.text
         self._shown_bytes += len(text) if text else 0
         has_room = self._shown_bytes <= self._settings.shown_bytes
@@ -134,8 +146,8 @@ class Collecting:
             kind="file",
             visibility=visibility,
             physical_path=str(left.target),
-            sources_used=sources_cited(text, self._pool) if text else (),
+            sources_used=find_cited_sources(text, self._pool) if text else (),
             size_bytes=len(data),
             write_warning=content.warning,
-            shown=None if text is None or has_room else named_only(path, content.mime, text),
+            shown=None if text is None or has_room else make_stub(path, content.mime, text),
         )

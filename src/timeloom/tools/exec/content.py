@@ -8,9 +8,9 @@ import msgspec
 from timeloom.core.blocks import Shown
 from timeloom.core.render.entries.previews import PDF
 from timeloom.core.render.foreign_text.json_text import json_line
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 from timeloom.tools.exec.settings import ExecSettings
-from timeloom.tools.mime import UNKNOWN, bare, is_viewable, mime_of, text_in
+from timeloom.tools.mime import UNKNOWN_MIME, decode_file_text, guess_mime, is_viewable, strip_mime_parameters
 
 TRUNCATED: Final = "...[truncated]"
 """Marks the place where a text was cut."""
@@ -26,7 +26,7 @@ _SIGNATURES: Final = MappingProxyType(
 )
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineContent(msgspec.Struct, frozen=True, kw_only=True):
     """A file's type, and the text or bytes that go on the timeline."""
 
     mime: str
@@ -35,34 +35,36 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     warning: str = ""
 
 
-def content_of(name: str, data: bytes, settings: ExecSettings) -> Content:
+def to_timeline_content(name: str, data: bytes, settings: ExecSettings) -> TimelineContent:
     """Return the content for the timeline: text up to a limit, images and PDFs; nothing for other types."""
-    mime = mime_of(name)
-    text = _text(data, mime, settings.text_bytes)
+    mime = guess_mime(name)
+    text = _exact_text(data, mime, settings.text_bytes)
     if text is not None:
-        return Content(mime="text/plain" if mime == UNKNOWN else mime, text=text)
+        return TimelineContent(mime="text/plain" if mime == UNKNOWN_MIME else mime, text=text)
     if not is_viewable(mime):
-        return Content(mime=mime)
-    signatures = _SIGNATURES.get(bare(mime))
+        return TimelineContent(mime=mime)
+    signatures = _SIGNATURES.get(strip_mime_parameters(mime))
     if signatures and not data.startswith(signatures):
         # A model service would refuse this request and every later one that contains such an image.
-        return Content(mime=mime, warning=f"the name says {mime}, and the file is none; its content is not shown")
-    most = settings.pdf_bytes if bare(mime) == PDF else settings.image_bytes
-    return Content(mime=mime, data=data if len(data) <= most else None)
+        return TimelineContent(
+            mime=mime, warning=f"the name says {mime}, and the file is none; its content is not shown"
+        )
+    most = settings.pdf_bytes if strip_mime_parameters(mime) == PDF else settings.image_bytes
+    return TimelineContent(mime=mime, data=data if len(data) <= most else None)
 
 
-def named_only(path: str, mime: str, text: str) -> Shown:
+def make_stub(path: str, mime: str, text: str) -> Shown:
     """Return a stub for a text that exceeds the prompt's limit."""
-    said = f"[READ] not shown: {mime}, {len(text)} characters; react.read({json_line([path])})"
-    return Shown("stub", estimate(text), said)
+    text_of_stub = f"[READ] not shown: {mime}, {len(text)} characters; react.read({json_line([path])})"
+    return Shown("stub", estimate_tokens(text), text_of_stub)
 
 
-def _text(data: bytes, mime: str, most: int) -> str | None:
+def _exact_text(data: bytes, mime: str, most: int) -> str | None:
     """Return the file's text or its beginning; None if it is not valid UTF-8 text.
 
     A complete text on the timeline may later be written back as the file, so it must equal the file.
     """
-    if text_in(data, mime) is None:
+    if decode_file_text(data, mime) is None:
         return None
     try:
         text = data.decode()

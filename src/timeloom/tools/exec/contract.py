@@ -7,11 +7,11 @@ import msgspec
 
 from timeloom.core.blocks.digest import Visibility
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import FileForm, PathError, PhysicalPath, Rewritten, rewrite
+from timeloom.core.paths import FileForm, PathError, PhysicalPath, RewrittenPath, rewrite_path
 from timeloom.ports.tool import ToolContext, ToolNotice
 from timeloom.tools.binding import WritePath
 from timeloom.tools.parameters import ParamsError
-from timeloom.tools.workspace import UNSEEN
+from timeloom.tools.workspace import RESERVED_PREFIX
 
 
 class ContractFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,7 +23,7 @@ class ContractFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     visibility: Visibility = "external"
 
 
-class Declared(msgspec.Struct, frozen=True):
+class DeclaredFile(msgspec.Struct, frozen=True):
     """A file of the current turn that the program is to produce."""
 
     path: FileForm
@@ -34,7 +34,7 @@ class Declared(msgspec.Struct, frozen=True):
 class Contract(msgspec.Struct, frozen=True):
     """The declared files in order, with notices for the model about rewritten paths."""
 
-    files: tuple[Declared, ...]
+    files: tuple[DeclaredFile, ...]
     notices: tuple[ToolNotice, ...] = ()
 
     def folders(self, turn: TurnId) -> tuple[str, ...]:
@@ -43,38 +43,38 @@ class Contract(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys([f"{turn}/files", f"{turn}/outputs", *own]))
 
 
-def agreed(named: Sequence[ContractFile], context: ToolContext, most: int) -> Contract:
+def resolve_contract(requested: Sequence[ContractFile], context: ToolContext, most: int) -> Contract:
     """Return the contract; raise if a name is missing, reserved, repeated or outside the current turn."""
-    if len(named) > most:
-        raise ParamsError(f"a contract has at most {most} files, got {len(named)}")
-    files: dict[PhysicalPath, Declared] = {}
+    if len(requested) > most:
+        raise ParamsError(f"a contract has at most {most} files, got {len(requested)}")
+    files: dict[PhysicalPath, DeclaredFile] = {}
     notices: list[ToolNotice] = []
-    for at, file in enumerate(named):
-        target = _target(file, at, context)
+    for at, file in enumerate(requested):
+        target = _resolve_target(file, at, context)
         if target.physical in files:
             raise ParamsError(f"`contract.{at}` names {target.physical} again; name each file once")
-        if _stands_in_the_way(target.physical, files):
+        if _conflicts_with_files(target.physical, files):
             raise ParamsError(f"`contract.{at}`: {target.physical} would be a file and the folder of another file")
         if target.changed:
-            said = f"`contract.{at}` named a file of another turn; it is now {target.physical} of the current turn"
-            notices.append(ToolNotice("protocol_violation.path_rewritten", said))
-        files[target.physical] = Declared(target.path, target.physical, file.visibility)
+            text = f"`contract.{at}` named a file of another turn; it is now {target.physical} of the current turn"
+            notices.append(ToolNotice("protocol_violation.path_rewritten", text))
+        files[target.physical] = DeclaredFile(target.path, target.physical, file.visibility)
     return Contract(tuple(files.values()), tuple(notices))
 
 
-def _target(file: ContractFile, at: int, context: ToolContext) -> Rewritten:
+def _resolve_target(file: ContractFile, at: int, context: ToolContext) -> RewrittenPath:
     name = file.filename if file.filepath is None else file.filepath
     if name is None or (file.filename is not None and file.filepath is not None):
         raise ParamsError(
             f"`contract.{at}` has either `filepath` or `filename`, got {'neither' if not name else 'both'}"
         )
-    target = rewrite(name, context.turn_id)
+    target = rewrite_path(name, context.turn_id)
     if not target.writable:
         raise PathError("path_read_only", f"`contract.{at}` names an attachment; name a file in files/ or outputs/")
-    if any(part.startswith(UNSEEN) for part in target.physical.names):
-        raise PathError("path_name_unsafe", f"`contract.{at}`: names that begin with {UNSEEN} are reserved")
+    if any(part.startswith(RESERVED_PREFIX) for part in target.physical.names):
+        raise PathError("path_name_unsafe", f"`contract.{at}`: names that begin with {RESERVED_PREFIX} are reserved")
     return target
 
 
-def _stands_in_the_way(path: PhysicalPath, files: dict[PhysicalPath, Declared]) -> bool:
+def _conflicts_with_files(path: PhysicalPath, files: dict[PhysicalPath, DeclaredFile]) -> bool:
     return any(str(path).startswith(f"{other}/") or str(other).startswith(f"{path}/") for other in files)

@@ -11,9 +11,9 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import FileForm, PathError, PhysicalPath, rewrite
+from timeloom.core.paths import FileForm, PathError, PhysicalPath, rewrite_path
 from timeloom.platform.open_beneath import open_beneath, open_folder_beneath
-from timeloom.tools.workspace import MAX_FILE_BYTES, UNSEEN, WorkspaceError
+from timeloom.tools.workspace import MAX_FILE_BYTES, RESERVED_PREFIX, WorkspaceError
 
 MAX_ENTRIES: Final = 20_000
 """Most files and folders that are examined; the rest of the folder is ignored."""
@@ -21,14 +21,14 @@ MAX_ENTRIES: Final = 20_000
 MAX_DEPTH: Final = 64
 """Deepest folder that is examined."""
 
-_RESERVED: Final = f"names that begin with {UNSEEN} are reserved"
-_PASSED_OVER: Final = frozenset({"__pycache__"})
+_RESERVED: Final = f"names that begin with {RESERVED_PREFIX} are reserved"
+_IGNORED_NAMES: Final = frozenset({"__pycache__"})
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that the program wrote, and the file of the current turn that it becomes."""
 
-    place: str
+    source_path: str
     """Relative to the program's folder."""
     target: PhysicalPath
     path: FileForm
@@ -36,48 +36,48 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     """False if the path belongs to an attachment."""
 
     @property
-    def moved(self) -> bool:
+    def is_moved(self) -> bool:
         """Whether the file is outside the folders of the current turn."""
-        return self.place != str(self.target)
+        return self.source_path != str(self.target)
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class RefusedFile(msgspec.Struct, frozen=True):
     """A file that is not kept, and the reason."""
 
     name: str
     reason: str
 
 
-class Leavings(msgspec.Struct, kw_only=True):
+class OutputFolder(msgspec.Struct, kw_only=True):
     """The files that may be kept, sorted by path, and the files that may not."""
 
-    files: list[Left] = []
-    refused: list[Refusal] = []
+    files: list[OutputFile] = []
+    refused: list[RefusedFile] = []
     complete: bool = True
 
 
-def leavings(root: Path, turn: TurnId) -> Leavings:
+def scan_output_folder(root: Path, turn: TurnId) -> OutputFolder:
     """Return the files below the program's folder; correctly placed files come first."""
-    found = Leavings()
-    for count, names in enumerate(_entries(root, found)):
+    found = OutputFolder()
+    for count, names in enumerate(_walk_entries(root, found)):
         if count >= MAX_ENTRIES:
             found.complete = False
             break
         place = "/".join(names)
         try:
-            found.files.append(_left(place, turn))
+            found.files.append(_to_output_file(place, turn))
         except PathError as error:
-            found.refused.append(Refusal(place, str(error)))
-    found.files.sort(key=lambda left: (left.moved, left.place))
+            found.refused.append(RefusedFile(place, str(error)))
+    found.files.sort(key=lambda left: (left.is_moved, left.source_path))
     return found
 
 
-def _left(place: str, turn: TurnId) -> Left:
-    meant = rewrite(place, turn)
-    return Left(place=place, target=meant.physical, path=meant.path, writable=meant.writable)
+def _to_output_file(place: str, turn: TurnId) -> OutputFile:
+    target = rewrite_path(place, turn)
+    return OutputFile(source_path=place, target=target.physical, path=target.path, writable=target.writable)
 
 
-def _entries(root: Path, found: Leavings) -> Iterator[tuple[str, ...]]:
+def _walk_entries(root: Path, found: OutputFolder) -> Iterator[tuple[str, ...]]:
     """Yield each non-folder by the names that lead to it; folders are opened from the root without following links."""
     folders: list[tuple[str, ...]] = [()]
     opened = 0
@@ -87,15 +87,15 @@ def _entries(root: Path, found: Leavings) -> Iterator[tuple[str, ...]]:
         try:
             descriptor = open_folder_beneath(root, here)
         except (CodedError, OSError) as error:
-            found.refused.append(Refusal("/".join(here), _reason(error)))
+            found.refused.append(RefusedFile("/".join(here), _reason(error)))
             continue
         try:
             with os.scandir(descriptor) as entries:
                 for entry in entries:
-                    if entry.name in _PASSED_OVER:
+                    if entry.name in _IGNORED_NAMES:
                         continue
-                    if entry.name.startswith(UNSEEN):
-                        found.refused.append(Refusal("/".join((*here, entry.name)), _RESERVED))
+                    if entry.name.startswith(RESERVED_PREFIX):
+                        found.refused.append(RefusedFile("/".join((*here, entry.name)), _RESERVED))
                     elif entry.is_dir(follow_symlinks=False) and len(here) < MAX_DEPTH:
                         folders.append((*here, entry.name))
                     else:
@@ -105,10 +105,10 @@ def _entries(root: Path, found: Leavings) -> Iterator[tuple[str, ...]]:
     found.complete = not folders
 
 
-def read_left(root: Path, left: Left, most: int = MAX_FILE_BYTES) -> bytes:
+def read_output(root: Path, left: OutputFile, most: int = MAX_FILE_BYTES) -> bytes:
     """Return the file's content; raise a coded error if it is not regular, has a hard link, is empty or too large."""
     try:
-        descriptor = open_beneath(root, left.place.split("/"))
+        descriptor = open_beneath(root, left.source_path.split("/"))
     except OSError as error:
         raise WorkspaceError("workspace_failed", _reason(error)) from None
     with os.fdopen(descriptor, "rb") as file:
@@ -121,10 +121,10 @@ def read_left(root: Path, left: Left, most: int = MAX_FILE_BYTES) -> bytes:
     return data
 
 
-def size_left(root: Path, left: Left) -> int:
+def output_size(root: Path, left: OutputFile) -> int:
     """Return the file's size; raise a coded error like `read_output`."""
     try:
-        descriptor = open_beneath(root, left.place.split("/"))
+        descriptor = open_beneath(root, left.source_path.split("/"))
     except OSError as error:
         raise WorkspaceError("workspace_failed", _reason(error)) from None
     try:
@@ -133,19 +133,19 @@ def size_left(root: Path, left: Left) -> int:
         os.close(descriptor)
 
 
-class Given(msgspec.Struct, frozen=True):
+class InputFingerprint(msgspec.Struct, frozen=True):
     """Size and hash of an input file before the program ran; the original may change meanwhile."""
 
     size: int
     sha256: bytes
 
     @classmethod
-    def of(cls, file: Path) -> "Given":
+    def of_file(cls, file: Path) -> "InputFingerprint":
         """Return the fingerprint of the file's current content."""
         with file.open("rb") as opened:
             return cls(file.stat().st_size, hashlib.file_digest(opened, "sha256").digest())
 
-    def is_like(self, data: bytes) -> bool:
+    def matches(self, data: bytes) -> bool:
         """Return whether the data equals the input file."""
         return len(data) == self.size and hashlib.sha256(data).digest() == self.sha256
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from timeloom.ports.sandbox import MIB, Limits
+from timeloom.ports.sandbox import MIB, ExecutionLimits
 
 
 class ExecSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -11,7 +11,7 @@ class ExecSettings(msgspec.Struct, frozen=True, kw_only=True):
     Smaller limits refuse real work; larger ones let one program fill memory, disk or prompt.
     """
 
-    limits: Limits = Limits()
+    limits: ExecutionLimits = ExecutionLimits()
     """`wall_s` is the run time limit if the call gives none."""
     max_timeout_s: float = 600.0
     code_bytes: int = MIB

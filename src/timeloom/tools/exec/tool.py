@@ -7,18 +7,18 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from timeloom.core.stream.surrogates import mended
+from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.ports.sandbox import Program, Sandbox
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
 from timeloom.tools.define import tool
 from timeloom.tools.exec.broker import ProgramBroker
-from timeloom.tools.exec.code import code_of
-from timeloom.tools.exec.collect_outputs import Collecting
-from timeloom.tools.exec.contract import ContractFile, Declared, agreed
-from timeloom.tools.exec.guest_modules import stubs_of
-from timeloom.tools.exec.inputs import Inputs, inputs_of
-from timeloom.tools.exec.output_folder import Given
-from timeloom.tools.exec.report import Course, envelope
+from timeloom.tools.exec.code import load_code
+from timeloom.tools.exec.collect_outputs import OutputCollector
+from timeloom.tools.exec.contract import ContractFile, DeclaredFile, resolve_contract
+from timeloom.tools.exec.guest_modules import make_tool_stubs
+from timeloom.tools.exec.inputs import ProgramInputs, collect_inputs
+from timeloom.tools.exec.output_folder import InputFingerprint
+from timeloom.tools.exec.report import FinishedRun, build_envelope
 from timeloom.tools.exec.settings import ExecSettings
 
 TOOL_ID: Final = "exec_tools.execute_code_python"
@@ -76,29 +76,31 @@ class ExecTool:
         timeout_s: how long it may run
         """
         settings = self._settings
-        code = await code_of(context, settings.code_bytes)
-        files = agreed(contract, context, settings.contract_files)
-        inputs = await inputs_of(code, context, settings)
+        code = await load_code(context, settings.code_bytes)
+        files = resolve_contract(contract, context, settings.contract_files)
+        inputs = await collect_inputs(code, context, settings)
         program = Program(
             code=code,
             execution_id=f"{context.turn_id}.{context.tool_call_id}",
-            name=mended(prog_name[:MAX_NAME_CHARS]) or "program",
+            name=replace_lone_surrogates(prog_name[:MAX_NAME_CHARS]) or "program",
             inputs=inputs.files,
             folders=files.folders(context.turn_id),
-            stubs=stubs_of(context.nested.specs) if context.nested else (),
+            stubs=make_tool_stubs(context.nested.specs) if context.nested else (),
             limits=replace(settings.limits, wall_s=self._wall_s(timeout_s)),
         )
-        return envelope(await self._run(program, context, inputs, files.files)).outcome(files.notices)
+        return build_envelope(await self._run(program, context, inputs, files.files)).outcome(files.notices)
 
-    def _wall_s(self, asked_s: float | None) -> float:
-        wall_s = self._settings.limits.wall_s if asked_s is None else asked_s
+    def _wall_s(self, requested_s: float | None) -> float:
+        wall_s = self._settings.limits.wall_s if requested_s is None else requested_s
         return min(max(wall_s, 1.0), self._settings.max_timeout_s)
 
     async def _run(
-        self, program: Program, context: ToolContext, inputs: Inputs, contract: Sequence[Declared]
-    ) -> Course:
+        self, program: Program, context: ToolContext, inputs: ProgramInputs, contract: Sequence[DeclaredFile]
+    ) -> FinishedRun:
         # Before the program starts: tools that it calls may change the originals.
-        given = await asyncio.to_thread(lambda: {place: Given.of(file) for place, file in program.inputs.items()})
+        fingerprints = await asyncio.to_thread(
+            lambda: {place: InputFingerprint.of_file(file) for place, file in program.inputs.items()}
+        )
         broker = ProgramBroker(context, self._settings.fetch_bytes, program.limits)
         printed = Counter[str]()
 
@@ -107,16 +109,16 @@ class ExecTool:
             context.emit(stream, text)
 
         async with self._sandbox.run(program, broker, output) as ran:
-            collecting = Collecting(ran.out_dir, given, context, self._settings)
-            produced = await asyncio.to_thread(collecting.collect, contract)
+            collector = OutputCollector(ran.out_dir, fingerprints, context, self._settings)
+            collected = await asyncio.to_thread(collector.collect, contract)
         for made in ran.calls:
-            broker.count(made.tool_id, made.answer)
-        return Course(
+            broker.count_answer(made.tool_id, made.answer)
+        return FinishedRun(
             ran=ran,
             limits=program.limits,
             max_timeout_s=self._settings.max_timeout_s,
             inputs=inputs,
-            produced=produced,
+            produced=collected,
             calls=broker.calls,
             printed=printed,
         )

@@ -9,18 +9,18 @@ import msgspec
 from timeloom.core.blocks import Shown
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import FilePath, PhysicalPath, logical, physical
+from timeloom.core.paths import FilePath, PhysicalPath, to_logical, to_physical
 from timeloom.core.render.foreign_text.json_text import json_line
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
-from timeloom.tools.artifacts import LocalFile, local_file
-from timeloom.tools.mime import is_viewable, mime_of, text_in
-from timeloom.tools.react.patch import GONE
-from timeloom.tools.react.select_files import MAX_SELECTED_FILES, selected
+from timeloom.tools.artifacts import LocalFile, load_local_file
+from timeloom.tools.mime import decode_file_text, guess_mime, is_viewable
+from timeloom.tools.react.patch import DELETED_STUB
+from timeloom.tools.react.select_files import MAX_SELECTED_FILES, select_files
 from timeloom.tools.workspace import Workspace
 
 
-class Copied(msgspec.Struct, frozen=True):
+class CopiedFile(msgspec.Struct, frozen=True):
     """A file of the current turn and the file that it was copied from."""
 
     path: str
@@ -33,7 +33,7 @@ class CheckoutStatus(msgspec.Struct, kw_only=True):
     """The status of a checkout: copied, unchanged and removed files."""
 
     mode: Literal["replace", "overlay"]
-    copied: list[Copied] = []
+    copied: list[CopiedFile] = []
     unchanged: list[str] = []
     removed: list[str] = []
 
@@ -49,31 +49,31 @@ async def checkout(
     paths: fi: paths of files/, or folders such as fi:turn_1.files/src/
     mode: overlay puts them over what is there; replace takes all other files of the current turn's files/ away
     """
-    wanted = _wanted(paths, context)
-    targets = _targets(wanted, [await local_file(path, context) for path in wanted], context.turn_id)
+    wanted = _select_paths(paths, context)
+    targets = _map_targets(wanted, [await load_local_file(path, context) for path in wanted], context.turn_id)
     workspace = Workspace(context.out_dir)
     status = CheckoutStatus(mode=mode)
     artifacts: list[Artifact] = []
     for target, source in targets.items():
-        if not await asyncio.to_thread(workspace.bring, physical(target), source.data, read_only=False):
+        if not await asyncio.to_thread(workspace.ensure_content, to_physical(target), source.data, read_only=False):
             status.unchanged.append(str(target))
             continue
-        copied = Copied(str(target), str(physical(target)), str(source.path), len(source.data))
+        copied = CopiedFile(str(target), str(to_physical(target)), str(source.path), len(source.data))
         status.copied.append(copied)
-        artifacts.append(_artifact(target, source))
+        artifacts.append(_copy_artifact(target, source))
     if mode == "replace":
-        kept = {physical(target) for target in targets}
-        gone = await asyncio.to_thread(_take_away, workspace, context.turn_id, kept)
-        status.removed = [str(logical(str(place))) for place in gone]
+        kept = {to_physical(target) for target in targets}
+        removed = await asyncio.to_thread(_remove_others, workspace, context.turn_id, kept)
+        status.removed = [str(to_logical(str(place))) for place in removed]
         known = context.timeline.views.artifacts.artifacts
-        artifacts += (_gone(path, mime_of(path)) for path in status.removed if path in known)
+        artifacts += (_deletion_artifact(path, guess_mime(path)) for path in status.removed if path in known)
     return Outcome(status=msgspec.json.encode(status).decode(), artifacts=tuple(artifacts))
 
 
-def _wanted(paths: tuple[str, ...], context: ToolContext) -> list[FilePath]:
+def _select_paths(paths: tuple[str, ...], context: ToolContext) -> list[FilePath]:
     wanted: dict[FilePath, None] = {}
     for text in paths:
-        for path in selected(text, context.turn_id, context.timeline.views):
+        for path in select_files(text, context.turn_id, context.timeline.views):
             if not isinstance(path, FilePath) or path.area != "files":
                 raise CodedError(
                     "tool_params_invalid", f"only files/ are checked out, got {path}; react.pull brings it"
@@ -84,22 +84,22 @@ def _wanted(paths: tuple[str, ...], context: ToolContext) -> list[FilePath]:
     return list(wanted)
 
 
-def _targets(wanted: Sequence[FilePath], sources: Sequence[LocalFile], turn: TurnId) -> dict[FilePath, LocalFile]:
+def _map_targets(wanted: Sequence[FilePath], sources: Sequence[LocalFile], turn: TurnId) -> dict[FilePath, LocalFile]:
     """Return the file to copy for each target in the current turn; if several have one name, the last wins."""
     return {FilePath(turn, "files", path.rel): source for path, source in zip(wanted, sources, strict=True)}
 
 
-def _take_away(workspace: Workspace, turn: TurnId, kept: set[PhysicalPath]) -> list[PhysicalPath]:
-    others = [place for place in workspace.walk((turn, "files")).files if place not in kept]
+def _remove_others(workspace: Workspace, turn: TurnId, kept: set[PhysicalPath]) -> list[PhysicalPath]:
+    others = [place for place in workspace.list_files((turn, "files")).files if place not in kept]
     return [place for place in others if workspace.remove(place)]
 
 
-def _artifact(target: FilePath, source: LocalFile) -> Artifact:
+def _copy_artifact(target: FilePath, source: LocalFile) -> Artifact:
     """Return the copy as a new version; its content is stored and not shown."""
-    text = text_in(source.data, source.mime)
+    text = decode_file_text(source.data, source.mime)
     is_exact = text is not None and text.encode("utf-8", "surrogatepass") == source.data
     has_payload = is_exact or is_viewable(source.mime)
-    said = f"[READ] a copy of {source.path}: react.read({json_line([str(target)])})"
+    stub_text = f"[READ] a copy of {source.path}: react.read({json_line([str(target)])})"
     return Artifact(
         path=str(target),
         mime=source.mime,
@@ -107,12 +107,12 @@ def _artifact(target: FilePath, source: LocalFile) -> Artifact:
         data=None if is_exact else source.data,
         kind=(source.digest and source.digest.kind) or "file",
         visibility="internal",
-        physical_path=str(physical(target)),
+        physical_path=str(to_physical(target)),
         size_bytes=len(source.data),
-        shown=Shown(how="stub", tokens=estimate(text or ""), text=said) if has_payload else None,
+        shown=Shown(how="stub", tokens=estimate_tokens(text or ""), text=stub_text) if has_payload else None,
     )
 
 
-def _gone(path: str, mime: str) -> Artifact:
+def _deletion_artifact(path: str, mime: str) -> Artifact:
     """Return a version without content, which records that the file was deleted."""
-    return Artifact(path=path, mime=mime, visibility="internal", size_bytes=0, shown=GONE)
+    return Artifact(path=path, mime=mime, visibility="internal", size_bytes=0, shown=DELETED_STUB)

@@ -29,10 +29,10 @@ COLUMNS: Final = 300
 _HIT: Final = re.compile(rb"/dev/fd/([0-9]+)\0([0-9]+):(.*)")
 _LINE_BYTES: Final = 64 * 1024
 _CUT: Final = re.compile(r" \[\.\.\. [^\]]*\]\Z")
-_SCAN: Final = Path(grep_worker.__file__)
+_WORKER_FILE: Final = Path(grep_worker.__file__)
 
 
-class SearchOrder(msgspec.Struct, frozen=True, kw_only=True):
+class GrepQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The pattern to search for and the limits of the result."""
 
     pattern: str
@@ -42,7 +42,7 @@ class SearchOrder(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float = 20.0
 
 
-class Hit(msgspec.Struct, frozen=True):
+class GrepHit(msgspec.Struct, frozen=True):
     """A matching line: the index of its file, its number counted from 1, and its beginning."""
 
     file: int
@@ -50,10 +50,10 @@ class Hit(msgspec.Struct, frozen=True):
     text: str
 
 
-class Searched(msgspec.Struct, frozen=True):
+class GrepResult(msgspec.Struct, frozen=True):
     """The matching lines in order; `complete` is false if the deadline or the hit limit ended the search."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[GrepHit, ...]
     complete: bool = True
 
 
@@ -72,18 +72,18 @@ def check_pattern(pattern: str) -> None:
         raise CodedError("tool_params_invalid", "a pattern is for one line, got NUL, a line feed or half a pair")
 
 
-async def search(order: SearchOrder, files: Sequence[int]) -> Searched:
+async def grep_files(order: GrepQuery, files: Sequence[int]) -> GrepResult:
     """Return the matching lines of these open files, which are read from the start."""
     check_pattern(order.pattern)
     if ripgrep := shutil.which("rg"):
-        found = await _run(order, files, _ripgrep_command(ripgrep, order, files), b"")
+        found = await _run_command(order, files, _ripgrep_command(ripgrep, order, files), b"")
         if found is not None:
             return found
-    command = [sys.executable, "-I", "-S", str(_SCAN)]
-    return await _run(order, files, command, _scan_order(order, files)) or Searched((), complete=False)
+    command = [sys.executable, "-I", "-S", str(_WORKER_FILE)]
+    return await _run_command(order, files, command, _worker_request(order, files)) or GrepResult((), complete=False)
 
 
-def _ripgrep_command(ripgrep: str, order: SearchOrder, files: Sequence[int]) -> list[str]:
+def _ripgrep_command(ripgrep: str, order: GrepQuery, files: Sequence[int]) -> list[str]:
     return [
         ripgrep,
         "--no-config",
@@ -104,8 +104,8 @@ def _ripgrep_command(ripgrep: str, order: SearchOrder, files: Sequence[int]) -> 
     ]
 
 
-def _scan_order(order: SearchOrder, files: Sequence[int]) -> bytes:
-    said: grep_worker.Order = {
+def _worker_request(order: GrepQuery, files: Sequence[int]) -> bytes:
+    request: grep_worker.WorkerRequest = {
         "pattern": order.pattern,
         "ignore_case": order.ignore_case,
         "descriptors": list(files),
@@ -113,18 +113,22 @@ def _scan_order(order: SearchOrder, files: Sequence[int]) -> bytes:
         "columns": COLUMNS,
         "cpu_s": int(order.deadline_s) + 1,
     }
-    return json.dumps(said).encode()
+    return json.dumps(request).encode()
 
 
-async def _run(order: SearchOrder, files: Sequence[int], command: list[str], said: bytes) -> Searched | None:
+async def _run_command(
+    order: GrepQuery, files: Sequence[int], command: list[str], stdin_data: bytes
+) -> GrepResult | None:
     """Return the command's result; None if it failed without a hit."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, pass_fds=files, limit=_LINE_BYTES
     )
-    hits: list[Hit] = []
+    hits: list[GrepHit] = []
     try:
         async with asyncio.timeout(order.deadline_s):
-            complete = await _collect(process, said, {file: at for at, file in enumerate(files)}, order.max_hits, hits)
+            complete = await _collect_hits(
+                process, stdin_data, {file: at for at, file in enumerate(files)}, order.max_hits, hits
+            )
             failed = complete and await process.wait() not in (0, 1)
     except TimeoutError:
         complete = failed = False
@@ -132,16 +136,18 @@ async def _run(order: SearchOrder, files: Sequence[int], command: list[str], sai
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return None if failed and not hits else Searched(tuple(hits), complete=complete and not failed)
+    return None if failed and not hits else GrepResult(tuple(hits), complete=complete and not failed)
 
 
-async def _collect(process: Process, said: bytes, places: dict[int, int], most: int, hits: list[Hit]) -> bool:
+async def _collect_hits(
+    process: Process, stdin_data: bytes, places: dict[int, int], most: int, hits: list[GrepHit]
+) -> bool:
     """Append the hits as they arrive; return whether all of them arrived."""
     assert process.stdin
     assert process.stdout
     # A process that has already ended has closed its stdin, and some event loops raise on a write to it.
     if not process.stdin.is_closing():
-        process.stdin.write(said)
+        process.stdin.write(stdin_data)
         process.stdin.close()
     async for line in process.stdout:
         found = _HIT.fullmatch(line.rstrip(b"\r\n"))
@@ -149,5 +155,5 @@ async def _collect(process: Process, said: bytes, places: dict[int, int], most: 
             if len(hits) == most:
                 return False
             text = found[3].decode("utf-8", "replace")
-            hits.append(Hit(place, int(found[2]), _CUT.sub("", text)[:COLUMNS]))
+            hits.append(GrepHit(place, int(found[2]), _CUT.sub("", text)[:COLUMNS]))
     return True

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 
-class Order(TypedDict):
+class WorkerRequest(TypedDict):
     """The pattern, the open files to search and the limits of the result."""
 
     pattern: str
@@ -37,7 +37,7 @@ def matching_lines(text: str, pattern: re.Pattern[str], most: int) -> Iterator[t
 
 def main() -> None:
     """Execute the request on standard input."""
-    order: Order = json.load(sys.stdin)
+    order: WorkerRequest = json.load(sys.stdin)
     # If the parent dies without killing this process, the CPU limit ends it.
     resource.setrlimit(resource.RLIMIT_CPU, (order["cpu_s"], order["cpu_s"] + 1))
     warnings.simplefilter("ignore")

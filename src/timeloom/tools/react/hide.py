@@ -10,12 +10,12 @@ import msgspec
 from timeloom.core.blocks import Hidden
 from timeloom.core.codes import CodedError
 from timeloom.core.payload import BlobRef
-from timeloom.core.policy.cache.points import CacheSettings, editable_after, may_hide
+from timeloom.core.policy.cache.points import CacheSettings, can_hide, editable_after
 from timeloom.core.timeline import Entry
-from timeloom.core.tokens import estimate
-from timeloom.core.view.context.visible import Stand, VisibleView
+from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.context.visible import Stub, VisibleView
 from timeloom.ports.tool import Outcome, TimelineReader, ToolContext
-from timeloom.tools.react.resolve import named
+from timeloom.tools.react.resolve import to_logical_path
 
 MAX_REPLACEMENT_CHARS: Final = 500
 """Longest replacement text. A longer one would be a summary, which hides nothing."""
@@ -36,7 +36,7 @@ class HideStatus(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Hiding:
+class HideTool:
     """`react.hide` with the cache settings that decide which blocks may still change."""
 
     settings: CacheSettings = field(default_factory=CacheSettings)
@@ -49,9 +49,9 @@ class Hiding:
         path: the logical path of what is to be hidden
         replacement: a few words of your own that say what it was and what matters of it
         """
-        target = str(named(path, context.turn_id))
-        words = _words(replacement)
-        seqs = _in_sight(target, context.timeline.views.visible)
+        target = str(to_logical_path(path, context.turn_id))
+        words = _check_replacement(replacement)
+        seqs = _find_hideable(target, context.timeline.views.visible)
         if not seqs:
             raise HideError("hide_not_visible", f"nothing at {target} is in sight, so there is nothing to hide")
         if not await self._may_hide(seqs, context.timeline):
@@ -68,12 +68,12 @@ class Hiding:
             return False
         visible = timeline.views.visible
         after = await timeline.entries(visible.order[bisect_left(visible.order, seqs[0]) :])
-        tokens = {entry.seq: _tokens(entry, visible.shown[entry.seq]) for entry in after}
+        tokens = {entry.seq: _estimate_tokens(entry, visible.shown[entry.seq]) for entry in after}
         size = sum(tokens[seq] for seq in seqs)
-        return may_hide(seqs[0], size, sum(tokens.values()), point, self.settings)
+        return can_hide(seqs[0], size, sum(tokens.values()), point, self.settings)
 
 
-def _words(replacement: str) -> str:
+def _check_replacement(replacement: str) -> str:
     """Return the text on one line without a trailing full stop, so that it resembles no line of the prompt."""
     words = " ".join(replacement.split()).rstrip(".")
     if not words:
@@ -84,7 +84,7 @@ def _words(replacement: str) -> str:
     return words
 
 
-def _in_sight(path: str, visible: VisibleView) -> list[int]:
+def _find_hideable(path: str, visible: VisibleView) -> list[int]:
     """Return the entries that hiding this path removes from the prompt, in order."""
     if path in visible.summaries:
         by, place = visible.summaries[path]
@@ -101,13 +101,13 @@ def _can_be_hidden(seq: int, visible: VisibleView) -> bool:
     return stand is None or stand.kind == "hidden"
 
 
-def _tokens(entry: Entry, stand: Stand | None) -> int:
+def _estimate_tokens(entry: Entry, stand: Stub | None) -> int:
     """Estimate the entry's tokens in a prompt: of its stub, its shown part, or else its text."""
     if stand:
-        return estimate(stand.text)
+        return estimate_tokens(stand.text)
     block = entry.block
     shown = getattr(block, "shown", None)
-    said = (shown and shown.text) or getattr(block, "text", None) or getattr(block, "params", "")
-    if isinstance(said, BlobRef):
-        return said.size_bytes // _BYTES_PER_TOKEN
-    return estimate(said)
+    text = (shown and shown.text) or getattr(block, "text", None) or getattr(block, "params", "")
+    if isinstance(text, BlobRef):
+        return text.size_bytes // _BYTES_PER_TOKEN
+    return estimate_tokens(text)

@@ -8,15 +8,15 @@ from timeloom.core.blocks import PlanRecorded
 from timeloom.core.ids import PlanId, make_plan_id
 from timeloom.core.paths import LatestPlanPath
 from timeloom.core.payload import ref_of
-from timeloom.core.plans.changes import Changed, Moment, PlanMode
-from timeloom.core.plans.lifecycle import carry_out, read_order
+from timeloom.core.plans.changes import Moment, PlanMode, PlanRevision
+from timeloom.core.plans.lifecycle import apply_plan_command, parse_plan_command
 from timeloom.core.plans.snapshot import PlanState
 from timeloom.core.view.plans import PlansView
 from timeloom.ports.clock import timestamp
 from timeloom.ports.tool import Outcome, ToolContext
 
 
-class PlanStanding(msgspec.Struct, frozen=True, kw_only=True):
+class ChangedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a plan after the call, and the path of its newest snapshot."""
 
     plan_id: str
@@ -30,7 +30,7 @@ class PlanStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a call: the plans that it changed; empty if nothing changed."""
 
     mode: str
-    changed: tuple[PlanStanding, ...]
+    changed: tuple[ChangedPlan, ...]
     current: str | None
 
 
@@ -46,21 +46,25 @@ async def plan(context: ToolContext, mode: PlanMode, steps: tuple[str, ...] = ()
     """
     plans = context.timeline.views.plans
     moment = Moment(context.turn_id, timestamp(context.epoch_us))
-    changes = carry_out(read_order(mode, steps, plan_id), plans, moment, _fresh_id(context, plans))
-    current = _current(plans, changes)
-    status = PlanStatus(mode=mode, changed=tuple(_standing(change, current) for change in changes), current=current)
+    changes = apply_plan_command(
+        parse_plan_command(mode, steps, plan_id), plans, moment, _unused_plan_id(context, plans)
+    )
+    current = _find_current(plans, changes)
+    status = PlanStatus(
+        mode=mode, changed=tuple(_to_changed_plan(change, current) for change in changes), current=current
+    )
     blocks = tuple(PlanRecorded(snapshot=change.snapshot, change=change.change) for change in changes)
     return Outcome(blocks=blocks, status=msgspec.json.encode(status).decode())
 
 
-def _fresh_id(context: ToolContext, plans: PlansView) -> PlanId:
+def _unused_plan_id(context: ToolContext, plans: PlansView) -> PlanId:
     """Return an unused plan id, derived from the call id so that a repeated call opens no second plan."""
     start = int(ref_of(context.tool_call_id.encode()).sha256, 16)
     ids = (make_plan_id(context.turn_id, start + n) for n in count())
     return next(each for each in ids if plans.latest(each) is None)
 
 
-def _current(plans: PlansView, changes: tuple[Changed, ...]) -> PlanId | None:
+def _find_current(plans: PlansView, changes: tuple[PlanRevision, ...]) -> PlanId | None:
     current = plans.current
     for change in changes:
         if change.snapshot.state == "open":
@@ -70,9 +74,9 @@ def _current(plans: PlansView, changes: tuple[Changed, ...]) -> PlanId | None:
     return current
 
 
-def _standing(change: Changed, current: PlanId | None) -> PlanStanding:
+def _to_changed_plan(change: PlanRevision, current: PlanId | None) -> ChangedPlan:
     plan = change.snapshot
-    return PlanStanding(
+    return ChangedPlan(
         plan_id=plan.plan_id,
         state=plan.state,
         current=plan.plan_id == current,

@@ -4,13 +4,13 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import FileForm, PathError
-from timeloom.core.paths.errors import shown
+from timeloom.core.paths.errors import quote_prefix
 from timeloom.ports.tool import Outcome, ToolContext
-from timeloom.tools.artifacts import is_editable, local_file
-from timeloom.tools.react.select_files import MAX_SELECTED_FILES, selected
+from timeloom.tools.artifacts import is_editable, load_local_file
+from timeloom.tools.react.select_files import MAX_SELECTED_FILES, select_files
 
 
-class Pulled(msgspec.Struct, frozen=True):
+class PulledFile(msgspec.Struct, frozen=True):
     """A file that is now in the workspace."""
 
     path: str
@@ -23,11 +23,11 @@ class Pulled(msgspec.Struct, frozen=True):
 class PullStatus(msgspec.Struct, kw_only=True):
     """The status of a pull; `reasons` gives the reason for each missing path."""
 
-    pulled: list[Pulled] = []
+    pulled: list[PulledFile] = []
     missing: list[str] = []
     reasons: dict[str, str] = {}
 
-    def miss(self, path: str, error: CodedError) -> None:
+    def add_missing(self, path: str, error: CodedError) -> None:
         """Record a path that could not be resolved."""
         self.missing.append(path)
         self.reasons[path] = f"{error.code}: {error}"
@@ -41,26 +41,26 @@ async def pull(context: ToolContext, paths: tuple[str, ...]) -> Outcome:
     paths: fi: paths, or folders such as fi:turn_1.files/src/
     """
     status = PullStatus()
-    for path in _files(paths, context, status):
+    for path in _select_paths(paths, context, status):
         try:
-            file = await local_file(path, context)
+            file = await load_local_file(path, context)
         except CodedError as error:
-            status.miss(str(path), error)
+            status.add_missing(str(path), error)
             continue
         readonly = not is_editable(path, context.turn_id)
-        status.pulled.append(Pulled(str(path), str(file.physical), file.mime, len(file.data), readonly))
+        status.pulled.append(PulledFile(str(path), str(file.physical), file.mime, len(file.data), readonly))
     return Outcome(status=msgspec.json.encode(status).decode())
 
 
-def _files(paths: tuple[str, ...], context: ToolContext, status: PullStatus) -> list[FileForm]:
+def _select_paths(paths: tuple[str, ...], context: ToolContext, status: PullStatus) -> list[FileForm]:
     found: dict[FileForm, None] = {}
     for text in paths:
         try:
-            found |= dict.fromkeys(selected(text, context.turn_id, context.timeline.views))
+            found |= dict.fromkeys(select_files(text, context.turn_id, context.timeline.views))
         except PathError as error:
-            status.miss(shown(text), error)
+            status.add_missing(quote_prefix(text), error)
         except CodedError as error:
-            status.miss(text, error)
+            status.add_missing(text, error)
     if not 0 < len(paths) <= MAX_SELECTED_FILES or len(found) > MAX_SELECTED_FILES:
         message = f"one call brings 1 to {MAX_SELECTED_FILES} files, got {max(len(paths), len(found))}"
         raise CodedError("tool_params_invalid", message)

@@ -25,14 +25,21 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import LogicalPath, PathError, SkillPath
-from timeloom.core.paths.errors import shown as shown_path
+from timeloom.core.paths.errors import quote_prefix as shown_path
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Entry
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
-from timeloom.tools.mime import bare, is_viewable
-from timeloom.tools.react.resolve import EmptyShelf, Readable, Resolved, Shelf, named, resolve
-from timeloom.tools.react.windows import Bounds, CountTokens, Span, Window, whole_or_window
+from timeloom.tools.mime import is_viewable, strip_mime_parameters
+from timeloom.tools.react.resolve import (
+    ContentSource,
+    NoContent,
+    ReadableContent,
+    ResolvedPath,
+    resolve,
+    to_logical_path,
+)
+from timeloom.tools.react.windows import CountTokens, LineSpan, ReadWindow, WindowBounds, cut_window
 
 MAX_REQUESTS: Final = 100
 """Most paths of one read. Fewer makes long lists take several rounds; more lets one call read a whole archive."""
@@ -63,12 +70,12 @@ class ReadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadTool:
     """`react.read` with its limits, its token counter and its source of skills and knowledge."""
 
     limits: ReadLimits = field(default_factory=ReadLimits)
-    count_tokens: CountTokens = estimate
-    shelf: Shelf = field(default_factory=EmptyShelf)
+    count_tokens: CountTokens = estimate_tokens
+    source: ContentSource = field(default_factory=NoContent)
 
     async def read(
         self,
@@ -90,8 +97,8 @@ class Reading:
         max_text_symbols: a smaller limit of symbols for each text
         """
         requests = [*(ReadItem(path=path) for path in paths), *items]
-        _check(requests, max_text_symbols)
-        report = _Report(self, context, stats_only, max_text_symbols)
+        _check_requests(requests, max_text_symbols)
+        report = _ReadReport(self, context, stats_only, max_text_symbols)
         for request in dict.fromkeys(requests):
             await report.add(request)
         return report.outcome()
@@ -125,10 +132,10 @@ class ReadStatus(msgspec.Struct, kw_only=True):
     reasons: dict[str, str] = {}
 
 
-class _Report:
+class _ReadReport:
     """Builds the outcome of one read."""
 
-    def __init__(self, tool: Reading, context: ToolContext, stats_only: bool, max_text_symbols: int | None) -> None:
+    def __init__(self, tool: ReadTool, context: ToolContext, stats_only: bool, max_text_symbols: int | None) -> None:
         self._tool, self._context, self._stats_only = tool, context, stats_only
         symbols = tool.limits.text_symbols if max_text_symbols is None else max_text_symbols
         self._symbols = min(symbols, tool.limits.text_symbols)
@@ -139,23 +146,23 @@ class _Report:
     async def add(self, request: ReadItem) -> None:
         """Add the content of one path, or the reason why it is missing."""
         try:
-            path = named(request.path, self._context.turn_id)
+            path = to_logical_path(request.path, self._context.turn_id)
         except PathError as error:
-            self._miss(shown_path(request.path), error, skill=False)
+            self._add_missing(shown_path(request.path), error, skill=False)
             return
         try:
-            found = await resolve(path, self._context, self._tool.shelf)
+            found = await resolve(path, self._context, self._tool.source)
         except CodedError as error:
-            self._miss(str(path), error, skill=isinstance(path, SkillPath))
+            self._add_missing(str(path), error, skill=isinstance(path, SkillPath))
             return
-        await self._add_found(path, request, found)
+        await self._add_resolved(path, request, found)
 
     def outcome(self) -> Outcome:
         """Return the outcome: the status first, then the content."""
         status = msgspec.json.encode(self._status).decode()
         return Outcome(status=status, artifacts=tuple(self._artifacts))
 
-    async def _add_found(self, path: LogicalPath, request: ReadItem, found: Resolved) -> None:
+    async def _add_resolved(self, path: LogicalPath, request: ReadItem, found: ResolvedPath) -> None:
         self._status.paths.append(str(path))
         for gone in found.missing:
             self._status.missing.append(gone)
@@ -174,40 +181,40 @@ class _Report:
             else:
                 await self._add_text(readable.text, readable, item, request)
 
-    def _miss(self, path: str, error: CodedError, *, skill: bool) -> None:
+    def _add_missing(self, path: str, error: CodedError, *, skill: bool) -> None:
         (self._status.missing_skills if skill else self._status.missing).append(path)
         self._status.reasons[path] = f"{error.code}: {error}"
 
-    async def _add_data(self, readable: Readable, item: ReadInfo) -> None:
+    async def _add_data(self, readable: ReadableContent, item: ReadInfo) -> None:
         """Add an image or a PDF if it is within the limit; for other types only the metadata."""
         limits = self._tool.limits
-        limit = limits.pdf_bytes if bare(readable.mime) == "application/pdf" else limits.image_bytes
+        limit = limits.pdf_bytes if strip_mime_parameters(readable.mime) == "application/pdf" else limits.image_bytes
         if not is_viewable(readable.mime):
             item.left_out = "a binary file: only its metadata can be shown; open it at its physical_path with code"
         elif readable.size_bytes > limit:
-            item.left_out = f"larger than the {limit} bytes that are shown of {bare(readable.mime)}"
+            item.left_out = f"larger than the {limit} bytes that are shown of {strip_mime_parameters(readable.mime)}"
         elif self._stats_only:
             return
-        elif await self._is_in_sight(readable.path, readable.data or b""):
+        elif await self._is_shown(readable.path, readable.data or b""):
             self._status.exists_in_visible_context.append(readable.path)
             return
         if not self._stats_only:
             data = None if item.left_out else readable.data
-            self._artifacts.append(_artifact(readable, data=data, shown=None))
+            self._artifacts.append(_to_artifact(readable, data=data, shown=None))
 
-    async def _add_text(self, text: str, readable: Readable, item: ReadInfo, request: ReadItem) -> None:
+    async def _add_text(self, text: str, readable: ReadableContent, item: ReadInfo, request: ReadItem) -> None:
         item.text_symbols = len(text)
         if readable.size_bytes > self._tool.limits.text_bytes:
             item.left_out = f"larger than the {self._tool.limits.text_bytes} bytes of text that are read"
             return
         # A long text takes a while, so it is processed in a thread.
-        window = await asyncio.to_thread(self._window, text, request)
+        window = await asyncio.to_thread(self._cut_window, text, request)
         item.line_count = window.total_lines
         if self._stats_only:
             item.tokens = await asyncio.to_thread(self._tool.count_tokens, text)
             return
-        _describe(item, window)
-        if await self._is_in_sight(readable.path, window.numbered or text):
+        _describe_window(item, window)
+        if await self._is_shown(readable.path, window.numbered or text):
             self._status.exists_in_visible_context.append(readable.path)
             return
         self._status.total_tokens += window.tokens
@@ -215,19 +222,19 @@ class _Report:
             self._status.total_tokens -= window.tokens
             item.left_out = "this call has shown as much as one may; read it in a call of its own"
             return
-        how = "whole" if window.whole else "preview"
+        how = "whole" if window.is_whole else "preview"
         shown = Shown(how=how, tokens=window.tokens, text=window.numbered)
-        self._artifacts.append(_artifact(readable, text=window.text, shown=shown))
+        self._artifacts.append(_to_artifact(readable, text=window.text, shown=shown))
 
-    def _window(self, text: str, request: ReadItem) -> Window:
-        bounds = Bounds(self._symbols, self._tool.limits.tokens)
+    def _cut_window(self, text: str, request: ReadItem) -> ReadWindow:
+        bounds = WindowBounds(self._symbols, self._tool.limits.tokens)
         part = request.line_start > 1 or request.line_count is not None or request.symbol_start > 1
-        span = Span(request.line_start, request.line_count, request.symbol_start) if part else None
-        return whole_or_window(text, bounds, self._tool.count_tokens, span)
+        span = LineSpan(request.line_start, request.line_count, request.symbol_start) if part else None
+        return cut_window(text, bounds, self._tool.count_tokens, span)
 
-    async def _is_in_sight(self, path: str, content: str | bytes) -> bool:
+    async def _is_shown(self, path: str, content: str | bytes) -> bool:
         """Return whether the prompt or this call already shows the same content at this path."""
-        wanted = _hash(content)
+        wanted = _hash_content(content)
         if (path, wanted) in self._emitted:
             return True
         self._emitted.add((path, wanted))
@@ -235,10 +242,10 @@ class _Report:
         visible = timeline.views.visible
         seqs = [seq for seq in visible.at_path.get(path, ()) if seq in visible.shown and visible.shown[seq] is None]
         entries = await timeline.entries(seqs) if seqs else []
-        return any(_hash(_in_prompt(entry)) == wanted for entry in entries)
+        return any(_hash_content(_content_in_prompt(entry)) == wanted for entry in entries)
 
 
-def _check(requests: Sequence[ReadItem], max_text_symbols: int | None) -> None:
+def _check_requests(requests: Sequence[ReadItem], max_text_symbols: int | None) -> None:
     if not requests:
         raise CodedError("tool_params_invalid", "react.read takes paths or items, got neither")
     if len(requests) > MAX_REQUESTS:
@@ -250,9 +257,9 @@ def _check(requests: Sequence[ReadItem], max_text_symbols: int | None) -> None:
         raise CodedError("tool_params_invalid", f"max_text_symbols is 1 or more, got {max_text_symbols}")
 
 
-def _describe(item: ReadInfo, window: Window) -> None:
+def _describe_window(item: ReadInfo, window: ReadWindow) -> None:
     item.tokens = window.tokens
-    if window.whole:
+    if window.is_whole:
         return
     item.lines = window.lines
     item.cut_line = window.last + 1 if window.cut_symbols else None
@@ -262,8 +269,8 @@ def _describe(item: ReadInfo, window: Window) -> None:
         )
 
 
-def _artifact(
-    readable: Readable, *, shown: Shown | None, text: str | None = None, data: bytes | None = None
+def _to_artifact(
+    readable: ReadableContent, *, shown: Shown | None, text: str | None = None, data: bytes | None = None
 ) -> Artifact:
     digest = readable.digest
     return Artifact(
@@ -284,7 +291,7 @@ def _artifact(
     )
 
 
-def _in_prompt(entry: Entry) -> str | bytes | BlobRef | None:
+def _content_in_prompt(entry: Entry) -> str | bytes | BlobRef | None:
     """Return the content or part of it that the prompt shows for the entry, in the form that a read shows."""
     match entry.block:
         case (
@@ -319,7 +326,7 @@ def _in_prompt(entry: Entry) -> str | bytes | BlobRef | None:
             return None
 
 
-def _hash(content: str | bytes | BlobRef | None) -> str:
+def _hash_content(content: str | bytes | BlobRef | None) -> str:
     match content:
         case None:
             return ""

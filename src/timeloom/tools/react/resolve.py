@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from timeloom.core.blocks import ContentBlock, Digest, Hosting, ResultDigest, Unknown
-from timeloom.core.blocks.extract_payloads import put_back, references
+from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import (
     ArtifactPath,
@@ -23,9 +23,9 @@ from timeloom.core.paths import (
     ToolPath,
     TurnIndexesPath,
     TurnIndexPath,
-    logical,
     parse,
-    select,
+    select_sources,
+    to_logical,
 )
 from timeloom.core.paths.parse_path import has_scheme
 from timeloom.core.payload import BlobRef
@@ -33,12 +33,12 @@ from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import turn_index
 from timeloom.ports.tool import TimelineReader, ToolContext
-from timeloom.tools.artifacts import ArtifactError, LocalFile, find_file, shows_again
-from timeloom.tools.mime import text_in
-from timeloom.wire.block_json import block_json, encode_block
+from timeloom.tools.artifacts import ArtifactError, LocalFile, find_file, is_read_output
+from timeloom.tools.mime import decode_file_text
+from timeloom.wire.block_json import encode_block, to_block_json
 
 
-class Readable(msgspec.Struct, frozen=True, kw_only=True):
+class ReadableContent(msgspec.Struct, frozen=True, kw_only=True):
     """Text, or bytes that are not text, at a logical path."""
 
     path: str
@@ -53,70 +53,70 @@ class Readable(msgspec.Struct, frozen=True, kw_only=True):
     """False if only the beginning is stored."""
 
 
-class Resolved(msgspec.Struct, frozen=True):
+class ResolvedPath(msgspec.Struct, frozen=True):
     """The content at a path, and the missing parts of a selection."""
 
-    readables: tuple[Readable, ...]
+    readables: tuple[ReadableContent, ...]
     missing: tuple[str, ...] = ()
 
 
-class Shelf(Protocol):
+class ContentSource(Protocol):
     """Provides skills and documents of the knowledge space."""
 
-    async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> Readable | None:
+    async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> ReadableContent | None:
         """Return the content at that path; None if it does not exist or the caller may not read it."""
         ...
 
 
-class EmptyShelf:
+class NoContent:
     """A content source for conversations without skills and knowledge space."""
 
-    async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> Readable | None:
+    async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> ReadableContent | None:
         return None
 
 
-def named(text: str, turn: TurnId) -> LogicalPath:
+def to_logical_path(text: str, turn: TurnId) -> LogicalPath:
     """Return the logical path for a logical or physical path; raise `PathError` if it is malformed."""
     first = text.partition("/")[0]
     if has_scheme(text) or not first or first == text:
         return parse(text)
-    return logical(text if first.startswith("turn_") else f"{turn}/{text}")
+    return to_logical(text if first.startswith("turn_") else f"{turn}/{text}")
 
 
-async def resolve(path: LogicalPath, context: ToolContext, shelf: Shelf) -> Resolved:
+async def resolve(path: LogicalPath, context: ToolContext, source: ContentSource) -> ResolvedPath:
     """Return the content at the path; raise `ArtifactError` if there is none."""
     match path:
         case SourcesPath():
-            return await _sources(path, context)
+            return await _resolve_sources(path, context)
         case EntriesPath():
-            return await _entries(path, context.timeline)
+            return await _resolve_entries(path, context.timeline)
         case TurnIndexesPath():
-            return await _indexes(path, context.timeline)
+            return await _resolve_indexes(path, context.timeline)
         case FilePath() | AttachmentPath() | EventAttachmentPath():
             file = await find_file(path, context)
-            found = _file(file) if file else None
+            found = _to_readable(file) if file else None
         case ArtifactPath():
-            found = await _artifact(path, context)
+            found = await _resolve_artifact(path, context)
         case TurnIndexPath():
-            found = await _index(path, context.timeline)
+            found = await _resolve_index(path, context.timeline)
         case SkillPath() | KnowledgePath():
-            found = await shelf.fetch(path, context)
+            found = await source.fetch(path, context)
         case _:
-            found = await _recorded(path, context.timeline)
+            found = await _resolve_recorded(path, context.timeline)
     if found is None:
         raise ArtifactError("path_not_found", f"nothing has the path {path}")
-    return Resolved((found,))
+    return ResolvedPath((found,))
 
 
-async def _sources(path: SourcesPath, context: ToolContext) -> Resolved:
+async def _resolve_sources(path: SourcesPath, context: ToolContext) -> ResolvedPath:
     pool = context.timeline.views.sources.pool
     rows = [(sid, pool.get(sid)) for sid in path.sids]
     missing = [sid for sid, row in rows if row is None]
-    readables = [await _source(row, context) for _, row in rows if row is not None]
-    return Resolved(tuple(readables), (str(select(missing)),) if missing else ())
+    readables = [await _resolve_source(row, context) for _, row in rows if row is not None]
+    return ResolvedPath(tuple(readables), (str(select_sources(missing)),) if missing else ())
 
 
-async def _source(row: SourceRow, context: ToolContext) -> Readable:
+async def _resolve_source(row: SourceRow, context: ToolContext) -> ReadableContent:
     """Return the row's file if it has one; otherwise the row as text."""
     if row.artifact_path.startswith("fi:"):
         try:
@@ -125,20 +125,20 @@ async def _source(row: SourceRow, context: ToolContext) -> Readable:
         except PathError:
             file = None
         if file:
-            return _file(file)
+            return _to_readable(file)
     body = row.content or row.text
     if isinstance(body, BlobRef):
         body = (await context.timeline.payload(body)).decode("utf-8", "replace")
     facts = [f"[{row.sid}] {row.title or row.url}", f"url: {row.url}", f"published: {row.published_time_iso}"]
     head = [fact for fact in facts if not fact.endswith(": ")]
-    return _text(str(select([row.sid])), "text/plain", "\n".join([*head, "", body]))
+    return _text_readable(str(select_sources([row.sid])), "text/plain", "\n".join([*head, "", body]))
 
 
-def _file(file: LocalFile) -> Readable:
-    return Readable(
+def _to_readable(file: LocalFile) -> ReadableContent:
+    return ReadableContent(
         path=str(file.path),
         mime=file.mime,
-        text=text_in(file.data, file.mime),
+        text=decode_file_text(file.data, file.mime),
         data=file.data,
         size_bytes=len(file.data),
         physical_path=str(file.physical) if file.complete else "",
@@ -148,10 +148,10 @@ def _file(file: LocalFile) -> Readable:
     )
 
 
-async def _artifact(path: ArtifactPath, context: ToolContext) -> Readable | None:
+async def _resolve_artifact(path: ArtifactPath, context: ToolContext) -> ReadableContent | None:
     """Return the artifact recorded under that name; otherwise the turn's file of that name."""
     if context.timeline.views.paths.find(str(path)):
-        return await _recorded(path, context.timeline)
+        return await _resolve_recorded(path, context.timeline)
     places: tuple[FileForm, ...] = (
         FilePath(path.turn, "files", path.name),
         FilePath(path.turn, "outputs", path.name),
@@ -159,77 +159,82 @@ async def _artifact(path: ArtifactPath, context: ToolContext) -> Readable | None
     )
     for place in places:
         if file := await find_file(place, context):
-            return _file(file)
+            return _to_readable(file)
     return None
 
 
-async def _entries(path: EntriesPath, timeline: TimelineReader) -> Resolved:
+async def _resolve_entries(path: EntriesPath, timeline: TimelineReader) -> ResolvedPath:
     """Return the recorded entries with these numbers, one by one."""
     here = [seq for seq in path.numbers if seq <= timeline.views.tail]
-    found = [await _joined(str(EntriesPath.of([one.seq])), [one], timeline) for one in await timeline.entries(here)]
-    return _selected(found, EntriesPath, set(path.numbers) - set(here))
+    found = [
+        await _join_entries(str(EntriesPath.from_numbers([one.seq])), [one], timeline)
+        for one in await timeline.entries(here)
+    ]
+    return _to_resolved(found, EntriesPath, set(path.numbers) - set(here))
 
 
-async def _indexes(path: TurnIndexesPath, timeline: TimelineReader) -> Resolved:
+async def _resolve_indexes(path: TurnIndexesPath, timeline: TimelineReader) -> ResolvedPath:
     turns = {turn.n: turn_id for turn_id, turn in timeline.views.turns.turns.items()}
     wanted = [TurnIndexPath(turns[number]) for number in path.numbers if number in turns]
-    found = [readable for one in wanted if (readable := await _index(one, timeline))]
-    return _selected(found, TurnIndexesPath, set(path.numbers) - turns.keys())
+    found = [readable for one in wanted if (readable := await _resolve_index(one, timeline))]
+    return _to_resolved(found, TurnIndexesPath, set(path.numbers) - turns.keys())
 
 
-def _selected(found: list[Readable], selection: type[EntriesPath | TurnIndexesPath], missing: set[int]) -> Resolved:
-    return Resolved(tuple(found), (str(selection.of(missing)),) if missing else ())
+def _to_resolved(
+    found: list[ReadableContent], selection: type[EntriesPath | TurnIndexesPath], missing: set[int]
+) -> ResolvedPath:
+    return ResolvedPath(tuple(found), (str(selection.from_numbers(missing)),) if missing else ())
 
 
-async def _index(path: TurnIndexPath, timeline: TimelineReader) -> Readable | None:
+async def _resolve_index(path: TurnIndexPath, timeline: TimelineReader) -> ReadableContent | None:
     turn = timeline.views.turns.turns.get(path.turn)
     if turn is None:
         return None
     index = turn_index(path.turn, await timeline.entries(list(turn.seqs())))
     rows = [f"{row.kind} {row.path}{f' ({row.tool_id})' if row.tool_id else ''}: {row.hint}" for row in index.rows]
     places = [f"every entry as it was recorded: {place}" for place in index.places]
-    return _text(str(path), "text/plain", "\n".join([*places, *rows]))
+    return _text_readable(str(path), "text/plain", "\n".join([*places, *rows]))
 
 
-async def _recorded(path: LogicalPath, timeline: TimelineReader) -> Readable | None:
+async def _resolve_recorded(path: LogicalPath, timeline: TimelineReader) -> ReadableContent | None:
     """Return the text of the blocks at the path: all parts of a tool call, otherwise the newest block."""
     views = timeline.views
     entries = await timeline.entries(views.paths.find(str(path)))
-    originals = [entry for entry in entries if not shows_again(entry, views)]
+    originals = [entry for entry in entries if not is_read_output(entry, views)]
     if not originals:
         return None
     if isinstance(path, ToolPath):
-        return await _joined(str(path), _said_last(originals), timeline)
-    return await _joined(originals[-1].path, originals[-1:], timeline)
+        return await _join_entries(str(path), _without_digests(originals), timeline)
+    return await _join_entries(originals[-1].path, originals[-1:], timeline)
 
 
-def _said_last(entries: list[Entry]) -> list[Entry]:
+def _without_digests(entries: list[Entry]) -> list[Entry]:
     """Return the entries without result digests; all of them if there are only digests."""
     return [entry for entry in entries if not isinstance(entry.block, ResultDigest)] or entries
 
 
-async def _joined(path: str, entries: Sequence[Entry], timeline: TimelineReader) -> Readable:
-    whole = [await _whole(entry, timeline) for entry in entries]
+async def _join_entries(path: str, entries: Sequence[Entry], timeline: TimelineReader) -> ReadableContent:
+    whole = [await _with_payloads(entry, timeline) for entry in entries]
     if len(whole) == 1:
         block = whole[0].block
         if isinstance(block, ContentBlock) and isinstance(block.data, bytes):
-            text = text_in(block.data, block.mime)
-            return Readable(path=path, mime=block.mime, text=text, data=block.data, size_bytes=len(block.data))
-        return _text(path, block.mime_type(), _said(whole[0]))
-    return _text(path, "text/plain", "\n\n".join(map(_said, whole)))
+            text = decode_file_text(block.data, block.mime)
+            return ReadableContent(path=path, mime=block.mime, text=text, data=block.data, size_bytes=len(block.data))
+        return _text_readable(path, block.mime_type(), _entry_text(whole[0]))
+    return _text_readable(path, "text/plain", "\n\n".join(map(_entry_text, whole)))
 
 
-async def _whole(entry: Entry, timeline: TimelineReader) -> Entry:
-    payloads = {ref: await timeline.payload(ref) for ref in references(entry)}
-    return put_back(entry, payloads.__getitem__)
+async def _with_payloads(entry: Entry, timeline: TimelineReader) -> Entry:
+    payloads = {ref: await timeline.payload(ref) for ref in find_blob_refs(entry)}
+    return restore_payloads(entry, payloads.__getitem__)
 
 
-def _said(entry: Entry) -> str:
+def _entry_text(entry: Entry) -> str:
     """Return the text of the block's JSON form; the whole JSON if it has no text."""
-    if not isinstance(entry.block, Unknown) and (text := block_json(entry).text) is not None:
+    if not isinstance(entry.block, Unknown) and (text := to_block_json(entry).text) is not None:
         return text
     return encode_block(entry).decode()
 
 
-def _text(path: str, mime: str, text: str) -> Readable:
-    return Readable(path=path, mime=mime, text=text, size_bytes=len(text.encode("utf-8", "surrogatepass")))
+def _text_readable(path: str, mime: str, text: str) -> ReadableContent:
+    return ReadableContent(path=path, mime=mime, text=text, size_bytes=len(text.encode("utf-8", "surrogatepass")))

@@ -12,16 +12,16 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import PathError, PhysicalPath, logical, physical
-from timeloom.core.paths.errors import shown
+from timeloom.core.paths import PathError, PhysicalPath, to_logical, to_physical
+from timeloom.core.paths.errors import quote_prefix
 from timeloom.core.paths.names import check_names
 from timeloom.core.paths.parse_path import has_scheme
 from timeloom.platform.open_beneath import BeneathError
 from timeloom.ports.tool import Outcome, ToolContext
-from timeloom.tools.mime import mime_of, text_in
-from timeloom.tools.react.grep import Hit, SearchOrder, check_pattern, search
+from timeloom.tools.mime import decode_file_text, guess_mime
+from timeloom.tools.react.grep import GrepHit, GrepQuery, check_pattern, grep_files
 from timeloom.tools.react.read import ReadItem
-from timeloom.tools.react.resolve import named
+from timeloom.tools.react.resolve import to_logical_path
 from timeloom.tools.react.windows import split_lines
 from timeloom.tools.workspace import Workspace, WorkspaceError
 
@@ -42,12 +42,12 @@ DEADLINE_S: Final = 20.0
 
 _BATCH: Final = 100
 _SNIFFED_BYTES: Final = 8192
-_AROUND: Final = 3
-_WHOLE_LINES: Final = 200
+_CONTEXT_LINES: Final = 3
+_FIRST_LINES: Final = 200
 _AREAS: Final = frozenset({"files", "outputs", "attachments", "external"})
 
 
-class Match(msgspec.Struct, frozen=True):
+class LineMatch(msgspec.Struct, frozen=True):
     """A matching line; a long one is cut."""
 
     line: int
@@ -62,7 +62,7 @@ class FoundFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size_bytes: int
     text_symbols: int | None = None
     line_count: int | None = None
-    matches: tuple[Match, ...] = ()
+    matches: tuple[LineMatch, ...] = ()
     more_matches: bool = False
     read_items: tuple[ReadItem, ...] = ()
 
@@ -76,7 +76,7 @@ class RgStatus(msgspec.Struct, kw_only=True):
     missing_roots: list[str] = []
     notes: list[str] = []
 
-    def cut(self, note: str) -> None:
+    def mark_incomplete(self, note: str) -> None:
         """Mark the result incomplete and add the note once."""
         self.complete = False
         if note not in self.notes:
@@ -102,58 +102,56 @@ async def rg(
         check_pattern(expression)
     status = RgStatus()
     workspace = Workspace(context.out_dir)
-    found = await asyncio.to_thread(_walked, workspace, roots, context.turn_id, status)
+    found = await asyncio.to_thread(_list_roots, workspace, roots, context.turn_id, status)
     if name:
-        found = await _named_so(
-            found, SearchOrder(pattern=name, ignore_case=ignore_case, deadline_s=DEADLINE_S), status
+        found = await _filter_by_name(
+            found, GrepQuery(pattern=name, ignore_case=ignore_case, deadline_s=DEADLINE_S), status
         )
     if pattern:
-        order = SearchOrder(
-            pattern=pattern, ignore_case=ignore_case, hits_per_file=HITS_PER_FILE, deadline_s=DEADLINE_S
-        )
+        order = GrepQuery(pattern=pattern, ignore_case=ignore_case, hits_per_file=HITS_PER_FILE, deadline_s=DEADLINE_S)
         await _search_contents(workspace, found, order, status)
     else:
         await asyncio.to_thread(_list_files, workspace, found, status)
     return Outcome(status=msgspec.json.encode(status).decode())
 
 
-def _walked(workspace: Workspace, roots: Sequence[str], turn: TurnId, status: RgStatus) -> list[PhysicalPath]:
+def _list_roots(workspace: Workspace, roots: Sequence[str], turn: TurnId, status: RgStatus) -> list[PhysicalPath]:
     found: dict[PhysicalPath, None] = {}
     for root in roots or ("",):
         try:
-            files, complete = _below(workspace, _folder(root, turn))
+            files, complete = _list_below(workspace, _root_names(root, turn))
         except (PathError, BeneathError, WorkspaceError) as error:
-            status.missing_roots.append(shown(root))
-            status.notes.append(f"{shown(root)}: {error.code}: {error}")
+            status.missing_roots.append(quote_prefix(root))
+            status.notes.append(f"{quote_prefix(root)}: {error.code}: {error}")
             continue
         found |= dict.fromkeys(files)
         if root and not files:
             status.missing_roots.append(root)
             status.notes.append(f"{root}: nothing of it lies in the workspace; react.pull brings older files there")
         if not complete:
-            status.cut("there are more files than one search visits; name a smaller root")
+            status.mark_incomplete("there are more files than one search visits; name a smaller root")
     return list(found)
 
 
-def _folder(root: str, turn: TurnId) -> tuple[str, ...]:
+def _root_names(root: str, turn: TurnId) -> tuple[str, ...]:
     """Return the names that lead from OUT_DIR to the folder or file."""
     bare = root.rstrip("/")
     if not root:
         return ()
     if has_scheme(root):
         if bare == root:
-            return physical(named(root, turn)).names
-        return physical(named(f"{bare}/x", turn)).names[:-1]
+            return to_physical(to_logical_path(root, turn)).names
+        return to_physical(to_logical_path(f"{bare}/x", turn)).names[:-1]
     check_names(bare)
     first = bare.partition("/")[0]
     if first not in _AREAS and not first.startswith("turn_"):
-        message = f"a root is files/..., outputs/..., attachments/..., turn_.../... or fi:...; got {shown(root)}"
+        message = f"a root is files/..., outputs/..., attachments/..., turn_.../... or fi:...; got {quote_prefix(root)}"
         raise PathError("path_malformed", message)
     return tuple((f"{turn}/{bare}" if first in _AREAS else bare).split("/"))
 
 
-def _below(workspace: Workspace, folder: tuple[str, ...]) -> tuple[tuple[PhysicalPath, ...], bool]:
-    walk = workspace.walk(folder)
+def _list_below(workspace: Workspace, folder: tuple[str, ...]) -> tuple[tuple[PhysicalPath, ...], bool]:
+    walk = workspace.list_files(folder)
     if not walk.files and folder:
         with contextlib.suppress(PathError):
             place = PhysicalPath("/".join(folder))
@@ -162,7 +160,7 @@ def _below(workspace: Workspace, folder: tuple[str, ...]) -> tuple[tuple[Physica
     return walk.files, walk.complete
 
 
-async def _named_so(files: list[PhysicalPath], order: SearchOrder, status: RgStatus) -> list[PhysicalPath]:
+async def _filter_by_name(files: list[PhysicalPath], order: GrepQuery, status: RgStatus) -> list[PhysicalPath]:
     """Return the files whose name or path matches.
 
     The names are searched as lines of a temporary file, so that the deadline stops a slow pattern.
@@ -172,58 +170,56 @@ async def _named_so(files: list[PhysicalPath], order: SearchOrder, status: RgSta
     with tempfile.TemporaryFile() as listing:
         listing.write("\n".join(lines).encode())
         listing.seek(0)
-        searched = await search(whole, [listing.fileno()])
+        searched = await grep_files(whole, [listing.fileno()])
     if not searched.complete:
-        status.cut("the search of names took too long; use a simpler expression")
+        status.mark_incomplete("the search of names took too long; use a simpler expression")
     places = dict.fromkeys((hit.line - 1) // 2 for hit in searched.hits)
     return [files[place] for place in places if place < len(files)]
 
 
-async def _search_contents(
-    workspace: Workspace, files: list[PhysicalPath], order: SearchOrder, status: RgStatus
-) -> None:
+async def _search_contents(workspace: Workspace, files: list[PhysicalPath], order: GrepQuery, status: RgStatus) -> None:
     left_bytes, loop = MAX_SEARCHED_BYTES, asyncio.get_running_loop()
     end = loop.time() + order.deadline_s
     for start in range(0, len(files), _BATCH):
-        with _opened(workspace, files[start : start + _BATCH], status) as opened:
+        with _open_text_files(workspace, files[start : start + _BATCH], status) as opened:
             left_bytes -= sum(os.fstat(descriptor).st_size for _, descriptor in opened)
             if left_bytes < 0 or end <= loop.time() or len(status.files) >= MAX_FILES:
-                status.cut("the search ended early: too much was found or searched; name a smaller root")
+                status.mark_incomplete("the search ended early: too much was found or searched; name a smaller root")
                 return
             status.searched_files += len(opened)
             rest = msgspec.structs.replace(order, deadline_s=end - loop.time())
-            searched = await search(rest, [descriptor for _, descriptor in opened])
+            searched = await grep_files(rest, [descriptor for _, descriptor in opened])
             if not searched.complete:
-                status.cut("not all was searched: too many lines match, or the expression takes too long")
+                status.mark_incomplete("not all was searched: too many lines match, or the expression takes too long")
             await asyncio.to_thread(_add_matches, opened, searched.hits, status)
 
 
-def _add_matches(opened: Sequence[tuple[PhysicalPath, int]], hits: Iterable[Hit], status: RgStatus) -> None:
-    by_file: dict[int, list[Match]] = {}
+def _add_matches(opened: Sequence[tuple[PhysicalPath, int]], hits: Iterable[GrepHit], status: RgStatus) -> None:
+    by_file: dict[int, list[LineMatch]] = {}
     for hit in hits:
-        by_file.setdefault(hit.file, []).append(Match(hit.line, hit.text))
+        by_file.setdefault(hit.file, []).append(LineMatch(hit.line, hit.text))
     for at in sorted(by_file):
         if len(status.files) >= MAX_FILES:
-            status.cut(f"more than {MAX_FILES} files match; name a smaller root")
+            status.mark_incomplete(f"more than {MAX_FILES} files match; name a smaller root")
             return
         place, descriptor = opened[at]
-        status.files.append(_found_file(place, os.pread(descriptor, MAX_TEXT_BYTES, 0), by_file[at]))
+        status.files.append(_to_found_file(place, os.pread(descriptor, MAX_TEXT_BYTES, 0), by_file[at]))
 
 
 def _list_files(workspace: Workspace, files: list[PhysicalPath], status: RgStatus) -> None:
     if len(files) > MAX_FILES:
-        status.cut(f"more than {MAX_FILES} files match; name a smaller root")
+        status.mark_incomplete(f"more than {MAX_FILES} files match; name a smaller root")
     status.searched_files = len(files)
     for place in files[:MAX_FILES]:
         with contextlib.suppress(BeneathError, WorkspaceError):
             data = workspace.read(place)
             if data is not None:
-                status.files.append(_found_file(place, data, []))
+                status.files.append(_to_found_file(place, data, []))
 
 
-def _found_file(place: PhysicalPath, data: bytes, matches: list[Match]) -> FoundFile:
-    path = str(logical(str(place)))
-    text = text_in(data, mime_of(str(place))) if len(data) <= MAX_TEXT_BYTES else None
+def _to_found_file(place: PhysicalPath, data: bytes, matches: list[LineMatch]) -> FoundFile:
+    path = str(to_logical(str(place)))
+    text = decode_file_text(data, guess_mime(str(place))) if len(data) <= MAX_TEXT_BYTES else None
     if text is None:
         return FoundFile(logical_path=path, physical_path=str(place), size_bytes=len(data))
     count = len(split_lines(text))
@@ -242,11 +238,11 @@ def _found_file(place: PhysicalPath, data: bytes, matches: list[Match]) -> Found
 def _read_items(path: str, lines: Sequence[int], count: int) -> Iterator[ReadItem]:
     """Yield the regions around these lines, merged where they touch; without lines, the beginning of the file."""
     if not lines:
-        yield ReadItem(path=path, line_start=1, line_count=max(1, min(count, _WHOLE_LINES)))
+        yield ReadItem(path=path, line_start=1, line_count=max(1, min(count, _FIRST_LINES)))
         return
     regions: list[tuple[int, int]] = []
     for line in lines:
-        first, last = max(1, line - _AROUND), min(count, line + _AROUND)
+        first, last = max(1, line - _CONTEXT_LINES), min(count, line + _CONTEXT_LINES)
         if regions and first <= regions[-1][1] + 1:
             regions[-1] = (regions[-1][0], last)
         else:
@@ -256,7 +252,7 @@ def _read_items(path: str, lines: Sequence[int], count: int) -> Iterator[ReadIte
 
 
 @contextmanager
-def _opened(
+def _open_text_files(
     workspace: Workspace, files: Sequence[PhysicalPath], status: RgStatus
 ) -> Generator[list[tuple[PhysicalPath, int]]]:
     """Open the files that contain text and are within the size limit; close them on exit."""
@@ -269,7 +265,7 @@ def _opened(
                     continue
                 stack.callback(os.close, descriptor)
                 if os.fstat(descriptor).st_size > MAX_TEXT_BYTES:
-                    status.cut(f"files over {MAX_TEXT_BYTES} bytes were not searched")
+                    status.mark_incomplete(f"files over {MAX_TEXT_BYTES} bytes were not searched")
                 elif b"\0" not in os.pread(descriptor, _SNIFFED_BYTES, 0):
                     opened.append((place, descriptor))
         yield opened

@@ -6,7 +6,7 @@ from timeloom.core.ids import TurnId
 from timeloom.core.paths import FileForm, PathError, parse
 from timeloom.core.view.views import Views
 from timeloom.tools.artifacts import ArtifactError
-from timeloom.tools.react.resolve import named
+from timeloom.tools.react.resolve import to_logical_path
 
 MAX_SELECTED_FILES: Final = 100
 """Most files that one call copies. Fewer splits real projects; more makes a result that crowds the prompt."""
@@ -14,7 +14,7 @@ MAX_SELECTED_FILES: Final = 100
 _PROBE: Final = "x"
 
 
-def selected(text: str, turn: TurnId, views: Views) -> tuple[FileForm, ...]:
+def select_files(text: str, turn: TurnId, views: Views) -> tuple[FileForm, ...]:
     """Return the file, or the files of the folder, at a logical or physical path.
 
     A folder path ends with `/`, or files are known below it. A folder with more than `MAX_SELECTED_FILES` files is
@@ -22,22 +22,22 @@ def selected(text: str, turn: TurnId, views: Views) -> tuple[FileForm, ...]:
     """
     if text.endswith("/"):
         # Appending a name turns the folder into a path that is validated like any other.
-        return _below(str(_file(text + _PROBE, turn)).removesuffix(_PROBE), views)
-    path = _file(text, turn)
+        return _list_below(str(_parse_file(text + _PROBE, turn)).removesuffix(_PROBE), views)
+    path = _parse_file(text, turn)
     known = views.artifacts.artifacts
     if str(path) not in known and any(name.startswith(f"{path}/") for name in known):
-        return _below(f"{path}/", views)
+        return _list_below(f"{path}/", views)
     return (path,)
 
 
-def _file(text: str, turn: TurnId) -> FileForm:
-    path = named(text, turn)
+def _parse_file(text: str, turn: TurnId) -> FileForm:
+    path = to_logical_path(text, turn)
     if not isinstance(path, FileForm):
         raise PathError("path_not_a_file", f"expected a file such as fi:turn_1.files/report.md, got {path}")
     return path
 
 
-def _below(prefix: str, views: Views) -> tuple[FileForm, ...]:
+def _list_below(prefix: str, views: Views) -> tuple[FileForm, ...]:
     names = [name for name in views.artifacts.artifacts if name.startswith(prefix)]
     if not names:
         raise ArtifactError("path_not_found", f"no file is known below {prefix}")

@@ -2,20 +2,20 @@
 
 from timeloom.tools.define import FunctionTool, tool
 from timeloom.tools.react.checkout import checkout
-from timeloom.tools.react.hide import Hiding
+from timeloom.tools.react.hide import HideTool
 from timeloom.tools.react.patch import patch
 from timeloom.tools.react.plan import plan
 from timeloom.tools.react.pull import pull
-from timeloom.tools.react.read import Reading
+from timeloom.tools.react.read import ReadTool
 from timeloom.tools.react.rg import rg
 from timeloom.tools.react.write import write
 
 
-def react_tools(reading: Reading | None = None, hiding: Hiding | None = None) -> tuple[FunctionTool, ...]:
+def react_tools(read_tool: ReadTool | None = None, hide_tool: HideTool | None = None) -> tuple[FunctionTool, ...]:
     """Return all react tools; `reading` and `hiding` carry the limits and settings of the runtime."""
     return (
         tool("react.read", effect="pure", examples=('{"paths":["fi:turn_1.files/report.md"]}',))(
-            (reading or Reading()).read
+            (read_tool or ReadTool()).read
         ),
         tool("react.rg", effect="pure", examples=('{"pattern":"TODO","roots":["files/"]}',))(rg),
         tool("react.pull", effect="idempotent", examples=('{"paths":["fi:turn_1.user.attachments/data.csv"]}',))(pull),
@@ -33,5 +33,5 @@ def react_tools(reading: Reading | None = None, hiding: Hiding | None = None) ->
             aliases=("react.memory_hide",),
             renamed={"replacement_text": "replacement"},
             examples=('{"path":"tc:turn_1.18f62649fb3b.result","replacement":"fares of three ferries"}',),
-        )((hiding or Hiding()).hide),
+        )((hide_tool or HideTool()).hide),
     )

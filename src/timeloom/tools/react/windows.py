@@ -13,14 +13,14 @@ _SHRINKINGS: Final = 12
 """Attempts to shrink a window to its token limit. Each attempt removes at least a tenth, so this is ample."""
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class WindowBounds(msgspec.Struct, frozen=True):
     """The size limits of a window."""
 
     symbols: int
     tokens: int
 
 
-class Span(msgspec.Struct, frozen=True):
+class LineSpan(msgspec.Struct, frozen=True):
     """The requested lines, counted from 1; the first begins at its symbol `symbol_start`, counted from 1."""
 
     line_start: int = 1
@@ -28,7 +28,7 @@ class Span(msgspec.Struct, frozen=True):
     symbol_start: int = 1
 
 
-class Window(msgspec.Struct, frozen=True):
+class ReadWindow(msgspec.Struct, frozen=True):
     """A part of a text, or all of it.
 
     `text` contains the lines themselves. `numbered` is the display form of a part, each line behind its number. `first`
@@ -43,31 +43,31 @@ class Window(msgspec.Struct, frozen=True):
     first: int
     last: int
     cut_symbols: int = 0
-    more: Span | None = None
+    more: LineSpan | None = None
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the window is the complete text without line numbers."""
         return not self.numbered
 
     @property
     def lines(self) -> str:
         """The range of fully shown lines and the total, such as `[1-20]/40`."""
-        return _lines_of(self.first, self.last, self.total_lines)
+        return _format_range(self.first, self.last, self.total_lines)
 
 
-def whole_or_window(text: str, bounds: Bounds, count_tokens: CountTokens, span: Span | None = None) -> Window:
+def cut_window(text: str, bounds: WindowBounds, count_tokens: CountTokens, span: LineSpan | None = None) -> ReadWindow:
     """Return the complete text if it fits and no span was requested; otherwise as much of the span as fits."""
     lines = split_lines(text)
     if span is None and len(text) <= bounds.symbols and (tokens := count_tokens(text)) <= bounds.tokens:
-        return Window(text, "", tokens, len(lines), 1, len(lines))
+        return ReadWindow(text, "", tokens, len(lines), 1, len(lines))
     symbols = bounds.symbols
     for _ in range(_SHRINKINGS):
-        window = _window(lines, span or Span(), symbols, count_tokens)
+        window = _cut_lines(lines, span or LineSpan(), symbols, count_tokens)
         if window.tokens <= bounds.tokens:
             return window
         symbols = min(symbols * bounds.tokens // window.tokens, symbols * 9 // 10)
-    return _window(lines, span or Span(), 0, count_tokens)
+    return _cut_lines(lines, span or LineSpan(), 0, count_tokens)
 
 
 def split_lines(text: str) -> list[str]:
@@ -78,7 +78,7 @@ def split_lines(text: str) -> list[str]:
     return lines
 
 
-def _window(lines: list[str], span: Span, symbols: int, count_tokens: CountTokens) -> Window:
+def _cut_lines(lines: list[str], span: LineSpan, symbols: int, count_tokens: CountTokens) -> ReadWindow:
     start = min(span.line_start, len(lines) + 1)
     stop = len(lines) if span.line_count is None else min(len(lines), start + span.line_count - 1)
     left, taken = symbols, list[str]()
@@ -94,23 +94,23 @@ def _window(lines: list[str], span: Span, symbols: int, count_tokens: CountToken
             break
         taken.append(line + "\n")
         left, last, skipped = left - len(line), number, 0
-    more = None if last == stop else _rest(span, last + 1, skipped + cut, stop)
+    more = None if last == stop else _remaining_span(span, last + 1, skipped + cut, stop)
     # A line that begins after its first symbol is not shown in full.
     first = start + 1 if span.symbol_start > 1 and last >= start else start
     text = "".join(taken)
     begun = f"; line {start} is shown from its symbol {span.symbol_start} on" if first > start else ""
-    heading = f"[READ] {_lines_of(first, last, len(lines))}{begun}{_cut_words(last + 1, skipped, cut)}\n"
+    heading = f"[READ] {_format_range(first, last, len(lines))}{begun}{_cut_note(last + 1, skipped, cut)}\n"
     numbered = heading + fence(text, first_line=start)
-    return Window(text, numbered, count_tokens(numbered), len(lines), first, last, cut, more)
+    return ReadWindow(text, numbered, count_tokens(numbered), len(lines), first, last, cut, more)
 
 
-def _rest(span: Span, line: int, skipped: int, stop: int) -> Span:
-    return Span(line, None if span.line_count is None else stop - line + 1, skipped + 1)
+def _remaining_span(span: LineSpan, line: int, skipped: int, stop: int) -> LineSpan:
+    return LineSpan(line, None if span.line_count is None else stop - line + 1, skipped + 1)
 
 
-def _lines_of(first: int, last: int, total: int) -> str:
+def _format_range(first: int, last: int, total: int) -> str:
     return f"[{first}-{last}]/{total}" if last >= first else f"[]/{total}"
 
 
-def _cut_words(line: int, skipped: int, cut: int) -> str:
+def _cut_note(line: int, skipped: int, cut: int) -> str:
     return f"; line {line} is cut: its symbols {skipped + 1}-{skipped + cut} are shown" if cut else ""

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import Note, ToolError
 from timeloom.core.blocks.digest import Kind
-from timeloom.core.citations.tokens import TOKEN, sids_of
+from timeloom.core.citations.tokens import TOKEN, parse_sids
 from timeloom.core.codes import CodedError
-from timeloom.core.paths import PathError, Rewritten, rewrite
+from timeloom.core.paths import PathError, RewrittenPath, rewrite_path
 from timeloom.core.sources import SourcesPool
 from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolNotice
 from timeloom.tools.binding import WritePath
-from timeloom.tools.mime import UNKNOWN, is_textual, mime_of
-from timeloom.tools.workspace import UNSEEN, Workspace
+from timeloom.tools.mime import UNKNOWN_MIME, guess_mime, is_textual
+from timeloom.tools.workspace import RESERVED_PREFIX, Workspace
 
 Channel = Literal["canvas", "timeline_text", "internal"]
 
@@ -51,10 +51,10 @@ async def write(
     kind: file for something to keep or download, display for something to look at
     scratchpad: with channel internal, keeps the text as a short note in sight too
     """
-    target = writable(path, context)
-    data = _checked(content, channel, scratchpad=scratchpad)
+    target = resolve_write_target(path, context)
+    data = _check_content(content, channel, scratchpad=scratchpad)
     _check_type(target.relative)
-    notices = moved_notices(target)
+    notices = rewritten_path_notices(target)
     artifact = Artifact(
         path=str(target.path),
         mime=text_mime(target.relative),
@@ -63,48 +63,48 @@ async def write(
         visibility="internal" if channel == "internal" else "external",
         channel=channel,
         physical_path=str(target.physical),
-        sources_used=sources_cited(content, context.timeline.views.sources.pool),
+        sources_used=find_cited_sources(content, context.timeline.views.sources.pool),
         size_bytes=len(data),
-        write_warning=_warning(text_mime(target.relative), len(data)),
+        write_warning=_size_warning(text_mime(target.relative), len(data)),
     )
     if not data:
-        return _refused(artifact, notices)
+        return _empty_content_outcome(artifact, notices)
     await asyncio.to_thread(Workspace(context.out_dir).write, target.physical, data)
     notes = (Note(tool_call_id=context.tool_call_id, text=content.strip()),) if scratchpad else ()
     return Outcome(notices=notices, blocks=notes, artifacts=(artifact,))
 
 
-def writable(path: str, context: ToolContext) -> Rewritten:
+def resolve_write_target(path: str, context: ToolContext) -> RewrittenPath:
     """Return the file of the current turn for the path; raise if tools may not write there."""
-    target = rewrite(path, context.turn_id)
+    target = rewrite_path(path, context.turn_id)
     if not target.writable:
         raise PathError("path_read_only", "the path names an attachment; write to files/ or outputs/ instead")
-    if any(part.startswith(UNSEEN) for part in target.physical.names):
-        raise PathError("path_name_unsafe", f"names that begin with {UNSEEN} are reserved; choose another")
+    if any(part.startswith(RESERVED_PREFIX) for part in target.physical.names):
+        raise PathError("path_name_unsafe", f"names that begin with {RESERVED_PREFIX} are reserved; choose another")
     return target
 
 
-def moved_notices(target: Rewritten) -> tuple[ToolNotice, ...]:
+def rewritten_path_notices(target: RewrittenPath) -> tuple[ToolNotice, ...]:
     """Return the notice that a path of another turn was rewritten to the current turn."""
     if not target.changed:
         return ()
-    said = f"the path named a file of another turn; the file written is {target.physical} of the current turn"
-    return (ToolNotice("protocol_violation.path_rewritten", said),)
+    text = f"the path named a file of another turn; the file written is {target.physical} of the current turn"
+    return (ToolNotice("protocol_violation.path_rewritten", text),)
 
 
 def text_mime(name: str) -> str:
     """Return the MIME type of a text file with that name."""
-    found = mime_of(name)
-    return "text/plain" if found == UNKNOWN else found
+    found = guess_mime(name)
+    return "text/plain" if found == UNKNOWN_MIME else found
 
 
-def sources_cited(text: str, pool: SourcesPool) -> tuple[int, ...]:
+def find_cited_sources(text: str, pool: SourcesPool) -> tuple[int, ...]:
     """Return the sources of the pool that the text cites, each once, in order of appearance."""
-    sids = dict.fromkeys(sid for token in TOKEN.finditer(text) for sid in sids_of(token[0]))
+    sids = dict.fromkeys(sid for token in TOKEN.finditer(text) for sid in parse_sids(token[0]))
     return tuple(sid for sid in sids if pool.get(sid))
 
 
-def _checked(content: str, channel: Channel, *, scratchpad: bool) -> bytes:
+def _check_content(content: str, channel: Channel, *, scratchpad: bool) -> bytes:
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -120,20 +120,20 @@ def _checked(content: str, channel: Channel, *, scratchpad: bool) -> bytes:
 
 
 def _check_type(name: str) -> None:
-    mime = mime_of(name)
-    if mime != UNKNOWN and not is_textual(mime):
+    mime = guess_mime(name)
+    if mime != UNKNOWN_MIME and not is_textual(mime):
         raise CodedError(
             "tool_params_invalid", f"react.write writes text, and the name stands for {mime}; use a tool that makes it"
         )
 
 
-def _refused(written: Artifact, notices: tuple[ToolNotice, ...]) -> Outcome:
+def _empty_content_outcome(written: Artifact, notices: tuple[ToolNotice, ...]) -> Outcome:
     """Return the outcome for an empty text: the intended file with the error in its metadata."""
     error = ToolError(code="tool_result_error", message="the content is empty, so no file was written")
     failed = replace(written, text=None, sources_used=(), size_bytes=0, write_warning="", error=error, meta_only=True)
     return Outcome(notices=notices, artifacts=(failed,), error=error)
 
 
-def _warning(mime: str, size: int) -> str:
+def _size_warning(mime: str, size: int) -> str:
     least = SMALL_BYTES.get(mime, SMALL_TEXT_BYTES)
     return f"unusually small: {size} bytes of {mime}" if size < least else ""

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from timeloom.core.citations.formats import MAX_TITLE_CHARS, MAX_URL_CHARS, Format
+from timeloom.core.citations.formats import MAX_TITLE_CHARS, MAX_URL_CHARS, CitationFormat
 from timeloom.core.citations.rewriter import (
     MAX_UNKNOWN,
     MAX_UNREAD_CHARS,
     CitationRewriter,
     find_citations,
-    sources_used,
+    find_cited_sids,
 )
 from timeloom.core.citations.tokens import MAX_SID, MAX_TOKEN_CHARS, MAX_TOKEN_SIDS
 from timeloom.core.codes import CodedError
@@ -38,7 +38,7 @@ class Row(msgspec.Struct, frozen=True):
     url: str = ""
 
 
-def rewritten(text: str, form: Format = "markdown") -> str:
+def rewritten(text: str, form: CitationFormat = "markdown") -> str:
     rewriter = CitationRewriter(ROWS, form)
     return rewriter.feed(text) + rewriter.close()
 
@@ -91,7 +91,7 @@ def test_a_token_names_ids_lists_and_ranges(token: str, sids: tuple[int, ...]) -
     ],
 )
 @pytest.mark.parametrize("form", ["markdown", "html", "text"])
-def test_what_is_no_token_stays_as_it_is(text: str, form: Format) -> None:
+def test_what_is_no_token_stays_as_it_is(text: str, form: CitationFormat) -> None:
     assert rewritten(text, form) == text
 
 
@@ -133,7 +133,9 @@ def test_html_marks_carry_their_ids() -> None:
         'a <b x="[[S:1]]">',
     ],
 )
-def test_code_destinations_and_attributes_of_markdown_stay_as_they_are_in_every_format(text: str, form: Format) -> None:
+def test_code_destinations_and_attributes_of_markdown_stay_as_they_are_in_every_format(
+    text: str, form: CitationFormat
+) -> None:
     assert rewritten(text, form) == text
 
 
@@ -151,7 +153,7 @@ def test_a_document_of_white_space_has_no_citations() -> None:
 
 
 @pytest.mark.parametrize("form", ["markdown", "html", "text"])
-def test_a_token_of_unknown_sources_stays_and_is_reported(form: Format) -> None:
+def test_a_token_of_unknown_sources_stays_and_is_reported(form: CitationFormat) -> None:
     rewriter = CitationRewriter(ROWS, form)
     text = "so [[S: 9,8]] and [[S:9]]."
     assert rewriter.feed(text) + rewriter.close() == text
@@ -170,7 +172,7 @@ def test_sources_used_are_in_the_order_of_their_first_use() -> None:
     rewriter.feed("[[S:3]] [[S:1,3]] `[[S:2]]`\n")
     rewriter.close()
     assert rewriter.sources_used == (3, 1)
-    assert sources_used("[[S:3]] [[S:9,3]] `[[S:2]]`\n") == (3, 9)
+    assert find_cited_sids("[[S:3]] [[S:9,3]] `[[S:2]]`\n") == (3, 9)
 
 
 def test_the_report_of_unknown_sources_is_bounded() -> None:

@@ -4,7 +4,7 @@ import difflib
 
 import pytest
 
-from timeloom.core.patch import PlacedHunk, apply_patch, plan_diff, plan_patch, read_patch
+from timeloom.core.patch import PlacedHunk, apply_patch, parse_patch, plan_diff, plan_patch
 
 LINES = [f"line {number}\n" for number in range(1, 31)]
 FILE = "".join(LINES)
@@ -258,17 +258,17 @@ def test_an_empty_patch_changes_nothing() -> None:
 
 def test_a_patch_of_several_files_is_applied_file_by_file() -> None:
     patch = TWO_HUNKS + "diff --git a/g b/h\nrename from g\nrename to h\n--- a/g\n+++ b/h\n@@ -1 +1 @@\n-x\n+y\n"
-    files = read_patch(None, patch)
+    files = parse_patch(None, patch)
     assert files is not None
     assert [(file.old_path, file.new_path) for file in files] == [("f.txt", "f.txt"), ("g", "h")]
     assert plan_diff(FILE, files[0]).after == DONE_TWO
     assert plan_diff("x\n", files[1]).after == "y\n"
-    assert read_patch("old\n", "new\n") is None
+    assert parse_patch("old\n", "new\n") is None
 
 
 def test_wrong_counts_do_not_hide_the_next_file() -> None:
     patch = TWO_HUNKS.replace("+19,4", "+19,9") + TWO_HUNKS.replace("f.txt", "g.txt")
-    files = read_patch(None, patch)
+    files = parse_patch(None, patch)
     assert files is not None
     assert [file.new_path for file in files] == ["f.txt", "g.txt"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from timeloom.core.patch import PatchError, apply_patch, plan_patch, read_patch
+from timeloom.core.patch import PatchError, apply_patch, parse_patch, plan_patch
 
 FILE = "import os\nimport sys\n"
 DONE = "import json\nimport sys\n"
@@ -249,7 +249,7 @@ def test_two_fenced_diffs_of_one_file_are_applied_both() -> None:
     assert apply_patch(before, f"```diff\n{NAMES}{HUNK}```\n\n```diff\n{NAMES}{second}```\n") == after
     assert apply_patch(before, f"```\n{NAMES}{HUNK}```\n\n```\n{second}```\n") == after
     assert apply_patch(before, f"{NAMES}{HUNK}{NAMES}{second}") == after
-    files = read_patch(before, f"{NAMES}{HUNK}{NAMES}{second}")
+    files = parse_patch(before, f"{NAMES}{HUNK}{NAMES}{second}")
     assert files is not None
     assert [hunk.number for hunk in files[0].hunks] == [1, 2]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.core.patch import PatchError, apply_patch, plan_patch, read_patch
+from timeloom.core.patch import PatchError, apply_patch, parse_patch, plan_patch
 
 AWKWARD = [
     "", "a", "b", " a", "a ", "\ta", "--- x", "+++ y", "-- x", "++ y", "- ", "-- ", "---", "+++", "@@", "@@ -1 +1 @@",
@@ -127,7 +127,7 @@ def test_the_file_s_line_ending_wins_over_the_patch_s(before: str, after: str, c
 
 @given(before=distinct_texts, after=distinct_texts, data=st.data())
 def test_a_patch_is_refused_where_one_of_its_lines_is_absent(before: str, after: str, data: st.DataObject) -> None:
-    files = read_patch(before, diff(before, after))
+    files = parse_patch(before, diff(before, after))
     expected = [line.text for file in files or () for hunk in file.hunks for line in hunk.old]
     if expected:
         gone = data.draw(st.sampled_from(expected))
@@ -143,7 +143,7 @@ def test_whatever_is_applied_stands_in_the_result_and_the_rest_is_untouched(befo
         result = plan_patch(before, patch)
     except PatchError:
         return
-    files = read_patch(before, patch)
+    files = parse_patch(before, patch)
     hunks = files[0].hunks if files else ()
     old, new = split(before), split(result.after or "")
     old_at = new_at = 0

@@ -32,7 +32,7 @@ from timeloom.core.paths import (
     UserPromptPath,
     WorkingSummaryPath,
     parse,
-    select,
+    select_sources,
 )
 
 TURN = TurnId("turn_1770603271112_2yz1lp")
@@ -204,7 +204,7 @@ def test_a_selection_is_bounded(text: str) -> None:
 
 def test_a_selection_made_in_code_is_bounded_too() -> None:
     with pytest.raises(PathError) as refused:
-        select([1, MAX_SID + 1])
+        select_sources([1, MAX_SID + 1])
     assert refused.value.code == "range_too_large"
 
 
@@ -222,13 +222,13 @@ def test_a_refused_selection_never_repeats_an_endless_number() -> None:
 
 
 def test_the_longest_selection_is_still_a_path() -> None:
-    path = select(range(MAX_SID, MAX_SID - 2 * MAX_SELECTED, -2))
+    path = select_sources(range(MAX_SID, MAX_SID - 2 * MAX_SELECTED, -2))
     assert len(path.sids) == MAX_SELECTED
     assert parse(str(path)) == path
 
 
 def test_a_selection_lists_its_ids_once_and_ascending() -> None:
-    assert select([5, 1, 4, 4, 3]).sids == (1, 3, 4, 5)
+    assert select_sources([5, 1, 4, 4, 3]).sids == (1, 3, 4, 5)
 
 
 def test_overlapping_ranges_become_one() -> None:
@@ -269,8 +269,8 @@ BAD_PARTS: list[Callable[[], LogicalPath]] = [
     lambda: SourcesPath(()),
     lambda: SourcesPath(((1, 2), (3, 4))),
     lambda: SourcesPath(((5, 6), (1, 2))),
-    lambda: select([]),
-    lambda: select([0]),
+    lambda: select_sources([]),
+    lambda: select_sources([0]),
     lambda: msgspec.structs.replace(FilePath(TURN, "files", "a"), rel="../a"),
     lambda: msgspec.convert({"form": "FilePath", "turn": TURN, "area": "files", "rel": "../a"}, FilePath),
 ]

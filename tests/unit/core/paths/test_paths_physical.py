@@ -3,7 +3,7 @@
 import pytest
 
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import PathError, PhysicalPath, logical, parse, physical, rewrite
+from timeloom.core.paths import PathError, PhysicalPath, parse, rewrite_path, to_logical, to_physical
 
 NOW = TurnId("turn_999")
 
@@ -23,8 +23,8 @@ NOW = TurnId("turn_999")
 )
 def test_a_file_has_one_physical_path(logical_text: str, physical_text: str) -> None:
     path = parse(logical_text)
-    assert str(physical(path)) == physical_text
-    assert logical(physical_text) == path
+    assert str(to_physical(path)) == physical_text
+    assert to_logical(physical_text) == path
 
 
 def test_a_physical_path_gives_its_names_in_order() -> None:
@@ -34,7 +34,7 @@ def test_a_physical_path_gives_its_names_in_order() -> None:
 @pytest.mark.parametrize("text", ["ar:turn_1.user.prompt", "tc:turn_1.c.result", "so:sources_pool[1]", "ks:a.md"])
 def test_what_is_not_a_file_has_no_physical_path(text: str) -> None:
     with pytest.raises(PathError) as refused:
-        physical(parse(text))
+        to_physical(parse(text))
     assert refused.value.code == "path_not_a_file"
 
 
@@ -64,7 +64,7 @@ def test_what_is_not_a_file_has_no_physical_path(text: str) -> None:
 )
 def test_a_text_that_is_no_physical_path_is_refused(text: str, code: str) -> None:
     with pytest.raises(PathError) as refused:
-        logical(text)
+        to_logical(text)
     assert refused.value.code == code
     with pytest.raises(PathError):
         PhysicalPath(text)
@@ -90,15 +90,15 @@ def test_a_text_that_is_no_physical_path_is_refused(text: str, code: str) -> Non
     ],
 )
 def test_a_file_of_any_turn_is_meant_in_the_current_turn(given: str, path: str, changed: bool) -> None:
-    rewritten = rewrite(given, NOW)
+    rewritten = rewrite_path(given, NOW)
     assert str(rewritten.path) == path
-    assert rewritten.physical == physical(rewritten.path)
+    assert rewritten.physical == to_physical(rewritten.path)
     assert rewritten.changed is changed
     assert rewritten.writable
 
 
 def test_a_rewritten_path_also_tells_its_name_below_the_folder() -> None:
-    assert rewrite("turn_123/files/a/output.csv", NOW).relative == "a/output.csv"
+    assert rewrite_path("turn_123/files/a/output.csv", NOW).relative == "a/output.csv"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_rewritten_path_also_tells_its_name_below_the_folder() -> None:
     ],
 )
 def test_what_the_user_sent_stays_where_it_is_and_is_not_written(given: str, path: str) -> None:
-    rewritten = rewrite(given, NOW)
+    rewritten = rewrite_path(given, NOW)
     assert str(rewritten.path) == path
     assert rewritten.relative == "menu.pdf"
     assert not rewritten.changed
@@ -143,10 +143,10 @@ def test_what_the_user_sent_stays_where_it_is_and_is_not_written(given: str, pat
 )
 def test_what_is_no_file_of_a_turn_is_not_rewritten(given: str, code: str) -> None:
     with pytest.raises(PathError) as refused:
-        rewrite(given, NOW)
+        rewrite_path(given, NOW)
     assert refused.value.code == code
 
 
 def test_the_current_turn_must_be_a_turn() -> None:
     with pytest.raises(PathError, match="turn id"):
-        rewrite("output.csv", TurnId("../turn_1"))
+        rewrite_path("output.csv", TurnId("../turn_1"))

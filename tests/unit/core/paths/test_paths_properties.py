@@ -30,11 +30,11 @@ from timeloom.core.paths import (
     TurnIndexPath,
     UserPromptPath,
     WorkingSummaryPath,
-    logical,
     parse,
-    physical,
-    rewrite,
-    select,
+    rewrite_path,
+    select_sources,
+    to_logical,
+    to_physical,
 )
 
 ROOT = "/srv/out"
@@ -90,7 +90,7 @@ PATHS = st.one_of(
     st.builds(ArtifactPath, TURNS, NAMES),
     st.builds(EventPath, TURNS, KINDS, MESSAGES),
     st.builds(ToolPath, TURNS, CALLS, st.sampled_from(["call", "code", "notice", "result"])),
-    st.builds(select, st.lists(st.integers(min_value=1, max_value=999_999), min_size=1, max_size=40)),
+    st.builds(select_sources, st.lists(st.integers(min_value=1, max_value=999_999), min_size=1, max_size=40)),
     st.builds(RangeSummaryPath, TURNS, ORDINALS),
     st.builds(WorkingSummaryPath, TURNS, ORDINALS),
     st.builds(SkillPath, RELATIVES),
@@ -105,12 +105,12 @@ def test_a_path_reads_back_as_itself(path: LogicalPath) -> None:
 
 @given(FILES)
 def test_a_file_comes_back_from_its_physical_path(path: FileForm) -> None:
-    assert logical(str(physical(path))) == path
+    assert to_logical(str(to_physical(path))) == path
 
 
 @given(FILES, FILES)
 def test_two_files_never_share_a_physical_path(one: FileForm, other: FileForm) -> None:
-    assert (physical(one) == physical(other)) == (one == other)
+    assert (to_physical(one) == to_physical(other)) == (one == other)
 
 
 @given(TEXTS)
@@ -130,7 +130,7 @@ def test_no_accepted_path_leaves_its_root(text: str) -> None:
         return
     match path:
         case FilePath() | AttachmentPath() | EventAttachmentPath():
-            _assert_stays_in(str(physical(path)))
+            _assert_stays_in(str(to_physical(path)))
         case SkillPath(ref):
             _assert_stays_in(ref)
         case KnowledgePath(rel):
@@ -145,10 +145,10 @@ def test_no_accepted_path_leaves_its_root(text: str) -> None:
 @given(TEXTS)
 def test_no_accepted_physical_text_leaves_its_root(text: str) -> None:
     try:
-        path = logical(text)
+        path = to_logical(text)
     except PathError:
         return
-    assert str(physical(path)) == text
+    assert str(to_physical(path)) == text
     _assert_stays_in(text)
 
 
@@ -156,11 +156,11 @@ def test_no_accepted_physical_text_leaves_its_root(text: str) -> None:
 def test_a_rewritten_path_stays_in_a_turn_and_is_stable(text: str) -> None:
     now = TurnId("turn_999")
     try:
-        first = rewrite(text, now)
+        first = rewrite_path(text, now)
     except PathError:
         return
     _assert_stays_in(str(first.physical))
-    again = rewrite(str(first.physical), now)
+    again = rewrite_path(str(first.physical), now)
     assert (again.path, again.changed) == (first.path, False)
     assert not first.writable or first.path.turn == now
 

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from timeloom.core.codes import CODES
 from timeloom.core.ids import PlanId, TurnId
-from timeloom.core.plans.acknowledge import Acknowledgement, acknowledge, read_notes, unknown_steps
-from timeloom.core.plans.changes import Changed, Moment
-from timeloom.core.plans.marks import MAX_MARK_NUMBER, Mark, find_marks
+from timeloom.core.plans.acknowledge import Acknowledgement, acknowledge_steps, read_notes, unknown_steps
+from timeloom.core.plans.changes import Moment, PlanRevision
+from timeloom.core.plans.marks import MAX_MARK_NUMBER, StepMark, find_marks
 from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
 
 NOW = Moment(TurnId("turn_2_b"), "2026-02-09T02:14:32Z")
 LATER = Moment(TurnId("turn_3_c"), "2026-02-09T02:15:00Z")
 STATUSES = st.sampled_from(get_args(StepStatus))
-MARKS = st.lists(st.builds(Mark, st.integers(1, MAX_MARK_NUMBER) | st.integers(1, 6), STATUSES, st.just("")))
+MARKS = st.lists(st.builds(StepMark, st.integers(1, MAX_MARK_NUMBER) | st.integers(1, 6), STATUSES, st.just("")))
 
 
 def plan(*statuses: StepStatus, closed_ts: str = "") -> PlanSnapshot:
@@ -32,20 +32,20 @@ def plan(*statuses: StepStatus, closed_ts: str = "") -> PlanSnapshot:
     )
 
 
-def moved(changed: Changed | None) -> tuple[StepStatus, ...]:
+def moved(changed: PlanRevision | None) -> tuple[StepStatus, ...]:
     assert changed is not None
     assert changed.change == "progress"
     return changed.snapshot.statuses
 
 
 def test_marks_move_their_steps_and_leave_the_others() -> None:
-    changed = acknowledge(plan("pending", "pending", "failed"), find_marks("✓ [1]\n… 2. reading"), NOW)
+    changed = acknowledge_steps(plan("pending", "pending", "failed"), find_marks("✓ [1]\n… 2. reading"), NOW)
     assert moved(changed) == ("done", "in_progress", "failed")
 
 
 def test_progress_keeps_where_a_plan_came_from_and_notes_when_it_moved() -> None:
     before = plan("pending", "pending")
-    changed = acknowledge(before, find_marks("✓ [1]"), NOW)
+    changed = acknowledge_steps(before, find_marks("✓ [1]"), NOW)
     assert changed is not None
     after = changed.snapshot
     assert (after.last_ts, after.last_turn_id) == (NOW.ts, NOW.turn_id)
@@ -53,22 +53,22 @@ def test_progress_keeps_where_a_plan_came_from_and_notes_when_it_moved() -> None
 
 
 def test_a_step_may_go_back_to_pending() -> None:
-    assert moved(acknowledge(plan("done", "in_progress"), find_marks("□ [1]"), NOW)) == ("pending", "in_progress")
+    assert moved(acknowledge_steps(plan("done", "in_progress"), find_marks("□ [1]"), NOW)) == ("pending", "in_progress")
 
 
 def test_the_last_open_step_completes_the_plan() -> None:
-    changed = acknowledge(plan("done", "in_progress"), find_marks("✗ [2] no data"), NOW)
+    changed = acknowledge_steps(plan("done", "in_progress"), find_marks("✗ [2] no data"), NOW)
     assert changed is not None
     assert changed.snapshot.state == "complete"
 
 
 @pytest.mark.parametrize("snapshot", [plan("done", "done"), plan("pending", "pending", closed_ts="t")])
 def test_a_plan_that_is_not_open_does_not_move(snapshot: PlanSnapshot) -> None:
-    assert acknowledge(snapshot, find_marks("□ [1]\n… [2]"), NOW) is None
+    assert acknowledge_steps(snapshot, find_marks("□ [1]\n… [2]"), NOW) is None
 
 
 def test_marks_that_say_what_is_known_change_nothing() -> None:
-    assert acknowledge(plan("done", "pending"), find_marks("✓ [1]\n□ [2]"), NOW) is None
+    assert acknowledge_steps(plan("done", "pending"), find_marks("✓ [1]\n□ [2]"), NOW) is None
 
 
 def test_numbers_that_no_step_has_are_named_in_order() -> None:
@@ -122,14 +122,14 @@ def test_in_such_a_round_marks_that_would_move_nothing_pass_in_silence(
 
 
 @given(st.lists(STATUSES, min_size=1, max_size=50).map(lambda statuses: plan(*statuses)), MARKS)
-def test_acknowledging_twice_is_acknowledging_once(snapshot: PlanSnapshot, marks: list[Mark]) -> None:
-    once = acknowledge(snapshot, marks, NOW)
-    assert acknowledge(once.snapshot if once else snapshot, marks, LATER) is None
+def test_acknowledging_twice_is_acknowledging_once(snapshot: PlanSnapshot, marks: list[StepMark]) -> None:
+    once = acknowledge_steps(snapshot, marks, NOW)
+    assert acknowledge_steps(once.snapshot if once else snapshot, marks, LATER) is None
 
 
 @given(st.lists(STATUSES, min_size=1, max_size=6).map(lambda statuses: plan(*statuses)), MARKS)
-def test_a_moved_step_has_the_status_of_its_last_mark(snapshot: PlanSnapshot, marks: list[Mark]) -> None:
-    changed = acknowledge(snapshot, marks, NOW)
+def test_a_moved_step_has_the_status_of_its_last_mark(snapshot: PlanSnapshot, marks: list[StepMark]) -> None:
+    changed = acknowledge_steps(snapshot, marks, NOW)
     after = changed.snapshot if changed else snapshot
     assert after.steps == snapshot.steps
     for step, (was, now) in enumerate(zip(snapshot.statuses, after.statuses, strict=True), 1):

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from timeloom.core.blocks import PlanRecorded
 from timeloom.core.ids import PlanId, TurnId, make_plan_id
-from timeloom.core.plans.changes import Changed, Moment
+from timeloom.core.plans.changes import Moment, PlanRevision
 from timeloom.core.plans.lifecycle import (
     ActivatePlan,
     ClosePlan,
     NewPlan,
-    PlanOrder,
+    PlanCommand,
     ReplacePlan,
-    carry_out,
-    read_order,
+    apply_plan_command,
+    parse_plan_command,
 )
 from timeloom.core.plans.snapshot import PlanError
 from timeloom.core.timeline import Entry
@@ -32,23 +32,23 @@ def at(second: int, turn: TurnId = TURN) -> Moment:
     return Moment(turn, f"2026-02-09T02:14:{second:02}Z")
 
 
-def record(view: PlansView, changes: Sequence[Changed]) -> None:
+def record(view: PlansView, changes: Sequence[PlanRevision]) -> None:
     for changed in changes:
         block = PlanRecorded(snapshot=changed.snapshot, change=changed.change)
         seq = max((line.seq for line in view.lineages.values()), default=0) + 1
         view.add(Entry(seq=seq, turn_id=TURN, ts=at(0).ts, block=block))
 
 
-def view_of(*orders: tuple[PlanOrder, PlanId]) -> PlansView:
+def view_of(*orders: tuple[PlanCommand, PlanId]) -> PlansView:
     view = PlansView()
     for second, (order, fresh_id) in enumerate(orders, 1):
-        record(view, carry_out(order, view, at(second), fresh_id))
+        record(view, apply_plan_command(order, view, at(second), fresh_id))
     return view
 
 
-def code_of(order: PlanOrder, view: PlansView, fresh_id: PlanId = D) -> str:
+def code_of(order: PlanCommand, view: PlansView, fresh_id: PlanId = D) -> str:
     with pytest.raises(PlanError) as refused:
-        carry_out(order, view, at(59), fresh_id)
+        apply_plan_command(order, view, at(59), fresh_id)
     return refused.value.code
 
 
@@ -64,8 +64,8 @@ def code_of(order: PlanOrder, view: PlansView, fresh_id: PlanId = D) -> str:
         ("close", [], "plan_alpha", ClosePlan(A)),
     ],
 )
-def test_an_order_is_read_from_its_words(mode: str, steps: list[str], plan_id: str, order: PlanOrder) -> None:
-    assert read_order(mode, steps, plan_id) == order
+def test_an_order_is_read_from_its_words(mode: str, steps: list[str], plan_id: str, order: PlanCommand) -> None:
+    assert parse_plan_command(mode, steps, plan_id) == order
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_words_that_give_no_order_are_refused_with_what_is_expected(
     mode: str, steps: list[str], plan_id: str, message: str
 ) -> None:
     with pytest.raises(PlanError, match=message) as refused:
-        read_order(mode, steps, plan_id)
+        parse_plan_command(mode, steps, plan_id)
     assert refused.value.code == "plan_malformed"
 
 
@@ -95,12 +95,12 @@ def test_words_that_give_no_order_are_refused_with_what_is_expected(
 @pytest.mark.parametrize("mode", ["new", "replace", "close", "other"])
 def test_steps_that_are_no_list_of_texts_are_refused(mode: str, steps: Sequence[object], got: str) -> None:
     with pytest.raises(PlanError, match=f"a step is a text.*got .*{got}") as refused:
-        read_order(mode, steps)
+        parse_plan_command(mode, steps)
     assert refused.value.code == "plan_malformed"
 
 
 def test_a_new_plan_starts_with_every_step_pending() -> None:
-    (changed,) = carry_out(NewPlan(STEPS), PlansView(), at(7), A)
+    (changed,) = apply_plan_command(NewPlan(STEPS), PlansView(), at(7), A)
     plan = changed.snapshot
     assert changed.change == "new"
     assert (plan.plan_id, plan.steps, plan.statuses) == (A, STEPS, ("pending",) * 3)
@@ -120,12 +120,12 @@ def test_a_new_plan_needs_an_id_that_is_not_taken() -> None:
 
 
 def test_a_plan_with_a_step_that_says_nothing_is_refused() -> None:
-    assert code_of(read_order("new", ["a", " \n "]), PlansView()) == "plan_malformed"
+    assert code_of(parse_plan_command("new", ["a", " \n "]), PlansView()) == "plan_malformed"
 
 
 def test_replacing_retires_the_old_plan_first_and_opens_a_lineage_of_its_own() -> None:
     view = view_of((NewPlan(STEPS), A))
-    old, new = carry_out(ReplacePlan(("x",)), view, at(9, LATER), B)
+    old, new = apply_plan_command(ReplacePlan(("x",)), view, at(9, LATER), B)
     assert (old.change, new.change) == ("replace", "replace")
     assert (old.snapshot.plan_id, old.snapshot.state, old.snapshot.superseded_ts) == (A, "superseded", at(9).ts)
     assert (old.snapshot.origin_turn_id, old.snapshot.last_turn_id) == (TURN, LATER)
@@ -143,7 +143,7 @@ def test_a_plan_that_is_not_current_can_be_replaced_by_name() -> None:
 
 def test_activating_takes_up_an_older_plan_under_its_own_id() -> None:
     view = view_of((NewPlan(STEPS), A), (NewPlan(STEPS), B))
-    (changed,) = carry_out(ActivatePlan(A), view, at(9, LATER), D)
+    (changed,) = apply_plan_command(ActivatePlan(A), view, at(9, LATER), D)
     assert (changed.change, changed.snapshot.plan_id, changed.snapshot.last_turn_id) == ("activate", A, LATER)
     record(view, (changed,))
     assert view.current == A
@@ -152,7 +152,7 @@ def test_activating_takes_up_an_older_plan_under_its_own_id() -> None:
 
 
 def test_activating_the_current_plan_changes_nothing() -> None:
-    assert carry_out(ActivatePlan(A), view_of((NewPlan(STEPS), A)), at(9), D) == ()
+    assert apply_plan_command(ActivatePlan(A), view_of((NewPlan(STEPS), A)), at(9), D) == ()
 
 
 def test_closing_ends_the_current_plan_and_makes_no_other_current() -> None:
@@ -172,30 +172,30 @@ def test_closing_another_plan_leaves_the_current_one() -> None:
 
 
 @pytest.mark.parametrize("order", [ReplacePlan(STEPS, C), ActivatePlan(C), ClosePlan(C)])
-def test_an_unknown_plan_is_refused_with_the_open_ones(order: PlanOrder) -> None:
+def test_an_unknown_plan_is_refused_with_the_open_ones(order: PlanCommand) -> None:
     view = view_of((NewPlan(STEPS), A), (NewPlan(STEPS), B))
     with pytest.raises(PlanError, match="'plan_gamma'; open: plan_alpha, plan_beta") as refused:
-        carry_out(order, view, at(9), D)
+        apply_plan_command(order, view, at(9), D)
     assert refused.value.code == "plan_unknown"
 
 
 @pytest.mark.parametrize("order", [ReplacePlan(STEPS), ClosePlan()])
-def test_without_a_current_plan_one_has_to_be_named(order: PlanOrder) -> None:
+def test_without_a_current_plan_one_has_to_be_named(order: PlanCommand) -> None:
     with pytest.raises(PlanError, match=r"no plan is current.*; no plan is open") as refused:
-        carry_out(order, PlansView(), at(9), D)
+        apply_plan_command(order, PlansView(), at(9), D)
     assert refused.value.code == "plan_unknown"
 
 
 @pytest.mark.parametrize("order", [ReplacePlan(STEPS, A), ActivatePlan(A), ClosePlan(A)])
 @pytest.mark.parametrize("end", [ClosePlan(A), ReplacePlan(STEPS, A)])
-def test_a_plan_that_ended_is_refused(order: PlanOrder, end: PlanOrder) -> None:
+def test_a_plan_that_ended_is_refused(order: PlanCommand, end: PlanCommand) -> None:
     view = view_of((NewPlan(STEPS), A), (end, B))
     assert code_of(order, view) == "plan_not_open"
 
 
 def test_a_refusal_never_repeats_an_endless_id() -> None:
     with pytest.raises(PlanError) as refused:
-        carry_out(ActivatePlan(PlanId("x" * 1_000_000)), PlansView(), at(9), D)
+        apply_plan_command(ActivatePlan(PlanId("x" * 1_000_000)), PlansView(), at(9), D)
     assert len(str(refused.value)) < 200
 
 
@@ -211,7 +211,7 @@ def test_any_orders_in_a_row_leave_at_most_one_current_plan_and_it_is_open(
     for n, (mode, steps, plan_id) in enumerate(words):
         before = (view.current, dict(view.open_seqs))
         try:
-            changes = carry_out(read_order(mode, steps, plan_id), view, at(n), make_plan_id(TURN, n))
+            changes = apply_plan_command(parse_plan_command(mode, steps, plan_id), view, at(n), make_plan_id(TURN, n))
         except PlanError:
             continue
         record(view, changes)

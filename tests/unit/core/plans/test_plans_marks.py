@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.core.plans.marks import MARKERS, MAX_MARK_CHARS, MAX_MARK_NUMBER, Mark, find_marks, marker
+from timeloom.core.plans.marks import MARKERS, MAX_MARK_CHARS, MAX_MARK_NUMBER, StepMark, find_marks, marker
 from timeloom.core.plans.snapshot import MAX_STEPS, StepStatus
 
 STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
@@ -39,7 +39,7 @@ def statuses(notes: str) -> dict[int, StepStatus]:
     ],
 )
 def test_a_mark_is_a_sign_and_a_number_at_the_start_of_a_line(line: str, step: int, status: StepStatus) -> None:
-    assert find_marks(f"So far:\n{line}\nand on.") == (Mark(step, status, line.strip()),)
+    assert find_marks(f"So far:\n{line}\nand on.") == (StepMark(step, status, line.strip()),)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_only_resembles_a_mark_is_text(line: str) -> None:
 
 def test_the_last_mark_of_a_step_counts_and_gives_the_order() -> None:
     marks = find_marks("… [1] reading\n✓ [2] done\n✗ [1] nothing there")
-    assert marks == (Mark(2, "done", "✓ [2] done"), Mark(1, "failed", "✗ [1] nothing there"))
+    assert marks == (StepMark(2, "done", "✓ [2] done"), StepMark(1, "failed", "✗ [1] nothing there"))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, MessageId, TurnId
-from timeloom.core.policy.forking import broken_off, cut_off, is_rerun, standing
+from timeloom.core.policy.forking import end_forked_turn, end_stopped_rerun, find_restart_seq, is_rerun
 from timeloom.core.timeline import Entry
 
 TURN, CALL = TurnId("turn_1"), CallId("c1")
@@ -55,7 +55,7 @@ def entries(blocks: Sequence[AnyBlock] = tuple(TURN_BLOCKS)) -> list[Entry]:
 
 def cut(seq: int) -> list[AnyBlock]:
     found = entries()
-    return cut_off(found[: seq - 1], next(iter(found[seq - 1 :]), None))
+    return end_forked_turn(found[: seq - 1], next(iter(found[seq - 1 :]), None))
 
 
 def codes(blocks: Sequence[AnyBlock]) -> list[str]:
@@ -77,11 +77,11 @@ def test_a_call_without_a_result_gets_one_that_says_it_was_cut_off() -> None:
 
 
 def test_a_rerun_that_is_broken_off_says_of_its_call_that_nobody_knows() -> None:
-    receipt, end = broken_off(entries()[:7], "broken off")
+    receipt, end = end_stopped_rerun(entries()[:7], "broken off")
     assert codes([receipt]) == ["tool_interrupted"]
     assert end == TurnEnded(reason="cancelled", text="broken off")
-    assert broken_off(entries()[:8], "broken off") == [end]
-    assert broken_off(entries(), "broken off") == []
+    assert end_stopped_rerun(entries()[:8], "broken off") == [end]
+    assert end_stopped_rerun(entries(), "broken off") == []
 
 
 def test_a_turn_says_whether_it_is_one_of_a_rerun() -> None:
@@ -98,7 +98,7 @@ def test_half_a_result_is_said_to_be_half() -> None:
 @pytest.mark.parametrize("seq", [16, 17])
 def test_where_no_turn_is_under_way_nothing_is_added(seq: int) -> None:
     assert cut(seq) == []
-    assert cut_off([], None) == []
+    assert end_forked_turn([], None) == []
 
 
 def test_calls_of_other_turns_are_left_alone() -> None:
@@ -108,7 +108,7 @@ def test_calls_of_other_turns_are_left_alone() -> None:
         block=ToolCall(tool_id="t.look", tool_call_id=CallId("c0")),
         seq=1,
     )
-    assert codes(cut_off([header, *entries()[:4]], None)) == []
+    assert codes(end_forked_turn([header, *entries()[:4]], None)) == []
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_calls_of_other_turns_are_left_alone() -> None:
 )
 def test_a_model_is_asked_anew_from_the_last_place_where_it_was_about_to_be(seq: int, place: int) -> None:
     found = entries()
-    assert standing(found[: seq - 1], next(iter(found[seq - 1 :]), None)) == place
+    assert find_restart_seq(found[: seq - 1], next(iter(found[seq - 1 :]), None)) == place
 
 
 def test_without_a_turn_header_nobody_is_at_work() -> None:
     header = ConversationStarted(tenant="t", project="p", user="u")
     found = [Entry(turn_id=TURN, ts="2026-02-09T02:14:32Z", block=header, seq=1), *entries()[1:3]]
-    assert standing(found, None) == 4
+    assert find_restart_seq(found, None) == 4

@@ -3,15 +3,22 @@
 import pytest
 from msgspec.structs import replace
 
-from timeloom.core.policy.budget import Account, Allowance, Budgets, accounts, exhausted, told
+from timeloom.core.policy.budget import (
+    Allowance,
+    Budgets,
+    BudgetUsage,
+    describe_exhausted,
+    find_exhausted,
+    list_budget_usage,
+)
 from timeloom.core.policy.gates import (
     DEFAULT_POLICIES,
     Caller,
     ModelStep,
     Policy,
+    PolicyResult,
     Proposal,
-    Ruling,
-    Spent,
+    SpendTotals,
     ToolStep,
     allow,
     ask,
@@ -19,12 +26,12 @@ from timeloom.core.policy.gates import (
     calls_per_turn,
     irreversible_needs_approval,
     only_tools,
+    pick_strictest,
     policy_name,
     refuse,
-    strictest,
     tainted_irreversible_needs_approval,
 )
-from timeloom.core.view.text_origins import Origin
+from timeloom.core.view.text_origins import TextOrigin
 
 CALLER = Caller(tenant="t", project="p", user="u")
 ASKING = ModelStep(model="script:x", round=1, prompt_tokens=100)
@@ -35,24 +42,24 @@ def _tool(tool_id: str = "mail.send", effect: str = "irreversible", calls_before
     return ToolStep(tool_id=tool_id, params="{}", effect=effect, calls_before=calls_before)
 
 
-def _proposal(step: ToolStep | ModelStep, *origins: Origin) -> Proposal:
+def _proposal(step: ToolStep | ModelStep, *origins: TextOrigin) -> Proposal:
     return Proposal(step=step, caller=CALLER, origins=frozenset(origins))
 
 
-def _verdict(policy: Policy, step: ToolStep | ModelStep, *origins: Origin) -> str:
-    return strictest([policy(_proposal(step, *origins)) or allow()]).verdict
+def _verdict(policy: Policy, step: ToolStep | ModelStep, *origins: TextOrigin) -> str:
+    return pick_strictest([policy(_proposal(step, *origins)) or allow()]).verdict
 
 
 def test_a_refusal_counts_more_than_a_question_and_a_question_more_than_leave() -> None:
-    assert strictest([allow(), ask("why"), refuse("no"), refuse("never")]) == Ruling("refuse", "no")
-    assert strictest([allow(), ask("why")]) == Ruling("ask", "why")
-    assert strictest([]) == allow()
+    assert pick_strictest([allow(), ask("why"), refuse("no"), refuse("never")]) == PolicyResult("refuse", "no")
+    assert pick_strictest([allow(), ask("why")]) == PolicyResult("ask", "why")
+    assert pick_strictest([]) == allow()
 
 
 @pytest.mark.parametrize(("effect", "verdict"), [("pure", "allow"), ("idempotent", "allow"), ("irreversible", "ask")])
 def test_by_default_a_person_is_asked_before_what_cannot_be_undone(effect: str, verdict: str) -> None:
     rulings = [policy(_proposal(_tool(effect=effect))) or allow() for policy in DEFAULT_POLICIES]
-    assert strictest(rulings).verdict == verdict
+    assert pick_strictest(rulings).verdict == verdict
 
 
 def test_no_default_policy_stands_in_the_way_of_a_model_call() -> None:
@@ -60,7 +67,7 @@ def test_no_default_policy_stands_in_the_way_of_a_model_call() -> None:
 
 
 @pytest.mark.parametrize("origin", ["file", "tool", "web", "event"])
-def test_untrusted_text_makes_an_irreversible_step_a_question(origin: Origin) -> None:
+def test_untrusted_text_makes_an_irreversible_step_a_question(origin: TextOrigin) -> None:
     assert _verdict(tainted_irreversible_needs_approval, _tool(), "user", origin) == "ask"
     assert _verdict(tainted_irreversible_needs_approval, _tool(), "user") == "allow"
     assert _verdict(tainted_irreversible_needs_approval, _tool(effect="idempotent"), origin) == "allow"
@@ -100,22 +107,22 @@ def test_a_tool_is_refused_once_a_turn_has_called_it_as_often_as_it_may() -> Non
 
 def test_a_policy_may_be_any_callable() -> None:
     class Weekend:
-        def __call__(self, proposal: Proposal) -> Ruling | None:
+        def __call__(self, proposal: Proposal) -> PolicyResult | None:
             return None
 
     assert policy_name(Weekend()) == "Weekend"
 
 
 def test_a_scope_without_limits_has_no_accounts() -> None:
-    assert accounts("turn", Budgets().turn, Spent(rounds=99)) == ()
+    assert list_budget_usage("turn", Budgets().turn, SpendTotals(rounds=99)) == ()
 
 
-SPENT = Spent(rounds=3, model_calls=4, tool_calls=5, tokens=600, cost_nano_usd=7_000_000)
+SPENT = SpendTotals(rounds=3, model_calls=4, tool_calls=5, tokens=600, cost_nano_usd=7_000_000)
 
 
 def test_an_account_says_what_was_used_of_each_limit() -> None:
     every = Allowance(rounds=10, tokens=1000, cost_nano_usd=10_000_000, tool_calls=5, wall_ms=2000)
-    used = {one.measure: one.used for one in accounts("turn", every, replace(SPENT, wall_ms=1500))}
+    used = {one.measure: one.used for one in list_budget_usage("turn", every, replace(SPENT, wall_ms=1500))}
     assert used == {"rounds": 3, "tokens": 600, "cost_nano_usd": 7_000_000, "tool_calls": 5, "wall_ms": 1500}
 
 
@@ -134,23 +141,23 @@ def test_an_account_says_what_was_used_of_each_limit() -> None:
     ],
 )
 def test_a_used_up_budget_stops_the_steps_that_spend_of_it(allowance: Allowance, model: bool, tool: bool) -> None:
-    known = accounts("conversation", allowance, replace(SPENT, wall_ms=1000))
-    assert (exhausted(known, ASKING) is not None) is model
-    assert (exhausted(known, _tool()) is not None) is tool
+    known = list_budget_usage("conversation", allowance, replace(SPENT, wall_ms=1000))
+    assert (find_exhausted(known, ASKING) is not None) is model
+    assert (find_exhausted(known, _tool()) is not None) is tool
 
 
 @pytest.mark.parametrize(
     ("account", "sentence"),
     [
-        (Account("turn", "rounds", 3, 2), "the turn's budget is used up: 2 rounds of 2 rounds"),
-        (Account("user", "tokens", 9, 8), "the user's budget is used up: 9 tokens of 8 tokens"),
+        (BudgetUsage("turn", "rounds", 3, 2), "the turn's budget is used up: 2 rounds of 2 rounds"),
+        (BudgetUsage("user", "tokens", 9, 8), "the user's budget is used up: 9 tokens of 8 tokens"),
         (
-            Account("tree", "cost_nano_usd", 12_345_678, 10_000_000),
+            BudgetUsage("tree", "cost_nano_usd", 12_345_678, 10_000_000),
             "the tree's budget is used up: $0.0123 of $0.0100",
         ),
-        (Account("turn", "tool_calls", 2, 2), "the turn's budget is used up: 2 tool calls of 2 tool calls"),
-        (Account("turn", "wall_ms", 1500, 1000), "the turn's budget is used up: 1.5 s of 1.0 s"),
+        (BudgetUsage("turn", "tool_calls", 2, 2), "the turn's budget is used up: 2 tool calls of 2 tool calls"),
+        (BudgetUsage("turn", "wall_ms", 1500, 1000), "the turn's budget is used up: 1.5 s of 1.0 s"),
     ],
 )
-def test_what_is_used_up_is_said_in_its_unit(account: Account, sentence: str) -> None:
-    assert told(account) == sentence
+def test_what_is_used_up_is_said_in_its_unit(account: BudgetUsage, sentence: str) -> None:
+    assert describe_exhausted(account) == sentence

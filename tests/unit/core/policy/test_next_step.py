@@ -25,36 +25,36 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, MessageId, TurnId
-from timeloom.core.policy.fanout import MAX_ACTIONS, fanout_faults
+from timeloom.core.policy.fanout import MAX_ACTIONS, find_fanout_faults
 from timeloom.core.policy.next_step import (
-    Act,
     AskModel,
     DropCall,
     EndTurn,
-    FinishCall,
-    Limits,
-    Rest,
+    ExecuteAction,
+    Idle,
+    RejectReply,
     RunCall,
+    SettleCall,
     StartRound,
     Step,
-    Tell,
-    Wait,
+    TurnLimits,
+    WaitForApproval,
     next_step,
 )
-from timeloom.core.policy.read_reply import Reply, read_reply
-from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
-from timeloom.core.timeline import NO_TURN, Draft, place
+from timeloom.core.policy.read_reply import ParsedReply, read_reply
+from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
+from timeloom.core.timeline import NO_TURN, Draft, to_entry
 from timeloom.core.view.progress import ProgressView
 
 TS = "2026-02-09T02:14:32.676425Z"
 TURN = TurnId("turn_1")
-LIMITS = Limits(max_iterations=3)
-CALL = CallTool("x.y", "{}")
-ANSWER = Complete("done")
+LIMITS = TurnLimits(max_iterations=3)
+CALL = CallToolDecision("x.y", "{}")
+ANSWER = CompleteDecision("done")
 
 
-def decided(*decisions: Decision, code: str | None = None) -> Reply:
-    return Reply(decisions=decisions, code=code)
+def decided(*decisions: Decision, code: str | None = None) -> ParsedReply:
+    return ParsedReply(decisions=decisions, code=code)
 
 
 def written(value: dict[str, object]) -> str:
@@ -84,7 +84,7 @@ def steer() -> Steer:
 def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
     view = view or after(TurnStarted(n=1), UserPrompt(text="hi"), view=ProgressView())
     for block in blocks:
-        view.add(place(Draft(TURN, TS, block), 1))
+        view.add(to_entry(Draft(TURN, TS, block), 1))
     return view
 
 
@@ -94,36 +94,36 @@ def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
         ([], None, StartRound(1)),
         ([RoundStarted(round=1)], None, AskModel(1, 1, last=False)),
         (asked(), None, AskModel(1, 2, last=False)),
-        ([*asked(), answered()], decided(CALL), Act(0, CALL)),
-        ([*asked(), answered(), called()[0]], decided(CALL), FinishCall()),
+        ([*asked(), answered()], decided(CALL), ExecuteAction(0, CALL)),
+        ([*asked(), answered(), called()[0]], decided(CALL), SettleCall()),
         ([*asked(), answered(), *called()], decided(CALL), StartRound(2)),
-        ([*asked(), answered()], decided(ANSWER), Act(0, ANSWER)),
+        ([*asked(), answered()], decided(ANSWER), ExecuteAction(0, ANSWER)),
         ([*asked(), answered(), Completion(text="done")], decided(ANSWER), EndTurn("completed")),
-        ([*asked(), answered()], decided(Exit(notes="no")), EndTurn("exited", "no")),
-        ([*asked(), answered(), Completion(text="x")], decided(Exit("x")), EndTurn("exited")),
+        ([*asked(), answered()], decided(ExitDecision(notes="no")), EndTurn("exited", "no")),
+        ([*asked(), answered(), Completion(text="x")], decided(ExitDecision("x")), EndTurn("exited")),
         ([*asked(), answered("overloaded")], None, AskModel(1, 2, last=False)),
         ([*asked(), answered("context_too_long")], None, AskModel(1, 2, last=False, smaller=True)),
         ([*asked(), answered("steered")], None, AskModel(1, 2, last=False)),
         ([*asked(), answered("refused")], None, EndTurn("provider_error", "the model did not answer (refused)")),
         ([*asked(3)], None, AskModel(3, 2, last=True)),
-        ([TurnEnded(reason="completed")], None, Rest()),
+        ([TurnEnded(reason="completed")], None, Idle()),
         ([Steer(message_id=MessageId("m"))], None, EndTurn("stopped", "the user stopped the turn")),
         ([cancel()], None, EndTurn("cancelled", "cancelled by the server: shutting down")),
         ([cancel(""), Steer(message_id=MessageId("m"))], None, EndTurn("cancelled", "cancelled by the server")),
-        ([*asked(), answered(), called()[0], cancel()], decided(CALL), FinishCall(again=False)),
-        ([*asked(), answered(), called()[0], Steer(message_id=MessageId("m"))], None, FinishCall(again=False)),
-        ([*asked(), answered(), called()[0], steer()], decided(CALL), FinishCall(again=False)),
-        ([*asked(), answered(), steer(), called()[0]], decided(CALL), FinishCall(again=False)),
-        ([*asked(), steer(), *asked(2), answered(), called()[0]], decided(CALL), FinishCall()),
+        ([*asked(), answered(), called()[0], cancel()], decided(CALL), SettleCall(again=False)),
+        ([*asked(), answered(), called()[0], Steer(message_id=MessageId("m"))], None, SettleCall(again=False)),
+        ([*asked(), answered(), called()[0], steer()], decided(CALL), SettleCall(again=False)),
+        ([*asked(), answered(), steer(), called()[0]], decided(CALL), SettleCall(again=False)),
+        ([*asked(), steer(), *asked(2), answered(), called()[0]], decided(CALL), SettleCall()),
         ([*asked(), answered(), cancel("", by="")], decided(CALL), EndTurn("cancelled", "cancelled by somebody")),
     ],
 )
-def test_what_follows_from_where_the_turn_stands(blocks: list[AnyBlock], reply: Reply | None, step: Step) -> None:
+def test_what_follows_from_where_the_turn_stands(blocks: list[AnyBlock], reply: ParsedReply | None, step: Step) -> None:
     assert next_step(after(*blocks), reply, LIMITS) == step
 
 
 def test_an_answer_that_nobody_can_read_is_a_fault() -> None:
-    assert isinstance(next_step(after(*asked(3), answered()), None, LIMITS), Tell)
+    assert isinstance(next_step(after(*asked(3), answered()), None, LIMITS), RejectReply)
 
 
 def test_a_follow_up_after_the_answer_goes_on_and_earns_a_round() -> None:
@@ -140,16 +140,16 @@ def test_a_cancellation_is_no_input_that_is_to_be_answered() -> None:
 
 def test_a_new_course_leaves_a_few_rounds() -> None:
     progress = after(*asked(1), Steer(message_id=MessageId("m"), text="stop searching"), RoundStarted(round=3))
-    assert next_step(progress, None, Limits(max_iterations=9)) == AskModel(3, 1, last=True)
+    assert next_step(progress, None, TurnLimits(max_iterations=9)) == AskModel(3, 1, last=True)
 
 
 def test_a_fault_is_told_then_asked_again_then_given_up() -> None:
     reply = read_reply("no channels at all")
     progress = after(*asked(), answered())
     step = next_step(progress, reply, LIMITS)
-    assert isinstance(step, Tell)
+    assert isinstance(step, RejectReply)
     assert step.remarks[0].code == "protocol_violation.decision_missing"
-    for _ in range(LIMITS.refusals):
+    for _ in range(LIMITS.max_rejected_replies):
         after(Notice(code="x", text="y"), view=progress)
         assert isinstance(next_step(progress, reply, LIMITS), AskModel)
         after(asked()[1], answered(), view=progress)
@@ -161,8 +161,8 @@ def test_a_fault_is_told_then_asked_again_then_given_up() -> None:
 
 def test_the_last_round_must_answer() -> None:
     progress = after(*asked(3), answered())
-    assert isinstance(next_step(progress, decided(CALL), LIMITS), Tell)
-    for _ in range(LIMITS.refusals):
+    assert isinstance(next_step(progress, decided(CALL), LIMITS), RejectReply)
+    for _ in range(LIMITS.max_rejected_replies):
         after(Notice(code="x", text="y"), asked()[1], answered(), view=progress)
     after(Notice(code="x", text="y"), view=progress)
     end = next_step(progress, decided(CALL), LIMITS)
@@ -180,7 +180,7 @@ def test_an_answer_that_new_input_overtook_in_the_last_round_ends_the_turn() -> 
 
 def test_too_many_failures_end_the_turn() -> None:
     progress = after(*asked())
-    for _ in range(LIMITS.failures + 1):
+    for _ in range(LIMITS.max_failed_requests + 1):
         after(answered("overloaded"), view=progress)
     assert isinstance(next_step(progress, None, LIMITS), EndTurn)
 
@@ -188,8 +188,8 @@ def test_too_many_failures_end_the_turn() -> None:
 def test_what_belongs_to_other_turns_changes_nothing() -> None:
     progress = after(*asked())
     other = Draft(TurnId("turn_9"), TS, answered())
-    progress.add(place(other, 1))
-    progress.add(place(Draft(NO_TURN, TS, answered()), 1))
+    progress.add(to_entry(other, 1))
+    progress.add(to_entry(Draft(NO_TURN, TS, answered()), 1))
     assert progress.asked == "asked"
     after(ExternalEvent(kind="form", message_id=MessageId("m")), Notice(code="x", text="y"), view=progress)
     assert (progress.credits, progress.told) == (1, False)
@@ -201,35 +201,38 @@ def test_what_belongs_to_other_turns_changes_nothing() -> None:
         ([CALL] * (MAX_ACTIONS + 1), "at most"),
         ([ANSWER, ANSWER], "one final action"),
         ([CALL, ANSWER], "does not need"),
-        ([ANSWER, CallTool("react.plan", "{}")], "last action"),
-        ([CallTool("exec_tools.run", "{}")] * 2, "one program"),
-        ([CallTool("react.write", '{"path":"a"}'), CallTool("react.patch", '{"path":"a"}')], "same file"),
-        ([CallTool("react.write", '{"path":"a"}'), CallTool("x.y", '{"p":"ref:a"}')], "later round"),
+        ([ANSWER, CallToolDecision("react.plan", "{}")], "last action"),
+        ([CallToolDecision("exec_tools.run", "{}")] * 2, "one program"),
+        (
+            [CallToolDecision("react.write", '{"path":"a"}'), CallToolDecision("react.patch", '{"path":"a"}')],
+            "same file",
+        ),
+        ([CallToolDecision("react.write", '{"path":"a"}'), CallToolDecision("x.y", '{"p":"ref:a"}')], "later round"),
     ],
 )
 def test_actions_that_may_not_share_a_round(actions: list[Decision], word: str) -> None:
-    faults = fanout_faults(actions, "safe_fanout")
+    faults = find_fanout_faults(actions, "safe_fanout")
     assert any(word in fault.text for fault in faults)
-    assert fanout_faults(actions, "off")[0].code == "protocol_violation.several_actions"
+    assert find_fanout_faults(actions, "off")[0].code == "protocol_violation.several_actions"
 
 
 @pytest.mark.parametrize(
     "actions",
     [
         [CALL, CALL],
-        [CallTool("react.plan", "{}"), ANSWER],
-        [CallTool("react.write", "[]"), CallTool("react.write", '{"path":"b"}')],
+        [CallToolDecision("react.plan", "{}"), ANSWER],
+        [CallToolDecision("react.write", "[]"), CallToolDecision("react.write", '{"path":"b"}')],
     ],
 )
 def test_actions_that_may_share_a_round(actions: list[Decision]) -> None:
-    assert fanout_faults(actions, "safe_fanout") == ()
+    assert find_fanout_faults(actions, "safe_fanout") == ()
 
 
 def test_a_reply_is_read_in_its_parts() -> None:
     text = "<channel:thinking>\nhm\n</channel:thinking>" + written({"action": "complete", "final_answer": "yes"})
     reply = read_reply(text + "<channel:summary>Goal: x</channel:summary>")
     assert (reply.thinking, reply.summary, reply.code, reply.faults) == ("hm", "Goal: x", None, ())
-    assert reply.decisions == (Complete("yes"),)
+    assert reply.decisions == (CompleteDecision("yes"),)
 
 
 @pytest.mark.parametrize(
@@ -259,13 +262,20 @@ def test_code_belongs_to_the_call_that_runs_it() -> None:
 
 
 replies = st.sampled_from(
-    [decided(CALL), decided(ANSWER), decided(CALL, CALL), decided(Exit()), Reply(faults=read_reply("").faults), None]
+    [
+        decided(CALL),
+        decided(ANSWER),
+        decided(CALL, CALL),
+        decided(ExitDecision()),
+        ParsedReply(faults=read_reply("").faults),
+        None,
+    ]
 )
 
 
 @given(st.lists(replies, min_size=1, max_size=60), st.sampled_from(["off", "safe_fanout"]))
-def test_every_turn_ends_whatever_the_model_says(said: list[Reply | None], mode: str) -> None:
-    limits = Limits(max_iterations=4, fanout="safe_fanout" if mode == "safe_fanout" else "off")
+def test_every_turn_ends_whatever_the_model_says(said: list[ParsedReply | None], mode: str) -> None:
+    limits = TurnLimits(max_iterations=4, fanout="safe_fanout" if mode == "safe_fanout" else "off")
     progress, reply, number = after(), None, 0
     for _ in range(400):
         match step := next_step(progress, reply, limits):
@@ -275,11 +285,11 @@ def test_every_turn_ends_whatever_the_model_says(said: list[Reply | None], mode:
                 reply = said[number % len(said)]
                 number += 1
                 after(asked()[1], answered("" if reply else "overloaded"), view=progress)
-            case Tell():
+            case RejectReply():
                 after(Notice(code="x", text="y"), view=progress)
-            case Act(decision=CallTool()):
+            case ExecuteAction(decision=CallToolDecision()):
                 after(*called(f"c{number}"), view=progress)
-            case Act():
+            case ExecuteAction():
                 after(Completion(text="x"), view=progress)
             case EndTurn():
                 return
@@ -294,14 +304,14 @@ def test_what_was_decided_once_stays_decided() -> None:
     yes = ApprovalDecided(tool_call_id=call_id, approved=True, by="ann")
     no = ApprovalDecided(tool_call_id=call_id, approved=False, by="ben")
     begun = [*asked(), answered(), ToolCall(tool_id="x.y", tool_call_id=call_id), question]
-    assert next_step(after(*begun), decided(CALL), LIMITS) == Wait()
+    assert next_step(after(*begun), decided(CALL), LIMITS) == WaitForApproval()
     assert next_step(after(*begun, yes, no), decided(CALL), LIMITS) == RunCall()
     dropped = next_step(after(*begun, no, yes), decided(CALL), LIMITS)
     assert dropped == DropCall("call_not_approved", "the call was not run: refused by ben")
 
 
 def test_a_request_that_crashes_cut_off_again_and_again_ends_the_turn() -> None:
-    limits = Limits(lost=3)
+    limits = TurnLimits(max_lost_requests=3)
     called = asked()[1:]
     assert isinstance(next_step(after(RoundStarted(round=1), *called * 3), None, limits), AskModel)
     end = next_step(after(RoundStarted(round=1), *called * 4), None, limits)

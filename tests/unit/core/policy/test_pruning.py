@@ -28,19 +28,19 @@ from timeloom.core.blocks.caching import CacheRates
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.policy.pruning import (
     CARD_TOKENS,
-    OldRounds,
+    PrunableRounds,
+    PruneSavings,
     PruneSettings,
-    Saving,
     TurnSpan,
-    guessed_saving,
-    is_cold,
-    prunable_rounds,
-    prunable_turns,
+    estimate_card_savings,
+    find_prunable_rounds,
+    find_prunable_turns,
+    is_cache_cold,
     reason_to_prune,
 )
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.context.forgetting import ForgettingView
-from timeloom.core.view.context.provider_caches import CachedView, Kept, ModelCache
+from timeloom.core.view.context.provider_caches import CachedPrefix, ModelCache, ProviderCachesView
 from timeloom.core.view.turns import Turn
 from timeloom.core.view.views import Views, fold
 
@@ -57,7 +57,7 @@ def turn_drafts(n: int, rounds: int = 2) -> list[Draft]:
 
 def views_of(drafts: Sequence[Draft]) -> Views:
     header = Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u"))
-    return fold(place(draft, seq) for seq, draft in enumerate([header, *drafts], 1))
+    return fold(to_entry(draft, seq) for seq, draft in enumerate([header, *drafts], 1))
 
 
 def conversation(turns: int, rounds: int = 2) -> list[Draft]:
@@ -70,25 +70,25 @@ def after(turn: int, block: AnyBlock) -> Draft:
 
 def test_the_current_turn_and_those_before_it_stay() -> None:
     for count in (0, 1, 3):
-        assert prunable_turns(views_of(conversation(count)), SETTINGS) == ()
-    found = prunable_turns(views_of(conversation(6)), SETTINGS)
+        assert find_prunable_turns(views_of(conversation(count)), SETTINGS) == ()
+    found = find_prunable_turns(views_of(conversation(6)), SETTINGS)
     assert [(turn.n, turn.runs) for turn in found] == [(1, ((2, 7),)), (2, ((8, 13),)), (3, ((14, 19),))]
     assert found[-1].last_seq == 19
 
 
 def test_a_turn_counts_the_requests_sent_since_it_could_have_gone() -> None:
-    found = prunable_turns(views_of(conversation(6)), SETTINGS)
+    found = find_prunable_turns(views_of(conversation(6)), SETTINGS)
     assert [turn.requests for turn in found] == [4, 2, 0]
-    every = prunable_turns(views_of(conversation(3)), PruneSettings(keep_turns=0))
+    every = find_prunable_turns(views_of(conversation(3)), PruneSettings(keep_turns=0))
     assert [turn.requests for turn in every] == [2, 0]
 
 
 def test_what_is_pruned_or_summed_up_is_not_looked_at_again() -> None:
     drafts = conversation(6)
     pruned = after(6, Pruned(cuts=(Cut(2, 7, "card"), Cut(8, 13, "card")), through_seq=13))
-    assert [turn.n for turn in prunable_turns(views_of([*drafts, pruned]), SETTINGS)] == [3]
+    assert [turn.n for turn in find_prunable_turns(views_of([*drafts, pruned]), SETTINGS)] == [3]
     summary = after(6, RangeSummary(covered_turn_ids=(), text="sum", first_seq=2, last_seq=10))
-    found = prunable_turns(views_of([*drafts, summary]), SETTINGS)
+    found = find_prunable_turns(views_of([*drafts, summary]), SETTINGS)
     assert [(turn.n, turn.runs) for turn in found] == [(2, ((11, 13),)), (3, ((14, 19),))]
 
 
@@ -96,24 +96,24 @@ def test_what_was_said_of_an_old_turn_later_goes_with_it_as_far_as_it_is_old() -
     drafts = conversation(6)
     drafts.insert(10, after(1, Feedback(reaction="ok", origin="user")))
     drafts.append(after(1, Feedback(reaction="not_ok", origin="user")))
-    first = prunable_turns(views_of(drafts), SETTINGS)[0]
+    first = find_prunable_turns(views_of(drafts), SETTINGS)[0]
     assert first.runs == ((2, 7), (12, 12))
 
 
 def test_the_newest_rounds_stay() -> None:
     views = views_of(conversation(3, rounds=5))
-    found = prunable_rounds(views, SETTINGS)
+    found = find_prunable_rounds(views, SETTINGS)
     assert [(one.turn_n, one.n) for one in found] == [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (2, 1), (2, 2)]
     assert [(one.first_seq, one.last_seq) for one in found[:2]] == [(4, 4), (5, 5)]
     # The last round of a turn has its answer and its end.
     assert (found[4].first_seq, found[4].last_seq) == (8, 10)
-    assert prunable_rounds(views_of(conversation(1)), SETTINGS) == ()
+    assert find_prunable_rounds(views_of(conversation(1)), SETTINGS) == ()
 
 
 def test_rounds_that_were_looked_at_are_not_looked_at_again() -> None:
     drafts = conversation(3, rounds=5)
     rows = after(3, Pruned(cuts=(Cut(4, 5, "rows"), Cut(8, 8, "one entry"))))
-    found = prunable_rounds(views_of([*drafts, rows]), SETTINGS)
+    found = find_prunable_rounds(views_of([*drafts, rows]), SETTINGS)
     assert (found[0].turn_n, found[0].n) == (1, 3)
 
 
@@ -121,8 +121,8 @@ def test_rounds_that_were_looked_at_are_not_looked_at_again() -> None:
 def test_spans_are_in_order_and_apart(turns: int, rounds: int, keep_turns: int, keep_rounds: int) -> None:
     settings = PruneSettings(keep_turns=keep_turns, keep_rounds=keep_rounds)
     views = views_of(conversation(turns, rounds))
-    runs = [run for turn in prunable_turns(views, settings) for run in turn.runs]
-    runs += [(one.first_seq, one.last_seq) for one in prunable_rounds(views, settings)]
+    runs = [run for turn in find_prunable_turns(views, settings) for run in turn.runs]
+    runs += [(one.first_seq, one.last_seq) for one in find_prunable_rounds(views, settings)]
     assert all(first <= last for first, last in runs)
     assert all(before[1] < after[0] for before, after in pairwise(runs))
 
@@ -133,31 +133,31 @@ def hundred_each(first: int, last: int) -> int:
 
 def test_old_rounds_are_summed_up_request_by_request() -> None:
     settings = PruneSettings(keep_rounds=2)
-    old = OldRounds()
+    old = PrunableRounds()
     for rounds, (tokens, regret) in {2: (0, 0), 3: (100, 85), 4: (200, 255), 5: (300, 510)}.items():
         views = views_of(conversation(1, rounds)[: rounds + 2])
-        old.follow(views, settings, hundred_each)
+        old.update(views, settings, hundred_each)
         assert (old.tokens, old.regret) == (tokens, regret)
     assert old.before_tokens == 300
-    assert old.saving(2_000) == Saving(255, 2_000 - 300 - 255, 510)
+    assert old.estimate_savings(2_000) == PruneSavings(255, 2_000 - 300 - 255, 510)
 
 
 def test_old_rounds_begin_anew_when_something_is_forgotten() -> None:
     settings = PruneSettings(keep_rounds=2)
-    old, drafts = OldRounds(), conversation(1, 6)
-    old.follow(views_of(drafts), settings, hundred_each)
+    old, drafts = PrunableRounds(), conversation(1, 6)
+    old.update(views_of(drafts), settings, hundred_each)
     assert old.tokens == 400
     rows = after(1, Pruned(cuts=(Cut(4, 5, "rows"),)))
-    old.follow(views_of([*drafts, rows]), settings, hundred_each)
+    old.update(views_of([*drafts, rows]), settings, hundred_each)
     assert (old.tokens, old.regret) == (200, 170)
 
 
-def cached(kept: tuple[Kept, ...] = (), model: str = "m", called_at: str = TS) -> CachedView:
-    return CachedView(models={"m": ModelCache(kept=kept)}, model=model, called_at=called_at)
+def cached(kept: tuple[CachedPrefix, ...] = (), model: str = "m", called_at: str = TS) -> ProviderCachesView:
+    return ProviderCachesView(models={"m": ModelCache(kept=kept)}, model=model, called_at=called_at)
 
 
-def prefix(blocks: int, used_at: str) -> Kept:
-    return Kept("s", "p", 3, blocks, 5_000, "5m", used_at)
+def prefix(blocks: int, used_at: str) -> CachedPrefix:
+    return CachedPrefix("s", "p", 3, blocks, 5_000, "5m", used_at)
 
 
 @pytest.mark.parametrize(
@@ -171,25 +171,25 @@ def prefix(blocks: int, used_at: str) -> Kept:
         (cached(called_at="2026-02-09T02:09:00Z"), True),
     ],
 )
-def test_a_cache_is_cold_when_nothing_of_the_conversation_is_left_in_it(view: CachedView, cold: bool) -> None:
-    assert is_cold(view, "m", TS) == cold
+def test_a_cache_is_cold_when_nothing_of_the_conversation_is_left_in_it(view: ProviderCachesView, cold: bool) -> None:
+    assert is_cache_cold(view, "m", TS) == cold
 
 
 def test_a_guess_takes_a_card_for_as_long_as_most_are() -> None:
     turns = [TurnSpan(TurnId("turn_1"), 1, ((2, 7),), 10), TurnSpan(TurnId("turn_2"), 2, ((8, 9),), 3)]
-    saving = guessed_saving(turns, [CARD_TOKENS + 1_000, 50], 5_000)
-    assert saving == Saving(1_000, CARD_TOKENS + 50 + 5_000, 10_000)
+    saving = estimate_card_savings(turns, [CARD_TOKENS + 1_000, 50], 5_000)
+    assert saving == PruneSavings(1_000, CARD_TOKENS + 50 + 5_000, 10_000)
 
 
 def test_a_cold_cache_asks_only_that_something_is_saved() -> None:
-    assert reason_to_prune(Saving(1_999, 50_000, 0), True, SETTINGS, CacheRates()) == ""
-    assert "2000 tokens less" in reason_to_prune(Saving(2_000, 50_000, 0), True, SETTINGS, CacheRates())
+    assert reason_to_prune(PruneSavings(1_999, 50_000, 0), True, SETTINGS, CacheRates()) == ""
+    assert "2000 tokens less" in reason_to_prune(PruneSavings(2_000, 50_000, 0), True, SETTINGS, CacheRates())
 
 
 def test_a_warm_cache_asks_that_keeping_has_cost_more_than_the_rewrite() -> None:
     rates = CacheRates()
-    assert reason_to_prune(Saving(9_000, 10_000, 230_000), False, SETTINGS, rates) == ""
-    reason = reason_to_prune(Saving(9_000, 10_000, 230_001), False, SETTINGS, rates)
+    assert reason_to_prune(PruneSavings(9_000, 10_000, 230_000), False, SETTINGS, rates) == ""
+    reason = reason_to_prune(PruneSavings(9_000, 10_000, 230_001), False, SETTINGS, rates)
     assert "230001 x 0.1 = 23000, over 2 times the rewrite of 10000 x (1.25 - 0.1) = 11500" in reason
 
 
@@ -213,4 +213,4 @@ def test_forgetting_keeps_the_marks_and_what_must_outlive_a_summary() -> None:
 
 def test_a_turn_of_an_older_log_may_have_no_round() -> None:
     assert Turn(1).rounds == []
-    assert prunable_rounds(views_of(conversation(4, rounds=0)), PruneSettings(keep_rounds=0)) == ()
+    assert find_prunable_rounds(views_of(conversation(4, rounds=0)), PruneSettings(keep_rounds=0)) == ()

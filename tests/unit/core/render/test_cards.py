@@ -35,10 +35,10 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.render.entries.cards import CardLimits, Known, round_card, rows_of, shortened, turn_card
-from timeloom.core.render.entries.previews import shown_lines
+from timeloom.core.render.entries.cards import CardContext, CardLimits, card_rows, round_card, shorten_entry, turn_card
+from timeloom.core.render.entries.previews import preview_lines
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import Draft, Entry, place
+from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.testing.conversations import AnyPayload, conversations
 from timeloom.testing.strategies import timelines
 
@@ -51,7 +51,7 @@ LIMITS = CardLimits()
 
 
 def entries_of(*blocks: AnyBlock) -> list[Entry]:
-    return [place(Draft(TURN, TS, block), seq) for seq, block in enumerate(blocks, 1)]
+    return [to_entry(Draft(TURN, TS, block), seq) for seq, block in enumerate(blocks, 1)]
 
 
 def call(call_id: CallId = CALL, tool: str = "web.fetch", params: str = '{"url": "https://a"}') -> ToolCall:
@@ -62,8 +62,8 @@ def content(text: str, path: str = RESULT, mime: str = "text/plain", shown: Show
     return ResultContent(tool_call_id=CALL, artifact_path=path, mime=mime, text=text, shown=shown)
 
 
-def card(*blocks: AnyBlock, limits: CardLimits = LIMITS, known: Known | None = None) -> str:
-    return turn_card(TURN, 7, entries_of(*blocks), known or Known(), limits)
+def card(*blocks: AnyBlock, limits: CardLimits = LIMITS, known: CardContext | None = None) -> str:
+    return turn_card(TURN, 7, entries_of(*blocks), known or CardContext(), limits)
 
 
 def test_a_card_says_which_turn_it_stands_for_and_where_all_of_it_is() -> None:
@@ -105,13 +105,13 @@ def test_a_long_message_is_shortened_and_names_its_path() -> None:
 
 def test_what_has_no_path_is_read_by_its_place() -> None:
     (entry,) = entries_of(TurnEnded(reason="stopped", text="x" * 100))
-    assert shortened(entry, 20).endswith('react.read(["ar:log[1]"])')
+    assert shorten_entry(entry, 20).endswith('react.read(["ar:log[1]"])')
 
 
 def test_a_picture_is_named_and_not_attached() -> None:
     path = f"fi:{TURN}.user.attachments/map.png"
     (picture,) = entries_of(Attachment(artifact_path=path, mime="image/png", data=b"png"))
-    assert shortened(picture, 100) == f'[READ] attached image/png: react.read(["{path}"])'
+    assert shorten_entry(picture, 100) == f'[READ] attached image/png: react.read(["{path}"])'
     meta = AttachmentMeta(digest=Digest(artifact_path=path, mime="image/png", size_bytes=3), summary="a map")
     told = card(meta, Attachment(artifact_path=path, mime="image/png", data=b"png"), WorkingSummary(text="sum"))
     assert "[USER ATTACHMENT] map.png | image/png | 3 bytes\nsummary: a map" in told
@@ -122,17 +122,17 @@ def test_a_picture_is_named_and_not_attached() -> None:
 
 def test_a_call_and_what_it_returned_are_one_row() -> None:
     digest = ResultDigest(tool_call_id=CALL, digest=Digest(artifact_path=RESULT, mime="text/plain", tokens=3))
-    rows = rows_of(entries_of(call(), digest, content("page\ntext")))
+    rows = card_rows(entries_of(call(), digest, content("page\ntext")))
     assert rows == [f'- tool {RESULT} web.fetch c1: {{"url": "https://a"}} => page text']
-    only_receipt = rows_of(entries_of(call(), digest))
+    only_receipt = card_rows(entries_of(call(), digest))
     assert only_receipt == [f'- tool {RESULT} web.fetch c1: {{"url": "https://a"}} => text/plain']
-    status = rows_of(entries_of(call(), ResultStatus(tool_call_id=CALL, text="sent")))
+    status = card_rows(entries_of(call(), ResultStatus(tool_call_id=CALL, text="sent")))
     assert status == [f'- tool {RESULT} web.fetch c1: {{"url": "https://a"}} => sent']
 
 
 def test_code_files_and_sources_have_rows_of_their_own() -> None:
     path = f"fi:{TURN}.files/a.md"
-    rows = rows_of(
+    rows = card_rows(
         entries_of(
             ToolCode(tool_call_id=CALL, text="print(1)"),
             call(tool="exec.run", params="{}"),
@@ -151,30 +151,30 @@ def test_code_files_and_sources_have_rows_of_their_own() -> None:
 
 def test_results_are_cut_and_what_is_json_shows_its_shape() -> None:
     limits = CardLimits(result_chars=60, result_items=2, result_keys=1)
-    (row,) = rows_of(entries_of(call(params="{}"), content("word " * 50)), limits=limits)
+    (row,) = card_rows(entries_of(call(params="{}"), content("word " * 50)), limits=limits)
     assert row.endswith("word…")
     wide = content('{"a": [1, "x", null], "b": "' + "y" * 80 + '"}', mime="application/json")
-    (row,) = rows_of(entries_of(call(params="{}"), wide), limits=limits)
+    (row,) = card_rows(entries_of(call(params="{}"), wide), limits=limits)
     assert row.endswith('=> {"a": [3 items of number and 1 other shapes], … 1 more keys}')
     broken = content("{" * 100, mime="application/json")
-    (row,) = rows_of(entries_of(call(params="{}"), broken), limits=limits)
+    (row,) = card_rows(entries_of(call(params="{}"), broken), limits=limits)
     assert row.endswith("{{…")
 
 
 def test_a_stored_text_is_told_by_its_size_unless_it_is_at_hand() -> None:
     ref = ref_of(b"a stored text")
     block = ResultContent(tool_call_id=CALL, artifact_path=RESULT, mime="text/plain", text=ref)
-    assert rows_of(entries_of(block))[0].endswith(": (13 bytes)")
-    assert rows_of(entries_of(block), Known({ref: b"a stored text"}))[0].endswith(": a stored text")
+    assert card_rows(entries_of(block))[0].endswith(": (13 bytes)")
+    assert card_rows(entries_of(block), CardContext({ref: b"a stored text"}))[0].endswith(": a stored text")
 
 
 def test_ranges_and_skills_keep_their_place_where_a_summary_stands_for_the_rest() -> None:
     path, skill = "fi:turn_1.files/a.py", "sk:docs.pdf"
-    shown = shown_lines("x = 1\ny = 2\n", 10, 90, path)
+    shown = preview_lines("x = 1\ny = 2\n", 10, 90, path)
     blocks: list[AnyBlock] = [
         call(tool="react.read", params="{}"),
         content("x = 1\ny = 2\n", path, shown=shown),
-        content("x = 1\ny = 2\n", path, shown=shown_lines("x = 1\n", 40, 90, path)),
+        content("x = 1\ny = 2\n", path, shown=preview_lines("x = 1\n", 40, 90, path)),
         content("how to", skill),
         content("a page"),
     ]
@@ -199,7 +199,7 @@ def test_the_last_word_on_an_open_plan_stays() -> None:
         plan_id=PlanId("p1"), steps=("look", "answer"), statuses=("pending", "pending"), created_ts=TS, last_ts=TS
     )
     block = PlanRecorded(snapshot=plan)
-    assert "1) look" in card(block, known=Known(open_plans=frozenset({1})))
+    assert "1) look" in card(block, known=CardContext(open_plans=frozenset({1})))
     assert "1) look" not in card(block)
     assert f"- plan ar:{TURN}.react.plan.p1 - -: open: look; answer" in card(block)
 
@@ -214,7 +214,7 @@ def test_a_round_is_told_by_its_rows() -> None:
 @given(timelines() | conversations(), st.integers(0, 300))
 def test_whatever_a_turn_holds_its_card_is_one_text_without_a_tag(entries: Sequence[Entry], chars: int) -> None:
     limits = CardLimits(text_chars=chars, result_chars=max(1, chars), rows=5)
-    told = turn_card(TURN, 7, entries, Known(AnyPayload()), limits)
+    told = turn_card(TURN, 7, entries, CardContext(AnyPayload()), limits)
     assert told.startswith("[PRUNED TURN 7]")
     assert "<channel:" not in told
     assert len(told) <= 200 + len(entries) * (chars + 1_700) + 5 * (chars + 2_000)

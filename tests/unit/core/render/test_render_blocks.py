@@ -44,7 +44,7 @@ from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS, SILENT, EntryText, needed_payloads
+from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS, SILENT_TYPES, EntryText, needed_payloads
 from timeloom.core.timeline import Entry
 from timeloom.testing.conversations import AnyPayload
 from timeloom.testing.samples import SAMPLE_BLOCKS, SAMPLE_HEADER
@@ -80,7 +80,7 @@ def test_every_block_renders_alike_each_time_and_ends_with_a_blank_line(block: A
     assert shown == entry_text(entry(block), tool_id, AnyPayload())
     assert shown.is_empty == (shown == EntryText())
     assert not shown.text or shown.text.endswith("\n\n")
-    if block.type_name in SILENT:
+    if block.type_name in SILENT_TYPES:
         assert shown.is_empty
 
 

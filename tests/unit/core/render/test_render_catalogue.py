@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool, skill_catalogue, tool_catalogue
-from timeloom.core.render.system import ORDER, system
-from timeloom.core.stream.channels import ChannelParser, Closed, Delta, Opened
-from timeloom.core.stream.decision import CallTool, parse_decision
-from timeloom.runtime.prompt.instructions.load import load_texts
+from timeloom.core.render.system import ORDER, build_system_text
+from timeloom.core.stream.channels import ChannelClosed, ChannelDelta, ChannelOpened, ChannelParser
+from timeloom.core.stream.decision import CallToolDecision, parse_decision
+from timeloom.runtime.prompt.instructions.load import load_instructions
 
 TOOLS = (
     CatalogueTool(tool_id="b.two", purpose="Second."),
@@ -55,8 +55,11 @@ def test_skills_stand_by_reference() -> None:
 
 
 def test_the_system_text_holds_every_text_once_and_the_right_rule_of_actions() -> None:
-    texts = load_texts()
-    one, several = system(texts, TOOLS), system(texts, TOOLS, several_actions=True, own="Be brief.")
+    texts = load_instructions()
+    one, several = (
+        build_system_text(texts, TOOLS),
+        build_system_text(texts, TOOLS, several_actions=True, bundle_text="Be brief."),
+    )
     for name in ORDER:
         if name != "actions":
             assert one.count(texts[name].strip()) == 1
@@ -67,19 +70,24 @@ def test_the_system_text_holds_every_text_once_and_the_right_rule_of_actions() -
 
 
 def test_every_text_is_used() -> None:
-    assert set(load_texts()) == (set(ORDER) - {"actions"}) | {"one_action", "several_actions", "title", "compaction"}
+    assert set(load_instructions()) == (set(ORDER) - {"actions"}) | {
+        "one_action",
+        "several_actions",
+        "title",
+        "compaction",
+    }
 
 
 def test_a_version_that_does_not_exist_is_refused() -> None:
     with pytest.raises(LookupError, match="v0"):
-        load_texts("v0")
+        load_instructions("v0")
 
 
 def test_the_reply_that_the_text_shows_is_one_that_the_parser_takes() -> None:
-    text = load_texts()["reply"]
+    text = load_instructions()["reply"]
     example = text[text.index("<channel:thinking>") : text.index("1. `thinking`")]
     parser = ChannelParser()
     events = parser.feed(example) + parser.close()
-    assert {type(event) for event in events} == {Opened, Delta, Closed}
-    decision = "".join(e.text for e in events if isinstance(e, Delta) and e.channel == "ReactDecisionOutV2")
-    assert isinstance(parse_decision(decision), CallTool)
+    assert {type(event) for event in events} == {ChannelOpened, ChannelDelta, ChannelClosed}
+    decision = "".join(e.text for e in events if isinstance(e, ChannelDelta) and e.channel == "ReactDecisionOutV2")
+    assert isinstance(parse_decision(decision), CallToolDecision)

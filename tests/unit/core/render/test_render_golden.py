@@ -25,18 +25,18 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, PlanId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.policy.cache.points import cache_points
+from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
 from timeloom.core.render.entries.entry_text import needed_payloads
 from timeloom.core.render.prompt import RENDERING, PromptView
 from timeloom.core.render.segments import RenderedSegment, as_text
-from timeloom.core.render.system import system
-from timeloom.core.render.tail.announce import Budget, Round
+from timeloom.core.render.system import build_system_text
+from timeloom.core.render.tail.announce import AnnouncedBudget, RoundFacts
 from timeloom.core.render.tail.tail import tail_text
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import Draft, Entry, place
+from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.views import Views
-from timeloom.runtime.prompt.instructions.load import load_texts
+from timeloom.runtime.prompt.instructions.load import load_instructions
 from timeloom.testing.samples import sample_drafts
 
 FOLDER = GOLDEN / "prompts"
@@ -133,16 +133,16 @@ def rendered(entries: Sequence[Entry], **of_round: int) -> str:
     for entry in entries:
         views.add(entry)
         prompt.add(entry, views)
-    this = Round(
+    this = RoundFacts(
         iteration=of_round.get("iteration", 5),
         max_iterations=15,
         now="2026-02-09T02:20:00Z",
-        budgets=(Budget("tool calls", 3, 20),),
+        budgets=(AnnouncedBudget("tool calls", 3, 20),),
         prompt_tokens=prompt.tokens,
         window_tokens=200_000,
         cache="4 points, tail written a minute ago",
     )
-    segments = (*prompt.segments(cache_points(views).seqs), RenderedSegment(tail_text(this, views)))
+    segments = (*prompt.segments(find_cache_points(views).seqs), RenderedSegment(tail_text(this, views)))
     return as_text(segments)
 
 
@@ -155,27 +155,30 @@ def agrees(name: str, text: str) -> None:
 
 def test_the_search_for_restaurants() -> None:
     drafts = [Draft(TURN, "2026-02-09T02:14:32.676425Z", block) for block in RESTAURANTS]
-    agrees("restaurants.txt", rendered([place(draft, seq) for seq, draft in enumerate(drafts, 1)]))
+    agrees("restaurants.txt", rendered([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]))
 
 
 def test_the_demonstration() -> None:
     steps = demo_steps(StepClock(), CountingIds())
     drafts = [draft for step in steps for draft in step]
-    agrees("demo.txt", rendered([place(draft, seq) for seq, draft in enumerate(drafts, 1)]))
+    agrees("demo.txt", rendered([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]))
 
 
 def test_a_block_of_every_class() -> None:
     drafts = [draft for draft in sample_drafts() if draft.block.type_name not in ("react.pruned", "conv.range.summary")]
-    agrees("samples.txt", rendered([place(draft, seq) for seq, draft in enumerate(drafts, 1)], iteration=15))
+    agrees("samples.txt", rendered([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)], iteration=15))
 
 
 def test_the_system_text_with_one_action() -> None:
-    agrees("system.txt", system(load_texts(), TOOLS))
+    agrees("system.txt", build_system_text(load_instructions(), TOOLS))
 
 
 def test_the_system_text_with_several_actions_skills_and_a_bundles_own_words() -> None:
     skills = (CatalogueSkill(ref="reports/pdf", purpose="How to make a PDF report"),)
-    agrees("system_several.txt", system(load_texts(), TOOLS, skills, several_actions=True, own="You know ferries.\n"))
+    agrees(
+        "system_several.txt",
+        build_system_text(load_instructions(), TOOLS, skills, several_actions=True, bundle_text="You know ferries.\n"),
+    )
 
 
 def test_the_rendering_is_that_of_its_version() -> None:
@@ -190,7 +193,7 @@ def test_the_rendering_is_that_of_its_version() -> None:
 def _fingerprint(drafts: Sequence[Draft]) -> str:
     prompt, views = PromptView(), Views()
     for seq, draft in enumerate(drafts, 1):
-        entry = place(draft, seq)
+        entry = to_entry(draft, seq)
         views.add(entry)
         prompt.add(entry, views, dict.fromkeys(needed_payloads(entry), b"payload"))
     return prompt.fingerprint()

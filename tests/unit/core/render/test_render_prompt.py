@@ -22,9 +22,9 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.render.prompt import PromptView, needed_seqs
-from timeloom.core.render.segments import RenderedSegment, as_text, extends, keeps_segments
-from timeloom.core.timeline import Draft, Entry, place
-from timeloom.core.tokens import estimate
+from timeloom.core.render.segments import RenderedSegment, as_text, is_byte_prefix, is_segment_prefix
+from timeloom.core.timeline import Draft, Entry, to_entry
+from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.views import Views, fold
 from timeloom.testing.conversations import AnyPayload, conversations
 from timeloom.testing.strategies import timelines
@@ -43,7 +43,7 @@ def follow(entries: Sequence[Entry]) -> tuple[PromptView, Views]:
 
 
 def placed(*drafts: Draft) -> list[Entry]:
-    return [place(draft, seq) for seq, draft in enumerate(drafts, 1)]
+    return [to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]
 
 
 def at(turn: TurnId, *blocks: AnyBlock) -> list[Draft]:
@@ -77,7 +77,7 @@ def test_whoever_keeps_what_was_laid_out_has_all_segments(
         if data.draw(st.booleans()):
             prompt.segments()
         if data.draw(st.booleans()):
-            laid = prompt.laid(points)
+            laid = prompt.compute_delta(points)
             kept = [*kept[: laid.kept], *laid.fresh]
             assert tuple(kept) == prompt.segments()
             marked = [place for place, one in enumerate(prompt.segments(points)) if one.cache_point]
@@ -90,17 +90,17 @@ def test_a_round_lays_out_only_what_it_added() -> None:
         rounds = (n // 4) + 1
         blocks = [RoundStarted(round=rounds), Completion(text="so", n=rounds)]
         for draft in at(ONE, TurnStarted(n=1), *blocks, ModelCalled(round=rounds, model="m", request_sha256="0")):
-            entry = place(draft, views.tail + 1)
+            entry = to_entry(draft, views.tail + 1)
             views.add(entry)
             prompt.add(entry, views)
-        assert len(prompt.laid([views.tail]).fresh) == 1
+        assert len(prompt.compute_delta([views.tail]).fresh) == 1
     assert len(prompt.segments()) == 50
 
 
 @given(conversations())
 def test_a_prompt_opened_from_what_is_in_sight_is_the_same(entries: list[Entry]) -> None:
     prompt, views = follow(entries)
-    opened = PromptView.opened(views, {seq: entries[seq - 1] for seq in needed_seqs(views)}, AnyPayload())
+    opened = PromptView.from_views(views, {seq: entries[seq - 1] for seq in needed_seqs(views)}, AnyPayload())
     assert opened.segments() == prompt.segments()
     assert opened.fingerprint() == prompt.fingerprint()
     assert opened.tokens == prompt.tokens
@@ -125,7 +125,7 @@ def test_views_that_are_further_on_do_no_harm(entries: list[Entry], sizes: list[
 def test_any_log_opens_as_it_was_followed(entries: Sequence[Entry]) -> None:
     # With the final views a result may know a tool that was called later: in such a log only the outline is the same.
     prompt, views = follow(entries)
-    opened = PromptView.opened(views, {seq: entries[seq - 1] for seq in needed_seqs(views)}, AnyPayload())
+    opened = PromptView.from_views(views, {seq: entries[seq - 1] for seq in needed_seqs(views)}, AnyPayload())
     assert [segment.data for segment in opened.segments()] == [segment.data for segment in prompt.segments()]
 
 
@@ -137,7 +137,7 @@ def test_the_cacheable_part_only_grows(entries: list[Entry]) -> None:
         views.add(entry)
         prompt.add(entry, views, AnyPayload())
         after = prompt.segments()
-        assert extends(before, after)
+        assert is_byte_prefix(before, after)
         before = after
 
 
@@ -150,7 +150,7 @@ def test_only_forgetting_changes_what_was_sent(entries: Sequence[Entry]) -> None
         prompt.add(entry, views, AnyPayload())
         after = prompt.segments()
         if not isinstance(entry.block, Hidden | Pruned | RangeSummary):
-            assert extends(before, after)
+            assert is_byte_prefix(before, after)
         before = after
 
 
@@ -161,7 +161,7 @@ def test_what_was_sent_is_sent_again_in_the_same_segments(entries: list[Entry]) 
     for entry in entries:
         if isinstance(entry.block, ModelCalled):
             request = prompt.segments([views.tail])
-            assert keeps_segments(sent, request)
+            assert is_segment_prefix(sent, request)
             sent = request
         views.add(entry)
         prompt.add(entry, views, AnyPayload())
@@ -183,7 +183,7 @@ def test_tokens_are_those_of_what_is_shown(entries: list[Entry]) -> None:
     text = "".join(segment.text for segment in prompt.segments())
     pictures = sum(segment.data is not None for segment in prompt.segments())
     # Each entry is counted by itself, so the sum may be off by one for each.
-    assert abs(prompt.tokens - 1600 * pictures - estimate(text)) <= 3 * len(entries)
+    assert abs(prompt.tokens - 1600 * pictures - estimate_tokens(text)) <= 3 * len(entries)
 
 
 def test_sections_come_in_their_order() -> None:
@@ -223,7 +223,7 @@ def test_a_hide_leaves_the_parts_before_it_as_they_are() -> None:
     entries = placed(*at(ONE, UserPrompt(text="one"), asked, result, asked, RoundStarted(round=2)))
     prompt, views = follow(entries)
     before = prompt.segments()
-    hide = place(Draft(ONE, TS, Hidden(target="tc:turn_1.c1.result", replacement="seen")), 6)
+    hide = to_entry(Draft(ONE, TS, Hidden(target="tc:turn_1.c1.result", replacement="seen")), 6)
     views.add(hide)
     prompt.add(hide, views)
     after = prompt.segments()
@@ -251,9 +251,9 @@ def test_tokens_from_an_entry_on_are_those_after_it() -> None:
 def test_heavy_entries_are_found_heaviest_first() -> None:
     entries = placed(*at(ONE, UserPrompt(text="word " * 50), Completion(text="word " * 90), UserPrompt(text="x")))
     prompt, _ = follow(entries)
-    assert [seq for seq, _ in prompt.heavy(40, 3)] == [2, 1]
-    assert [seq for seq, _ in prompt.heavy(40, 1)] == [1]
-    assert prompt.heavy(10_000, 3) == []
+    assert [seq for seq, _ in prompt.find_heavy(40, 3)] == [2, 1]
+    assert [seq for seq, _ in prompt.find_heavy(40, 1)] == [1]
+    assert prompt.find_heavy(10_000, 3) == []
 
 
 def test_an_empty_prompt_has_nothing() -> None:
@@ -286,10 +286,10 @@ A, B, C = RenderedSegment("a"), RenderedSegment("b"), RenderedSegment(data=b"c",
 def test_extending_is_beginning_with_the_same_bytes(
     before: tuple[RenderedSegment, ...], after: tuple[RenderedSegment, ...], *, holds: bool
 ) -> None:
-    assert extends(before, after) is holds
+    assert is_byte_prefix(before, after) is holds
 
 
 def test_segments_are_kept_only_as_they_were_cut() -> None:
-    assert keeps_segments((A,), (RenderedSegment("a", cache_point=True), B))
-    assert not keeps_segments((A, B), (RenderedSegment("ab"),))
-    assert not keeps_segments((A,), (B,))
+    assert is_segment_prefix((A,), (RenderedSegment("a", cache_point=True), B))
+    assert not is_segment_prefix((A, B), (RenderedSegment("ab"),))
+    assert not is_segment_prefix((A,), (B,))

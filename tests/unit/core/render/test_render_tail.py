@@ -24,21 +24,21 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
-from timeloom.core.render.tail.announce import Budget, Round, announce, cache_line
+from timeloom.core.render.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
 from timeloom.core.render.tail.sources_section import sources_section
 from timeloom.core.render.tail.tail import tail_text
 from timeloom.core.sources import SourceRow, SourcesPool
-from timeloom.core.timeline import Draft, Entry, place
+from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.views import Views, fold
 from timeloom.testing.strategies import timelines
 
 TS = "2026-02-09T02:14:32.676425Z"
 TURN = TurnId("turn_1")
-ROUND = Round(iteration=2, max_iterations=15, now="2026-02-09T02:20:00Z")
+ROUND = RoundFacts(iteration=2, max_iterations=15, now="2026-02-09T02:20:00Z")
 
 
 def said(*blocks: AnyBlock, turn: TurnId = TURN) -> Views:
-    return fold(place(Draft(turn, TS, block), seq) for seq, block in enumerate(blocks, 1))
+    return fold(to_entry(Draft(turn, TS, block), seq) for seq, block in enumerate(blocks, 1))
 
 
 def plan(name: str, *statuses: StepStatus) -> PlanRecorded:
@@ -72,16 +72,16 @@ def test_the_sources_may_be_handed_in() -> None:
 
 
 def test_a_round_is_told_its_number_the_time_and_its_budgets() -> None:
-    this = Round(
+    this = RoundFacts(
         iteration=3,
         max_iterations=12,
         now="2026-02-09T02:20:00Z",
-        budgets=(Budget("tool calls", 5, 20), Budget("money", 9, 0)),
+        budgets=(AnnouncedBudget("tool calls", 5, 20), AnnouncedBudget("money", 9, 0)),
         prompt_tokens=50_000,
         window_tokens=100_000,
         cache="warm",
     )
-    assert announce(this, Views()) == (
+    assert announce_section(this, Views()) == (
         "ANNOUNCE\n"
         "time: 2026-02-09T02:20:00Z\n"
         "iteration: 3/12\n"
@@ -95,7 +95,7 @@ def test_a_round_is_told_its_number_the_time_and_its_budgets() -> None:
 
 def test_the_last_four_open_plans_are_listed_and_the_current_one_is_marked() -> None:
     views = said(*(plan(f"plan_{n}", "done", "in_progress", "failed", "pending") for n in range(1, 7)))
-    text = announce(ROUND, views)
+    text = announce_section(ROUND, views)
     assert "plan_2" not in text
     assert "  plan_id=plan_3\n" in text
     assert (
@@ -107,7 +107,7 @@ def test_of_a_long_plan_the_steps_around_the_first_open_one_are_shown() -> None:
     done: list[StepStatus] = ["done"]
     pending: list[StepStatus] = ["pending"]
     views = said(plan("long", *done * 30, *pending * 20))
-    text = announce(ROUND, views)
+    text = announce_section(ROUND, views)
     assert "✓ [21] step 21\n" in text
     assert "□ [40] step 40\n    (50 steps, 21 to 40 shown; react.read: ar:plan.latest:long)\n" in text
     assert "[20]" not in text
@@ -125,12 +125,12 @@ def test_events_of_this_turn_are_listed_with_their_paths() -> None:
         f"  followup ts={TS} ar:turn_1.external.followup.m1: and by bus? <~channel:code>\n"
         f"  steer ts={TS} ar:turn_1.external.steer.m2: (stop)\n"
         f"  alert ts={TS} ar:turn_1.external.alert.m3: fire\n"
-    ) in announce(ROUND, views)
+    ) in announce_section(ROUND, views)
 
 
 def test_of_many_events_the_newest_are_listed() -> None:
     views = said(*(Followup(message_id=MessageId(f"m{n}"), text=f"no {n}") for n in range(10)))
-    text = announce(ROUND, views)
+    text = announce_section(ROUND, views)
     assert "  (2 earlier ones stand in the turn)\n" in text
     assert "no 1" not in text
     assert "no 9" in text
@@ -139,8 +139,8 @@ def test_of_many_events_the_newest_are_listed() -> None:
 def test_events_that_the_model_was_asked_with_are_only_counted() -> None:
     asked = ModelCalled(round=1, model="m", request_sha256="x")
     events = [Followup(message_id=MessageId(f"m{n}"), text=f"no {n}") for n in range(3)]
-    assert "[LIVE TURN EVENTS]" not in announce(ROUND, said(*events[:2], asked))
-    text = announce(ROUND, said(*events[:2], asked, events[2]))
+    assert "[LIVE TURN EVENTS]" not in announce_section(ROUND, said(*events[:2], asked))
+    text = announce_section(ROUND, said(*events[:2], asked, events[2]))
     assert "[LIVE TURN EVENTS]\n  (2 earlier ones stand in the turn)\n  followup" in text
     assert "no 1" not in text
 
@@ -148,9 +148,9 @@ def test_events_that_the_model_was_asked_with_are_only_counted() -> None:
 def test_events_of_an_earlier_turn_are_over() -> None:
     first = Entry(turn_id=TURN, ts=TS, block=Followup(message_id=MessageId("m1"), text="x"), seq=1)
     second = Entry(turn_id=TurnId("turn_2"), ts=TS, block=UserPrompt(text="y"), seq=2)
-    assert "[LIVE TURN EVENTS]" in announce(ROUND, fold([first]))
+    assert "[LIVE TURN EVENTS]" in announce_section(ROUND, fold([first]))
     views = fold([first, second])
-    assert "[LIVE TURN EVENTS]" not in announce(ROUND, views)
+    assert "[LIVE TURN EVENTS]" not in announce_section(ROUND, views)
     assert views.live.events == []
 
 
@@ -160,8 +160,8 @@ def test_the_files_of_the_turn_are_listed_newest_last() -> None:
         AttachmentMeta(digest=Digest(artifact_path="fi:turn_0.files/old.md")),
         *(ResultDigest(tool_call_id=CallId("c1"), digest=digest) for digest in digests),
     )
-    this = Round(iteration=1, max_iterations=2, now="now", workspace=("branch main, 3 files changed",))
-    text = announce(this, views)
+    this = RoundFacts(iteration=1, max_iterations=2, now="now", workspace=("branch main, 3 files changed",))
+    text = announce_section(this, views)
     assert "[WORKSPACE]\n  branch main, 3 files changed\n  fi:turn_1.files/2.md\n" in text
     assert text.endswith("  fi:turn_1.files/11.md\n")
     assert "old.md" not in text
@@ -169,13 +169,13 @@ def test_the_files_of_the_turn_are_listed_newest_last() -> None:
 
 def test_what_people_thought_is_told() -> None:
     views = said(Feedback(origin="user", reaction="not_ok"))
-    assert "[FEEDBACK]\n  turn_1: not_ok\n" in announce(ROUND, views)
+    assert "[FEEDBACK]\n  turn_1: not_ok\n" in announce_section(ROUND, views)
 
 
 def test_the_last_round_is_told_to_answer() -> None:
-    this = Round(iteration=15, max_iterations=15, now="now")
-    assert "[LAST ROUND] No tool is run after this." in announce(this, Views())
-    assert "[LAST ROUND]" not in announce(ROUND, Views())
+    this = RoundFacts(iteration=15, max_iterations=15, now="now")
+    assert "[LAST ROUND] No tool is run after this." in announce_section(this, Views())
+    assert "[LAST ROUND]" not in announce_section(ROUND, Views())
 
 
 def pool(*rows: SourceRow) -> SourcesPool:
@@ -225,7 +225,7 @@ def test_the_tail_names_the_current_turn_first_and_announces_last() -> None:
 
 @given(timelines(), st.integers(0, 20))
 def test_the_tail_of_any_log_is_bounded_and_forges_nothing(entries: Sequence[Entry], iteration: int) -> None:
-    this = Round(iteration=iteration, max_iterations=15, now="now")
+    this = RoundFacts(iteration=iteration, max_iterations=15, now="now")
     text = tail_text(this, fold(entries))
     assert len(text) < 40_000
     assert text.count("\nANNOUNCE\n") + text.startswith("ANNOUNCE\n") == 1

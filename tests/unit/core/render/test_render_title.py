@@ -15,17 +15,17 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import TurnId
-from timeloom.core.policy.titling import first_turn, wants_title
+from timeloom.core.policy.titling import find_first_turn, needs_title
 from timeloom.core.render.title import (
     MAX_ANSWER_CHARS,
     MAX_MESSAGE_CHARS,
     MAX_TITLE_CHARS,
     MAX_WORDS_CHARS,
     clean_title,
-    first_words,
-    title_tail,
+    title_from_words,
+    title_request_text,
 )
-from timeloom.core.timeline import NO_TURN, Draft, place
+from timeloom.core.timeline import NO_TURN, Draft, to_entry
 from timeloom.core.view.views import Views, fold
 
 TS = "2026-02-09T02:14:32.676425Z"
@@ -77,12 +77,12 @@ def test_dots_that_mean_something_stay() -> None:
 
 @given(st.text())
 def test_a_title_is_one_short_line_that_is_its_own_title(reply: str) -> None:
-    for title in (clean_title(reply), first_words(reply)):
+    for title in (clean_title(reply), title_from_words(reply)):
         assert len(title) <= MAX_TITLE_CHARS
         assert len(title.splitlines()) <= 1
         assert title == title.strip()
         title.encode()
-    assert first_words(first_words(reply)) == first_words(reply)
+    assert title_from_words(title_from_words(reply)) == title_from_words(reply)
 
 
 @pytest.mark.parametrize(
@@ -95,31 +95,31 @@ def test_a_title_is_one_short_line_that_is_its_own_title(reply: str) -> None:
     ],
 )
 def test_without_a_model_the_first_words_are_the_title(text: str, words: str) -> None:
-    assert first_words(text) == words
-    assert len(first_words(text)) <= MAX_WORDS_CHARS
+    assert title_from_words(text) == words
+    assert len(title_from_words(text)) <= MAX_WORDS_CHARS
 
 
 def test_where_the_message_has_no_words_those_of_the_answer_are_taken() -> None:
-    assert first_words("…", "A picture of a cat") == "A picture of a cat"
-    assert first_words() == ""
+    assert title_from_words("…", "A picture of a cat") == "A picture of a cat"
+    assert title_from_words() == ""
 
 
 def test_a_model_is_shown_a_bounded_quotation() -> None:
-    tail = title_tail("THE TITLE\n<channel:code>" + "x" * 9_000, "y" * 9_000)
+    tail = title_request_text("THE TITLE\n<channel:code>" + "x" * 9_000, "y" * 9_000)
     assert len(tail) < MAX_MESSAGE_CHARS + MAX_ANSWER_CHARS + 300
     assert "| THE TITLE\n| <~channel:code>" in tail
     assert tail.count("\nTHE TITLE\n") == 1
 
 
 def test_a_turn_without_an_answer_is_shown_as_it_is() -> None:
-    assert "ANSWER" not in title_tail("Which ferry?", "")
-    assert "| (nothing)" in title_tail("", "yes")
+    assert "ANSWER" not in title_request_text("Which ferry?", "")
+    assert "| (nothing)" in title_request_text("", "yes")
 
 
 def after(*blocks: AnyBlock) -> Views:
     drafts = [Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u"))]
     drafts += [Draft(TurnId("turn_1"), TS, block) for block in blocks]
-    return fold(place(draft, seq) for seq, draft in enumerate(drafts, 1))
+    return fold(to_entry(draft, seq) for seq, draft in enumerate(drafts, 1))
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,13 @@ def after(*blocks: AnyBlock) -> Views:
 )
 def test_a_title_is_wanted_once_a_turn_has_ended(reason: EndReason, wanted: bool) -> None:
     begun = [TurnStarted(n=1), UserPrompt(text="Which ferry?")]
-    assert not wants_title(after())
-    assert not wants_title(after(*begun))
-    assert wants_title(after(*begun, TurnEnded(reason=reason))) == wanted
-    assert not wants_title(after(*begun, TurnEnded(reason=reason), Titled(text="Ferries")))
-    assert not wants_title(after(*begun, TurnEnded(reason=reason), Erased(by="ann")))
+    assert not needs_title(after())
+    assert not needs_title(after(*begun))
+    assert needs_title(after(*begun, TurnEnded(reason=reason))) == wanted
+    assert not needs_title(after(*begun, TurnEnded(reason=reason), Titled(text="Ferries")))
+    assert not needs_title(after(*begun, TurnEnded(reason=reason), Erased(by="ann")))
 
 
 def test_the_first_turn_is_the_one_in_which_a_user_spoke() -> None:
-    assert first_turn(after(TurnStarted(n=1))) is None
-    assert first_turn(after(TurnStarted(n=1), UserPrompt(text="hi"))) == "turn_1"
+    assert find_first_turn(after(TurnStarted(n=1))) is None
+    assert find_first_turn(after(TurnStarted(n=1), UserPrompt(text="hi"))) == "turn_1"

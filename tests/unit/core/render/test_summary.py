@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 
 from timeloom.core.ids import TurnId
 from timeloom.core.render.summary import (
-    Survivors,
+    SummaryFacts,
     TurnRow,
     clean_prose,
-    prose_of,
-    recap,
-    request_text,
+    extract_prose,
+    fallback_prose,
+    summary_request_text,
     summary_text,
-    within,
+    truncate_to_tokens,
 )
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 
 TS = "2026-02-09T02:14:32Z"
 
@@ -23,12 +23,20 @@ TS = "2026-02-09T02:14:32Z"
 def row(n: int, summary: str = "", answered: str = "at nine") -> TurnRow:
     turn = TurnId(f"turn_{n}")
     path = f"ws:{turn}.conv.working.summary" if summary else ""
-    return TurnRow(n=n, turn_id=turn, ts=TS, asked=f"ask {n}", answered=answered, recap=summary, recap_path=path)
+    return TurnRow(
+        n=n,
+        turn_id=turn,
+        ts=TS,
+        asked=f"ask {n}",
+        answered=answered,
+        working_summary=summary,
+        working_summary_path=path,
+    )
 
 
-def kept(turns: int = 3, **more: object) -> Survivors:
+def kept(turns: int = 3, **more: object) -> SummaryFacts:
     rows = tuple(row(n) for n in range(1, turns + 1))
-    return Survivors(first_seq=2, last_seq=90, last_turn=turns, turns=rows, **more)  # pyright: ignore[reportArgumentType]
+    return SummaryFacts(first_seq=2, last_seq=90, last_turn=turns, turns=rows, **more)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_summary_says_what_it_covers_and_how_all_of_it_is_read() -> None:
@@ -44,20 +52,20 @@ def test_a_summary_says_what_it_covers_and_how_all_of_it_is_read() -> None:
 
 
 def test_more_turns_than_one_selection_takes_have_several() -> None:
-    survivors = Survivors(first_seq=2, last_seq=9_000, last_turn=501)
+    survivors = SummaryFacts(first_seq=2, last_seq=9_000, last_turn=501)
     assert "ar:turns[1-500].react.turn.index, ar:turns[501].react.turn.index." in summary_text("", survivors, 500, 0)
-    nothing = Survivors(first_seq=2, last_seq=3, last_turn=0)
+    nothing = SummaryFacts(first_seq=2, last_seq=3, last_turn=0)
     assert summary_text("", nothing, 500, 0) == "## Covered\nEntries 2 to 3."
 
 
 def test_survivors_have_sections_of_their_own() -> None:
     survivors = kept(
-        current=("- prompt ar:turn_4.user.prompt: go",),
+        current_messages=("- prompt ar:turn_4.user.prompt: go",),
         notes=("- [P] mornings",),
-        said=("- followup and back?",),
+        messages=("- followup and back?",),
         files=("- fi:turn_1.files/a.md",),
         outside=(4, 5),
-        former="su:turn_2.conv.range.summary.1",
+        previous_path="su:turn_2.conv.range.summary.1",
         by_hand="it failed\n## Notes",
     )
     text = summary_text("", survivors, 3_000, 500)
@@ -76,7 +84,7 @@ def test_survivors_have_sections_of_their_own() -> None:
 def test_a_turn_names_its_working_summary() -> None:
     text = summary_text("", kept(turns=1), 900, 0)
     assert "(ws:" not in text
-    survivors = Survivors(first_seq=2, last_seq=9, last_turn=1, turns=(row(1, "Seen.", answered=""),))
+    survivors = SummaryFacts(first_seq=2, last_seq=9, last_turn=1, turns=(row(1, "Seen.", answered=""),))
     assert "- 1 turn_1 2026-02-09T02:14: ask 1 (ws:turn_1.conv.working.summary)" in summary_text("", survivors, 900, 0)
 
 
@@ -88,7 +96,7 @@ def test_however_much_there_is_a_summary_keeps_its_bound_and_its_way_back(
     text = summary_text(clean_prose(prose * 9), survivors, tokens, 1_500)
     assert "## Covered" in text
     assert not turns or f"ar:turns[{turns}].react.turn.index" in text
-    assert estimate(text) <= max(tokens, 150) + 40
+    assert estimate_tokens(text) <= max(tokens, 150) + 40
 
 
 def test_lists_that_do_not_fit_keep_the_newest() -> None:
@@ -100,9 +108,9 @@ def test_lists_that_do_not_fit_keep_the_newest() -> None:
 
 def test_the_prose_is_found_again() -> None:
     text = summary_text("One.\n\nTwo.", kept(), 2_000, 500)
-    assert prose_of(text) == "One.\n\nTwo."
-    assert prose_of(summary_text("", kept(), 2_000, 500)) == ""
-    assert prose_of("a summary from elsewhere") == "a summary from elsewhere"
+    assert extract_prose(text) == "One.\n\nTwo."
+    assert extract_prose(summary_text("", kept(), 2_000, 500)) == ""
+    assert extract_prose("a summary from elsewhere") == "a summary from elsewhere"
 
 
 def test_prose_has_no_thoughts_tags_or_headings_of_ours() -> None:
@@ -118,25 +126,25 @@ def test_a_summariser_cannot_write_a_section_of_ours(mark: str) -> None:
 
 
 def test_without_a_model_working_summaries_and_the_former_prose_do() -> None:
-    text = recap("Before.", [row(1), row(2, "Seen: x."), row(3, "Seen: y.\nOpen: z.")], 200)
+    text = fallback_prose("Before.", [row(1), row(2, "Seen: x."), row(3, "Seen: y.\nOpen: z.")], 200)
     assert text == "Before.\n- turn 2: Seen: x.\n- turn 3: Seen: y. Open: z."
-    assert recap("", [row(1)], 200) == ""
+    assert fallback_prose("", [row(1)], 200) == ""
 
 
 def test_a_summariser_is_shown_what_fits_the_newest_first() -> None:
-    text = request_text("It was [TURN x].", ["[PRUNED TURN 1] one", "[PRUNED TURN 2] two"], 1_500, 1_000)
+    text = summary_request_text("It was [TURN x].", ["[PRUNED TURN 1] one", "[PRUNED TURN 2] two"], 1_500, 1_000)
     assert text.startswith(
         "THE SUMMARY SO FAR\nIt was [TURN x].\n\nWHAT HAPPENED\n\n[PRUNED TURN 1] one\n\n[PRUNED TURN 2]"
     )
     assert text.endswith("THE SUMMARY\nAt most 1000 words.\n")
-    short = request_text("", ["old " * 900, "new " * 300], 1_500, 400)
+    short = summary_request_text("", ["old " * 900, "new " * 300], 1_500, 400)
     assert short.startswith("WHAT HAPPENED\n\n(what came before is left out here)\n\nnew new")
     assert "old" not in short
 
 
 def test_a_text_is_cut_at_the_end_of_a_line_where_there_is_one() -> None:
-    assert within("short", 100) == "short"
-    assert within("a line of words here\n" * 20, 40).endswith("here…")
-    assert within("word " * 100, 20).endswith("…")
-    assert within("word " * 100, 0) == ""
-    assert estimate(within("word " * 1_000, 50)) <= 51
+    assert truncate_to_tokens("short", 100) == "short"
+    assert truncate_to_tokens("a line of words here\n" * 20, 40).endswith("here…")
+    assert truncate_to_tokens("word " * 100, 20).endswith("…")
+    assert truncate_to_tokens("word " * 100, 0) == ""
+    assert estimate_tokens(truncate_to_tokens("word " * 1_000, 50)) <= 51

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from timeloom.core.payload import ref_of
 from timeloom.core.sources import (
-    Merged,
+    MergeResult,
     NewSource,
     SourceError,
     SourceRow,
     SourcesPool,
-    admitted,
-    key_of,
-    manual_source,
+    make_manual_source,
+    merge_key,
+    prepare_for_pool,
     with_sid,
 )
 
@@ -59,7 +59,7 @@ def recorded(draw: st.DrawFn) -> SourceRow:
 BATCHES = st.lists(st.lists(sources(), max_size=4), max_size=5)
 
 
-def merge(pool: SourcesPool, *new: NewSource) -> Merged:
+def merge(pool: SourcesPool, *new: NewSource) -> MergeResult:
     merged = pool.merge(new)
     pool.add_rows(merged.added)
     return merged
@@ -78,7 +78,7 @@ def test_new_sources_get_the_next_ids_in_order() -> None:
     pool = SourcesPool()
     assert merge(pool, page("http://a/"), page("http://b/")).sids == (1, 2)
     assert merge(pool, page("http://c/")).sids == (3,)
-    assert [row.sid for row in pool.ordered()] == [1, 2, 3]
+    assert [row.sid for row in pool.list_rows()] == [1, 2, 3]
 
 
 def test_a_merge_changes_nothing_until_its_rows_are_added() -> None:
@@ -90,7 +90,7 @@ def test_a_merge_changes_nothing_until_its_rows_are_added() -> None:
 def test_spellings_of_one_address_share_an_id_and_the_address_stays_as_it_came() -> None:
     pool = SourcesPool()
     assert merge(pool, page("HTTP://A:80"), page("http://a/?utm_source=x"), page("http://a:81/")).sids == (1, 1, 2)
-    assert [row.url for row in pool.ordered()] == ["HTTP://A:80", "http://a:81/"]
+    assert [row.url for row in pool.list_rows()] == ["HTTP://A:80", "http://a:81/"]
 
 
 def test_files_merge_by_path_and_not_by_address() -> None:
@@ -101,16 +101,16 @@ def test_files_merge_by_path_and_not_by_address() -> None:
 
 def test_sources_with_neither_merge_when_they_say_the_same() -> None:
     pool = SourcesPool()
-    said = manual_source("T", "said")
+    said = make_manual_source("T", "said")
     body = NewSource(source_type="manual", title="T", text="said", content="more")
     stored = msgspec.structs.replace(body, content=ref_of(b"more"))
-    assert merge(pool, said, said, manual_source("T", "unsaid"), body, stored).sids == (1, 1, 2, 3, 3)
+    assert merge(pool, said, said, make_manual_source("T", "unsaid"), body, stored).sids == (1, 1, 2, 3, 3)
 
 
 def test_a_source_that_is_known_is_not_recorded_again() -> None:
     pool = SourcesPool()
     merge(pool, page(title="T"))
-    assert merge(pool, page(title="Other", url="http://A")) == Merged(added=(), sids=(1,))
+    assert merge(pool, page(title="Other", url="http://A")) == MergeResult(added=(), sids=(1,))
     assert pool.rows[1].title == "T"
 
 
@@ -137,7 +137,7 @@ def test_a_renewed_body_leaves_nothing_of_the_old_one_behind() -> None:
     merge(pool, page(title="T", favicon="i", size_bytes=8, fetched_time_iso="2024-01-01T00:00:00Z", **old))
     new = page(content="new body which is longer", fetched_time_iso="2025-01-01T00:00:00Z")
     (row,) = merge(pool, new).added
-    assert row == with_sid(msgspec.structs.replace(admitted(new), title="T", favicon="i"), 1)
+    assert row == with_sid(msgspec.structs.replace(prepare_for_pool(new), title="T", favicon="i"), 1)
 
 
 def test_a_renewed_preview_or_place_is_a_renewed_body_too() -> None:
@@ -217,7 +217,7 @@ def test_filling_never_makes_a_row_another_source() -> None:
     pool = SourcesPool()
     pool.add_rows([SourceRow(sid=1, source_type="file", url="http://a/")])
     page_with_path = NewSource(url="http://a/", physical_path="turn_1/files/a", title="T")
-    assert merge(pool, page_with_path) == Merged(added=(), sids=(1,))
+    assert merge(pool, page_with_path) == MergeResult(added=(), sids=(1,))
 
 
 def test_what_may_not_enter_stops_the_whole_merge() -> None:
@@ -257,8 +257,8 @@ def test_ids_stay_and_the_same_key_always_gives_the_same_id(batches: list[list[N
         merged = merge(pool, *batch)
         assert len(merged.sids) == len(batch)
         for source, sid in zip(batch, merged.sids, strict=True):
-            assert sid_of.setdefault(key_of(pool.rows[sid]), sid) == sid
-            assert key_of(admitted(source)) == key_of(pool.rows[sid])
+            assert sid_of.setdefault(merge_key(pool.rows[sid]), sid) == sid
+            assert merge_key(prepare_for_pool(source)) == merge_key(pool.rows[sid])
         assert sorted(pool.rows) == list(range(1, len(pool.rows) + 1))
 
 
@@ -269,7 +269,7 @@ def test_the_recorded_rows_alone_give_the_same_pool(batches: list[list[NewSource
     again = SourcesPool()
     again.add_rows(added)
     assert again == pool
-    again.add_rows(pool.ordered())
+    again.add_rows(pool.list_rows())
     assert again == pool
 
 
@@ -286,7 +286,7 @@ def test_a_merge_that_is_repeated_records_nothing_new(batches: list[list[NewSour
     pool = SourcesPool()
     for batch in batches:
         first = merge(pool, *batch)
-        assert pool.merge(batch) == Merged(added=(), sids=first.sids)
+        assert pool.merge(batch) == MergeResult(added=(), sids=first.sids)
 
 
 @given(st.lists(recorded(), max_size=12), st.lists(sources(), max_size=4))
@@ -298,7 +298,9 @@ def test_a_pool_takes_any_log_and_goes_on(rows: list[SourceRow], new: list[NewSo
         after = pool.rows[row.sid]
         assert after == row or after is before
     sids = merge(pool, *new).sids
-    assert all(key_of(pool.rows[sid]) == key_of(admitted(source)) for sid, source in zip(sids, new, strict=True))
+    assert all(
+        merge_key(pool.rows[sid]) == merge_key(prepare_for_pool(source)) for sid, source in zip(sids, new, strict=True)
+    )
 
 
 @given(BATCHES)

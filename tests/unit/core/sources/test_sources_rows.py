@@ -12,13 +12,13 @@ from timeloom.core.sources import (
     NewSource,
     SourceError,
     SourceRow,
-    admitted,
-    compact,
-    eligible,
-    manual_source,
+    is_eligible_mime,
+    make_manual_source,
+    prepare_for_pool,
     row_from_json,
     row_to_json,
     source_from_json,
+    to_compact_row,
     with_sid,
 )
 
@@ -267,21 +267,21 @@ def test_a_source_keeps_its_fields_when_it_gets_an_id() -> None:
     ["text/plain", "TEXT/HTML; charset=utf-8", " image/png ", "image/svg+xml", "application/pdf", "Application/PDF;x"],
 )
 def test_text_images_and_pdf_are_eligible(mime: str) -> None:
-    assert eligible(mime)
+    assert is_eligible_mime(mime)
 
 
 @pytest.mark.parametrize(
     "mime", ["", "text", "text/", "texts/plain", "application/json", "application/pdfx", "x; text/plain"]
 )
 def test_other_types_are_not_eligible(mime: str) -> None:
-    assert not eligible(mime)
+    assert not is_eligible_mime(mime)
 
 
 def test_a_file_enters_the_pool_only_if_it_is_eligible_and_can_be_found() -> None:
     file = NewSource(
         source_type="file", mime="text/csv", physical_path="turn_1/files/a", artifact_path="fi:turn_1.files/a"
     )
-    assert admitted(file) == file
+    assert prepare_for_pool(file) == file
     for source, code in [
         (msgspec.structs.replace(file, mime="application/zip"), "source_not_eligible"),
         (msgspec.structs.replace(file, mime="", source_type="attachment"), "source_not_eligible"),
@@ -289,63 +289,63 @@ def test_a_file_enters_the_pool_only_if_it_is_eligible_and_can_be_found() -> Non
         (msgspec.structs.replace(file, artifact_path=""), "source_malformed"),
     ]:
         with pytest.raises(SourceError) as caught:
-            admitted(source)
+            prepare_for_pool(source)
         assert caught.value.code == code
 
 
 def test_a_web_page_of_any_type_enters_the_pool() -> None:
     page = NewSource(url="https://a/b.zip", mime="application/zip", domain="a")
-    assert admitted(page) == page
+    assert prepare_for_pool(page) == page
 
 
 def test_the_domain_is_the_host_of_the_address_unless_it_is_given() -> None:
-    assert admitted(NewSource(url="https://U@Bücher.de:8080/x")).domain == "xn--bcher-kva.de"
-    assert admitted(NewSource(url="https://a/", domain="b")).domain == "b"
-    assert admitted(NewSource(url="a/b")).domain == ""
+    assert prepare_for_pool(NewSource(url="https://U@Bücher.de:8080/x")).domain == "xn--bcher-kva.de"
+    assert prepare_for_pool(NewSource(url="https://a/", domain="b")).domain == "b"
+    assert prepare_for_pool(NewSource(url="a/b")).domain == ""
 
 
 def test_a_long_snippet_becomes_the_body_where_there_is_none() -> None:
     long = "x" * (MAX_TEXT_CHARS + 1)
-    row = admitted(NewSource(text=long))
+    row = prepare_for_pool(NewSource(text=long))
     assert (row.text, row.content) == ("x" * (MAX_TEXT_CHARS - 1) + "…", long)
-    assert admitted(NewSource(text=long, content="body")).content == "body"
+    assert prepare_for_pool(NewSource(text=long, content="body")).content == "body"
 
 
 def test_a_body_lends_its_beginning_to_an_empty_snippet() -> None:
-    assert admitted(NewSource(content="body")).text == "body"
-    assert admitted(NewSource(content=BlobRef(sha256="ab", size_bytes=1))).text == ""
+    assert prepare_for_pool(NewSource(content="body")).text == "body"
+    assert prepare_for_pool(NewSource(content=BlobRef(sha256="ab", size_bytes=1))).text == ""
 
 
 def test_a_preview_is_dropped_when_its_base64_is_above_the_cap() -> None:
     most = MAX_BASE64_CHARS // 4 * 3
-    assert admitted(NewSource(base64=b"x" * most)).base64 == b"x" * most
-    assert admitted(NewSource(base64=b"x" * (most + 1))).base64 is None
-    assert admitted(NewSource(base64=b"")).base64 is None
-    assert admitted(NewSource(base64=BlobRef(sha256="ab", size_bytes=most + 1))).base64 is None
+    assert prepare_for_pool(NewSource(base64=b"x" * most)).base64 == b"x" * most
+    assert prepare_for_pool(NewSource(base64=b"x" * (most + 1))).base64 is None
+    assert prepare_for_pool(NewSource(base64=b"")).base64 is None
+    assert prepare_for_pool(NewSource(base64=BlobRef(sha256="ab", size_bytes=most + 1))).base64 is None
     assert row_from_json({"sid": 1, "base64": "A" * MAX_BASE64_CHARS}).base64 == b"\0" * most
     assert row_from_json({"sid": 1, "base64": "A" * (MAX_BASE64_CHARS + 4)}).base64 is None
 
 
 def test_a_long_title_is_cut() -> None:
-    assert admitted(NewSource(title="x" * 600)).title == "x" * 499 + "…"
+    assert prepare_for_pool(NewSource(title="x" * 600)).title == "x" * 499 + "…"
 
 
 @given(rows())
 def test_what_was_admitted_is_admitted_as_it_is(row: SourceRow) -> None:
     source = msgspec.structs.replace(row, source_type="web")
-    assert admitted(admitted(source)) == admitted(source)
+    assert prepare_for_pool(prepare_for_pool(source)) == prepare_for_pool(source)
 
 
 def test_a_manual_source_says_something() -> None:
-    assert manual_source("T", "said", "http://a") == NewSource(
+    assert make_manual_source("T", "said", "http://a") == NewSource(
         source_type="manual", title="T", text="said", url="http://a"
     )
     with pytest.raises(SourceError, match="title"):
-        manual_source(" ", "")
+        make_manual_source(" ", "")
 
 
 def test_a_compact_row_keeps_what_a_list_shows() -> None:
-    assert row_to_json(compact(row_from_json({**FULL, "provider": "x"}), text_chars=3)) == {
+    assert row_to_json(to_compact_row(row_from_json({**FULL, "provider": "x"}), text_chars=3)) == {
         "sid": 7,
         "source_type": "web",
         "title": "A page",
@@ -362,17 +362,19 @@ def test_a_compact_row_keeps_what_a_list_shows() -> None:
 
 
 def test_a_compact_row_has_no_snippet_when_none_is_wanted() -> None:
-    assert compact(SourceRow(sid=1, text="x"), text_chars=0).text == ""
+    assert to_compact_row(SourceRow(sid=1, text="x"), text_chars=0).text == ""
 
 
 def test_a_compact_row_is_bounded() -> None:
     long = "x" * 60_000
-    row = compact(SourceRow(sid=1, title=long, url=long, favicon=long, text=long, content=long, mime=long, rn=long))
+    row = to_compact_row(
+        SourceRow(sid=1, title=long, url=long, favicon=long, text=long, content=long, mime=long, rn=long)
+    )
     assert len(msgspec.json.encode(row)) < 1_000
 
 
 @given(rows(), st.integers(0, 30))
 def test_a_compact_row_compacts_to_itself(row: SourceRow, chars: int) -> None:
-    once = compact(row, chars)
-    assert compact(once, chars) == once
+    once = to_compact_row(row, chars)
+    assert to_compact_row(once, chars) == once
     assert len(once.text) <= chars

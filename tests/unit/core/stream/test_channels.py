@@ -8,16 +8,16 @@ from timeloom.core.stream.channels import (
     DECISION,
     OUTSIDE,
     Channel,
+    ChannelClosed,
+    ChannelDelta,
+    ChannelEvent,
+    ChannelOpened,
     ChannelParser,
-    Closed,
-    Delta,
-    Event,
-    Opened,
-    Outside,
-    Undeclared,
-    Violation,
-    body,
+    OutsideText,
+    ProtocolViolation,
+    UndeclaredText,
     coalesce,
+    trim_channel_text,
 )
 
 UNCLOSED = "protocol_violation.channel_unclosed"
@@ -25,17 +25,17 @@ TEXT_OUTSIDE = "protocol_violation.text_outside_channels"
 UNDECLARED = "protocol_violation.undeclared_channel"
 
 
-def parse(text: str) -> list[Event]:
+def parse(text: str) -> list[ChannelEvent]:
     parser = ChannelParser()
     return coalesce([*parser.feed(text), *parser.close()])
 
 
-def texts(events: list[Event]) -> list[tuple[str, int, str]]:
+def texts(events: list[ChannelEvent]) -> list[tuple[str, int, str]]:
     return [(event.channel, event.index, event.text) for event in events if event.text]
 
 
-def violations(events: list[Event]) -> list[tuple[str, str, int]]:
-    return [(event.code, event.channel, event.index) for event in events if isinstance(event, Violation)]
+def violations(events: list[ChannelEvent]) -> list[tuple[str, str, int]]:
+    return [(event.code, event.channel, event.index) for event in events if isinstance(event, ProtocolViolation)]
 
 
 def test_a_well_formed_reply_gives_each_channel_its_text() -> None:
@@ -45,18 +45,18 @@ def test_a_well_formed_reply_gives_each_channel_its_text() -> None:
         "<channel:code>\nprint(1)\n</channel:code>\n<channel:summary>did it</channel:summary>\n"
     )
     assert parse(reply) == [
-        Opened("thinking", 0),
-        Delta("thinking", 0, "hm"),
-        Closed("thinking", 0, "close_tag"),
-        Opened(DECISION, 0),
-        Delta(DECISION, 0, '{"action": "exit"}'),
-        Closed(DECISION, 0, "close_tag"),
-        Opened("code", 0),
-        Delta("code", 0, "\nprint(1)\n"),
-        Closed("code", 0, "close_tag"),
-        Opened("summary", 0),
-        Delta("summary", 0, "did it"),
-        Closed("summary", 0, "close_tag"),
+        ChannelOpened("thinking", 0),
+        ChannelDelta("thinking", 0, "hm"),
+        ChannelClosed("thinking", 0, "close_tag"),
+        ChannelOpened(DECISION, 0),
+        ChannelDelta(DECISION, 0, '{"action": "exit"}'),
+        ChannelClosed(DECISION, 0, "close_tag"),
+        ChannelOpened("code", 0),
+        ChannelDelta("code", 0, "\nprint(1)\n"),
+        ChannelClosed("code", 0, "close_tag"),
+        ChannelOpened("summary", 0),
+        ChannelDelta("summary", 0, "did it"),
+        ChannelClosed("summary", 0, "close_tag"),
     ]
 
 
@@ -71,12 +71,12 @@ def test_action_is_a_name_for_the_decision_channel_and_counts_with_it() -> None:
 
 
 def test_either_name_closes_the_decision_channel() -> None:
-    assert parse("<channel:action>{}</channel:ReactDecisionOutV2>")[-1] == Closed(DECISION, 0, "close_tag")
-    assert parse("<channel:ReactDecisionOutV2>{}</channel:action>")[-1] == Closed(DECISION, 0, "close_tag")
+    assert parse("<channel:action>{}</channel:ReactDecisionOutV2>")[-1] == ChannelClosed(DECISION, 0, "close_tag")
+    assert parse("<channel:ReactDecisionOutV2>{}</channel:action>")[-1] == ChannelClosed(DECISION, 0, "close_tag")
 
 
 def test_an_empty_channel_has_no_delta() -> None:
-    assert parse("<channel:code></channel:code>") == [Opened("code", 0), Closed("code", 0, "close_tag")]
+    assert parse("<channel:code></channel:code>") == [ChannelOpened("code", 0), ChannelClosed("code", 0, "close_tag")]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_close_tag_inside_a_json_string_is_text(inner: str) -> None:
 def test_a_string_left_open_runs_to_the_end_of_the_reply() -> None:
     events = parse('<channel:action>{"a": "</channel:action>')
     assert texts(events) == [(DECISION, 0, '{"a": "</channel:action>')]
-    assert events[-1] == Closed(DECISION, 0, "end_of_stream")
+    assert events[-1] == ChannelClosed(DECISION, 0, "end_of_stream")
 
 
 @pytest.mark.parametrize("cut", range(1, 5))
@@ -106,7 +106,7 @@ def test_an_escape_may_be_cut_from_its_quote(cut: int) -> None:
     parser.feed("<channel:action>")
     inner = r'""\"'
     events = [*parser.feed(inner[:cut]), *parser.feed(inner[cut:]), *parser.feed("</channel:action>"), *parser.close()]
-    assert coalesce(events) == [Delta(DECISION, 0, inner), Closed(DECISION, 0, "close_tag")]
+    assert coalesce(events) == [ChannelDelta(DECISION, 0, inner), ChannelClosed(DECISION, 0, "close_tag")]
 
 
 def test_an_open_string_does_not_reach_into_the_next_decision() -> None:
@@ -136,14 +136,14 @@ def test_any_other_tag_inside_a_channel_is_text(channel: str, inner: str) -> Non
 def test_a_declared_open_tag_at_the_start_of_a_line_ends_prose_with_a_notice(channel: str) -> None:
     events = parse(f"<channel:{channel}>so\n<channel:action>{{}}</channel:action>")
     assert events[:4] == [
-        Opened(channel, 0),
-        Delta(channel, 0, "so\n"),
+        ChannelOpened(channel, 0),
+        ChannelDelta(channel, 0, "so\n"),
         events[2],
-        Closed(channel, 0, "open_tag"),
+        ChannelClosed(channel, 0, "open_tag"),
     ]
     assert violations(events) == [(UNCLOSED, channel, 0)]
     assert texts(events)[1] == (DECISION, 0, "{}")
-    assert not any(event.cut for event in events if isinstance(event, Closed))
+    assert not any(event.is_cut for event in events if isinstance(event, ChannelClosed))
 
 
 @pytest.mark.parametrize("channel", ["code", DECISION])
@@ -164,7 +164,10 @@ def test_an_undeclared_open_tag_at_the_start_of_a_line_is_text_in_prose() -> Non
 
 def test_text_outside_is_kept_and_reported_once_a_run() -> None:
     events = parse(" \n hello <b> \n<channel:code>x</channel:code> \n\t<channel:code>y</channel:code> bye")
-    assert [event for event in events if isinstance(event, Outside)] == [Outside(0, "hello <b> \n"), Outside(1, "bye")]
+    assert [event for event in events if isinstance(event, OutsideText)] == [
+        OutsideText(0, "hello <b> \n"),
+        OutsideText(1, "bye"),
+    ]
     assert violations(events) == [(TEXT_OUTSIDE, OUTSIDE, 0), (TEXT_OUTSIDE, OUTSIDE, 1)]
 
 
@@ -200,9 +203,9 @@ def test_case_counts_in_names() -> None:
 
 def test_an_undeclared_channel_is_kept_with_its_tags_and_reported() -> None:
     events = parse("<channel:canvas>a </channel:x> <channel:code></channel:canvas><channel:canvas></channel:canvas>")
-    assert [event for event in events if isinstance(event, Undeclared)] == [
-        Undeclared("canvas", 0, "<channel:canvas>a </channel:x> <channel:code></channel:canvas>"),
-        Undeclared("canvas", 1, "<channel:canvas></channel:canvas>"),
+    assert [event for event in events if isinstance(event, UndeclaredText)] == [
+        UndeclaredText("canvas", 0, "<channel:canvas>a </channel:x> <channel:code></channel:canvas>"),
+        UndeclaredText("canvas", 1, "<channel:canvas></channel:canvas>"),
     ]
     assert violations(events) == [(UNDECLARED, "canvas", 0), (UNDECLARED, "canvas", 1)]
     assert len(events) == 4
@@ -219,8 +222,8 @@ def test_a_cut_stream_closes_its_channel() -> None:
     assert texts(events) == [("thinking", 0, "so we</chan")]
     assert violations(events) == [(UNCLOSED, "thinking", 0)]
     closed = events[-1]
-    assert isinstance(closed, Closed)
-    assert closed.cut
+    assert isinstance(closed, ChannelClosed)
+    assert closed.is_cut
 
 
 def test_a_cut_stream_reports_an_undeclared_channel_as_unclosed() -> None:
@@ -229,7 +232,7 @@ def test_a_cut_stream_reports_an_undeclared_channel_as_unclosed() -> None:
 
 def test_every_violation_has_a_registered_code_and_says_what_is_expected() -> None:
     for event in parse("hi<channel:x></channel:x><channel:thinking>\n<channel:code>"):
-        if isinstance(event, Violation):
+        if isinstance(event, ProtocolViolation):
             assert event.code in CODES
             assert "channel:" in event.message
 
@@ -237,15 +240,15 @@ def test_every_violation_has_a_registered_code_and_says_what_is_expected() -> No
 def test_text_flows_at_once_and_only_a_possible_tag_is_held_back() -> None:
     parser = ChannelParser()
     parser.feed("<channel:thinking>")
-    assert parser.feed("a < b </i> <chan") == [Delta("thinking", 0, "a < b </i> <chan")]
-    assert parser.feed("x</channel:th") == [Delta("thinking", 0, "x")]
-    assert parser.feed("e") == [Delta("thinking", 0, "</channel:the")]
-    assert parser.feed("\n<channel:co") == [Delta("thinking", 0, "\n")]
-    assert parser.feed("x") == [Delta("thinking", 0, "<channel:cox")]
+    assert parser.feed("a < b </i> <chan") == [ChannelDelta("thinking", 0, "a < b </i> <chan")]
+    assert parser.feed("x</channel:th") == [ChannelDelta("thinking", 0, "x")]
+    assert parser.feed("e") == [ChannelDelta("thinking", 0, "</channel:the")]
+    assert parser.feed("\n<channel:co") == [ChannelDelta("thinking", 0, "\n")]
+    assert parser.feed("x") == [ChannelDelta("thinking", 0, "<channel:cox")]
 
 
 def test_a_stray_close_tag_is_not_held_back() -> None:
-    assert ChannelParser().feed("x </channel:co")[-1] == Outside(0, "x </channel:co")
+    assert ChannelParser().feed("x </channel:co")[-1] == OutsideText(0, "x </channel:co")
 
 
 def test_a_name_may_have_64_characters() -> None:
@@ -257,7 +260,7 @@ def test_nothing_is_held_back_inside_a_json_string() -> None:
     parser = ChannelParser()
     parser.feed('<channel:action>{"a": "')
     assert "".join(event.text for event in parser.feed("x</channel:act")) == "x</channel:act"
-    assert parser.feed('"</channel:act') == [Delta(DECISION, 0, '"')]
+    assert parser.feed('"</channel:act') == [ChannelDelta(DECISION, 0, '"')]
 
 
 def test_bytes_may_be_cut_inside_a_character() -> None:
@@ -270,13 +273,13 @@ def test_bytes_may_be_cut_inside_a_character() -> None:
 def test_bytes_that_end_inside_a_character_end_with_a_replacement() -> None:
     parser = ChannelParser()
     parser.feed_bytes("<channel:code>é".encode()[:-1])
-    assert parser.close()[0] == Delta("code", 0, "\ufffd")
+    assert parser.close()[0] == ChannelDelta("code", 0, "\ufffd")
 
 
 def test_a_lone_surrogate_at_the_end_becomes_a_replacement() -> None:
     parser = ChannelParser()
-    assert parser.feed("<channel:code>\ud83d") == [Opened("code", 0)]
-    assert parser.close()[0] == Delta("code", 0, "\ufffd")
+    assert parser.feed("<channel:code>\ud83d") == [ChannelOpened("code", 0)]
+    assert parser.close()[0] == ChannelDelta("code", 0, "\ufffd")
 
 
 def test_a_closed_parser_takes_no_more_and_has_no_more() -> None:
@@ -290,7 +293,11 @@ def test_a_closed_parser_takes_no_more_and_has_no_more() -> None:
 def test_other_channels_can_be_declared() -> None:
     parser = ChannelParser([Channel("canvas", "raw", aliases=("board",))])
     events = parser.feed("<channel:board>x</channel:canvas><channel:code></channel:code>")
-    assert events[:3] == [Opened("canvas", 0), Delta("canvas", 0, "x"), Closed("canvas", 0, "close_tag")]
+    assert events[:3] == [
+        ChannelOpened("canvas", 0),
+        ChannelDelta("canvas", 0, "x"),
+        ChannelClosed("canvas", 0, "close_tag"),
+    ]
     assert violations(events) == [(UNDECLARED, "code", 0)]
 
 
@@ -303,7 +310,7 @@ def test_declared_names_are_words_and_stand_once() -> None:
 
 def test_events_round_trip_as_tagged_json() -> None:
     events = parse("hi<channel:x></channel:x><channel:thinking>a\n<channel:code>b")
-    assert msgspec.json.decode(msgspec.json.encode(events), type=list[Event]) == events
+    assert msgspec.json.decode(msgspec.json.encode(events), type=list[ChannelEvent]) == events
 
 
 @pytest.mark.parametrize(
@@ -319,4 +326,4 @@ def test_events_round_trip_as_tagged_json() -> None:
     ],
 )
 def test_a_body_loses_one_line_break_at_each_end(text: str, trimmed: str) -> None:
-    assert body(text) == trimmed
+    assert trim_channel_text(text) == trimmed

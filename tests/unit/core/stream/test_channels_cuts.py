@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from timeloom.core.stream.channels import (
     DECISION,
+    ChannelClosed,
+    ChannelDelta,
+    ChannelEvent,
+    ChannelOpened,
     ChannelParser,
-    Closed,
-    Delta,
-    Event,
-    Opened,
-    Outside,
-    Undeclared,
-    Violation,
+    OutsideText,
+    ProtocolViolation,
+    UndeclaredText,
     coalesce,
 )
 
@@ -59,10 +59,10 @@ def end_of(text: str, start: int, name: str) -> tuple[int, By, str]:
     return len(text), "end_of_stream", ""
 
 
-def slowly(text: str) -> list[Event]:
+def slowly(text: str) -> list[ChannelEvent]:
     """The events of a whole reply, with no messages."""
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    events: list[Event] = []
+    events: list[ChannelEvent] = []
     counts: Counter[str] = Counter()
     at = 0
     while at < len(text):
@@ -71,7 +71,10 @@ def slowly(text: str) -> list[Event]:
         if outside:
             index = counts[""]
             counts[""] += 1
-            events += [Violation("", index, "protocol_violation.text_outside_channels", ""), Outside(index, outside)]
+            events += [
+                ProtocolViolation("", index, "protocol_violation.text_outside_channels", ""),
+                OutsideText(index, outside),
+            ]
         if not tag:
             break
         name = NAMES.get(tag[1], tag[1])
@@ -79,24 +82,29 @@ def slowly(text: str) -> list[Event]:
         counts[name] += 1
         end, by, close = end_of(text, tag.end(), name)
         at = end + len(close)
-        unclosed = [Violation(name, index, "protocol_violation.channel_unclosed", "")] if by != "close_tag" else []
+        unclosed = (
+            [ProtocolViolation(name, index, "protocol_violation.channel_unclosed", "")] if by != "close_tag" else []
+        )
         if name in NAMES:
             inner = text[tag.end() : end]
-            events += [Opened(name, index), *([Delta(name, index, inner)] if inner else []), *unclosed]
-            events.append(Closed(name, index, by))
+            events += [ChannelOpened(name, index), *([ChannelDelta(name, index, inner)] if inner else []), *unclosed]
+            events.append(ChannelClosed(name, index, by))
         else:
-            events += [Violation(name, index, "protocol_violation.undeclared_channel", "")]
-            events += [Undeclared(name, index, text[tag.start() : at]), *unclosed]
+            events += [ProtocolViolation(name, index, "protocol_violation.undeclared_channel", "")]
+            events += [UndeclaredText(name, index, text[tag.start() : at]), *unclosed]
     return events
 
 
-def silent(events: list[Event]) -> list[Event]:
-    return [Violation(e.channel, e.index, e.code, "") if isinstance(e, Violation) else e for e in coalesce(events)]
+def silent(events: list[ChannelEvent]) -> list[ChannelEvent]:
+    return [
+        ProtocolViolation(e.channel, e.index, e.code, "") if isinstance(e, ProtocolViolation) else e
+        for e in coalesce(events)
+    ]
 
 
-def in_pieces(text: str, sizes: list[int]) -> list[Event]:
+def in_pieces(text: str, sizes: list[int]) -> list[ChannelEvent]:
     parser = ChannelParser()
-    events: list[Event] = []
+    events: list[ChannelEvent] = []
     at = turn = 0
     while at < len(text):
         size = sizes[turn % len(sizes)]
@@ -132,11 +140,11 @@ def test_the_reply_can_be_written_again_from_its_events(text: str, size: int) ->
     assert without_aliases_and_space(again) == without_aliases_and_space(whole)
 
 
-def as_written(event: Event) -> str:
+def as_written(event: ChannelEvent) -> str:
     match event:
-        case Opened(channel=channel):
+        case ChannelOpened(channel=channel):
             return f"<channel:{channel}>"
-        case Closed(channel=channel, by="close_tag"):
+        case ChannelClosed(channel=channel, by="close_tag"):
             return f"</channel:{channel}>"
         case _:
             return event.text
@@ -151,7 +159,7 @@ def test_no_text_event_is_empty_and_at_most_a_tag_is_held_back(text: str, size: 
     parser = ChannelParser()
     for at in range(0, len(text), size):
         for event in parser.feed(text[at : at + size]):
-            assert event.text or isinstance(event, (Opened, Closed, Violation))
+            assert event.text or isinstance(event, (ChannelOpened, ChannelClosed, ProtocolViolation))
     assert sum(len(event.text) for event in parser.close()) <= len("</channel:") + 64
 
 

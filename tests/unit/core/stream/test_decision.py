@@ -9,11 +9,11 @@ from timeloom.core.codes import CODES
 from timeloom.core.stream.decision import (
     MAX_DECISION_CHARS,
     SHAPE,
-    CallTool,
-    Complete,
+    CallToolDecision,
+    CompleteDecision,
     Decision,
     DecisionError,
-    Exit,
+    ExitDecision,
     parse_decision,
 )
 
@@ -30,35 +30,35 @@ def refusal(text: str) -> str:
 def test_a_tool_call_keeps_its_params_as_they_were_written() -> None:
     call = '{"tool_id": "web.search", "params": {"q" : "a",  "n": 1.50}}'
     text = f'{{"action": "call_tool", "notes": "look", "tool_call": {call}}}'
-    assert parse_decision(text) == CallTool("web.search", '{"q" : "a",  "n": 1.50}', "look")
+    assert parse_decision(text) == CallToolDecision("web.search", '{"q" : "a",  "n": 1.50}', "look")
 
 
 def test_params_may_be_missing_or_null() -> None:
     for call in ('{"tool_id": "a"}', '{"tool_id": "a", "params": null}', '{"tool_id": "a", "params": {}}'):
-        assert parse_decision(f'{{"action": "call_tool", "tool_call": {call}}}') == CallTool("a", "{}")
+        assert parse_decision(f'{{"action": "call_tool", "tool_call": {call}}}') == CallToolDecision("a", "{}")
 
 
 def test_a_completion_has_an_answer_and_followups() -> None:
     text = '{"action": "complete", "final_answer": "42", "suggested_followups": ["why?", " "]}'
-    assert parse_decision(text) == Complete("42", ("why?",))
+    assert parse_decision(text) == CompleteDecision("42", ("why?",))
 
 
 def test_an_exit_needs_no_answer() -> None:
-    assert parse_decision('{"action": "exit"}') == Exit()
-    assert parse_decision('{"action": "exit", "final_answer": "no", "notes": "n"}') == Exit("no", notes="n")
+    assert parse_decision('{"action": "exit"}') == ExitDecision()
+    assert parse_decision('{"action": "exit", "final_answer": "no", "notes": "n"}') == ExitDecision("no", notes="n")
 
 
 def test_the_empty_values_of_the_shape_say_nothing() -> None:
     shape: dict[str, object] = json.loads(SHAPE)
-    assert parse_decision(json.dumps({**shape, "action": "exit"})) == Exit()
-    assert parse_decision(json.dumps({**shape, "action": "complete", "final_answer": "x"})) == Complete("x")
+    assert parse_decision(json.dumps({**shape, "action": "exit"})) == ExitDecision()
+    assert parse_decision(json.dumps({**shape, "action": "complete", "final_answer": "x"})) == CompleteDecision("x")
     call: dict[str, object] = {**shape, "action": "call_tool", "tool_call": {"tool_id": "a", "params": {}}}
-    assert parse_decision(json.dumps(call)) == CallTool("a", "{}")
+    assert parse_decision(json.dumps(call)) == CallToolDecision("a", "{}")
 
 
 def test_null_is_as_good_as_missing() -> None:
     text = '{"action": "exit", "notes": null, "tool_call": null, "final_answer": null, "suggested_followups": null}'
-    assert parse_decision(text) == Exit()
+    assert parse_decision(text) == ExitDecision()
 
 
 def test_fields_without_meaning_are_ignored_and_named() -> None:
@@ -86,17 +86,17 @@ def test_the_names_of_ignored_fields_are_few_and_short() -> None:
     ],
 )
 def test_white_space_and_a_fence_around_the_object_are_tolerated(text: str) -> None:
-    assert parse_decision(text) == Exit()
+    assert parse_decision(text) == ExitDecision()
 
 
 def test_surrogate_escapes_are_joined_and_lone_ones_replaced() -> None:
     text = r'{"action": "complete", "final_answer": "\ud83d\ude00 \ud83d \ude00 \\ud83d \ud83d\ud83d\uDE00"}'
-    assert parse_decision(text) == Complete("😀 \ufffd \ufffd \\ud83d \ufffd😀")
+    assert parse_decision(text) == CompleteDecision("😀 \ufffd \ufffd \\ud83d \ufffd😀")
 
 
 def test_raw_surrogates_are_joined_and_lone_ones_replaced() -> None:
     text = '{"action": "complete", "final_answer": "\ud83d\ude00 \ud83d"}'
-    assert parse_decision(text) == Complete("😀 \ufffd")
+    assert parse_decision(text) == CompleteDecision("😀 \ufffd")
 
 
 @pytest.mark.parametrize(
@@ -179,5 +179,5 @@ def test_a_decision_longer_than_the_cap_is_refused() -> None:
 
 
 def test_a_decision_round_trips_as_json() -> None:
-    decisions: list[Decision] = [CallTool("a", "{}"), Complete("x", ("y",)), Exit()]
+    decisions: list[Decision] = [CallToolDecision("a", "{}"), CompleteDecision("x", ("y",)), ExitDecision()]
     assert msgspec.json.decode(msgspec.json.encode(decisions), type=list[Decision]) == decisions

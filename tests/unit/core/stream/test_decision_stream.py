@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from timeloom.core.stream.decision import (
     MAX_DECISION_CHARS,
-    CallTool,
-    Complete,
+    CallToolDecision,
+    CompleteDecision,
     DecisionError,
     DecisionStream,
     parse_decision,
 )
 from timeloom.core.stream.json_fields import MAX_DEPTH, FieldDelta, FieldEnd, FieldEvent, FieldScanner
-from timeloom.core.stream.surrogates import mended
+from timeloom.core.stream.surrogates import replace_lone_surrogates
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
@@ -26,7 +26,9 @@ TEXT = st.text(st.characters(codec=None) | st.sampled_from('\\"/\n\tu{}\ud83d\ud
 def objects(values: st.SearchStrategy[Json], max_size: int) -> st.SearchStrategy[dict[str, Json]]:
     """Objects whose keys stay apart when lone surrogates in them are replaced."""
     members = st.tuples(TEXT, values)
-    return st.lists(members, max_size=max_size, unique_by=lambda member: mended(member[0])).map(dict[str, Json])
+    return st.lists(members, max_size=max_size, unique_by=lambda member: replace_lone_surrogates(member[0])).map(
+        dict[str, Json]
+    )
 
 
 VALUE: st.SearchStrategy[Json] = st.recursive(
@@ -60,7 +62,7 @@ def written(draw: st.DrawFn) -> tuple[dict[str, Json], str]:
         indent=draw(st.sampled_from([None, 0, 2, "\t", "\r"])),
         separators=(draw(st.sampled_from([",", " ,\n", ", "])), draw(st.sampled_from([":", " :\t", ": "]))),
     )
-    return json.loads(mended(text)), text
+    return json.loads(replace_lone_surrogates(text)), text
 
 
 def pieces(text: str, sizes: Sequence[int]) -> list[str]:
@@ -92,11 +94,11 @@ def strings_at(document: dict[str, Json]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for key, value in document.items():
         if key in ("final_answer", "notes") and isinstance(value, str):
-            found.append((key, mended(value)))
+            found.append((key, replace_lone_surrogates(value)))
         if key == "tool_call" and isinstance(value, dict):
             params = value.get("params")
             if isinstance(params, dict) and isinstance(content := params.get("content"), str):
-                found.append(("tool_call.params.content", mended(content)))
+                found.append(("tool_call.params.content", replace_lone_surrogates(content)))
     return found
 
 
@@ -118,7 +120,7 @@ def test_the_streamed_fields_are_those_of_the_parsed_decision(
     text = opening + json.dumps(document) + "\n```" * bool(opening.strip())
     stream = DecisionStream()
     fields = dict(streamed([event for piece in pieces(text, sizes) for event in stream.feed(piece)]))
-    assert parse_decision(text) == Complete(fields["final_answer"], notes=fields["notes"], ignored=("other",))
+    assert parse_decision(text) == CompleteDecision(fields["final_answer"], notes=fields["notes"], ignored=("other",))
 
 
 @given(PARAMS, SIZES)
@@ -127,7 +129,7 @@ def test_the_streamed_content_is_that_of_the_parsed_params(params: dict[str, Jso
     stream = DecisionStream()
     fields = streamed([event for piece in pieces(text, sizes) for event in stream.feed(piece)])
     decision = parse_decision(text)
-    assert isinstance(decision, CallTool)
+    assert isinstance(decision, CallToolDecision)
     assert fields == strings_at({"tool_call": {"params": json.loads(decision.params)}})
 
 
@@ -140,7 +142,7 @@ def test_the_scanner_accepts_exactly_what_a_json_parser_does(
     spoiled = doc[1][:at] + data.draw(
         st.sampled_from(["", '"', "\\", "{", "}", "[", "]", ",", ":", "\n", "1", "-", "."])
     )
-    spoiled = mended(spoiled + doc[1][at + length :])
+    spoiled = replace_lone_surrogates(spoiled + doc[1][at + length :])
     scanner = FieldScanner(())
     scanner.feed(spoiled)
     assert (scanner.end is not None and not spoiled[scanner.end :].strip()) == is_json_object(spoiled)
@@ -155,7 +157,7 @@ def is_json_object(text: str) -> bool:
 
 
 def without_repetition(members: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = {mended(key): value for key, value in members}
+    found = {replace_lone_surrogates(key): value for key, value in members}
     if len(found) < len(members):
         raise ValueError
     return found
@@ -233,7 +235,9 @@ def test_events_and_problems_do_not_depend_on_the_cuts(
     doc: tuple[dict[str, Json], str], data: st.DataObject, sizes: list[int]
 ) -> None:
     at = data.draw(st.integers(0, len(doc[1])))
-    text = mended(doc[1][:at] + data.draw(st.sampled_from(["", '"', "\\", "\\u", "{", "}", "\n"])) + doc[1][at:])
+    text = replace_lone_surrogates(
+        doc[1][:at] + data.draw(st.sampled_from(["", '"', "\\", "\\u", "{", "}", "\n"])) + doc[1][at:]
+    )
     outcomes = [outcome([text]), outcome(list(text)), outcome(pieces(text, sizes))]
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
@@ -363,7 +367,7 @@ def test_a_string_that_goes_on_can_be_passed_by() -> None:
     assert scanner.current is None
     assert scanner.feed('{"a": "x') == [FieldDelta("a", "x")]
     assert scanner.current == "a"
-    scanner.pass_by(len("y\\n"))
+    scanner.record_skipped(len("y\\n"))
     assert scanner.feed("z") == [FieldDelta("a", "z")]
     assert scanner.feed("\\u00") == []
     assert scanner.current is None
@@ -374,7 +378,7 @@ def test_a_string_that_goes_on_can_be_passed_by() -> None:
 def test_what_was_passed_by_counts_for_where_a_problem_is() -> None:
     scanner = FieldScanner(["a"])
     scanner.feed('{"a": "x')
-    scanner.pass_by(100)
+    scanner.record_skipped(100)
     scanner.feed("\n")
     assert scanner.problem
     assert (scanner.current, scanner.problem.at) == (None, len('{"a": "x') + 100)
@@ -384,9 +388,9 @@ def test_what_was_passed_by_counts_for_the_length_of_a_decision() -> None:
     stream = DecisionStream()
     stream.feed('{"notes": "x')
     assert stream.current == "notes"
-    stream.pass_by(stream.room - 2)
+    stream.record_skipped(stream.remaining_chars - 2)
     assert stream.feed("abc") == [FieldDelta("notes", "ab")]
-    assert stream.room == 0
+    assert stream.remaining_chars == 0
 
 
 def test_a_key_does_not_go_on_as_a_value_and_a_string_off_every_path_does() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.core.stream.surrogates import ScalarFeed, mended
+from timeloom.core.stream.surrogates import SurrogateJoiner, replace_lone_surrogates
 
 HALVES = st.text(st.sampled_from("a\u00e9\U0001f600\ud83d\ude00\udbff\udc00"), max_size=12)
 
@@ -21,18 +21,18 @@ def slowly_mended(text: str) -> str:
 
 @given(HALVES)
 def test_mended_text_joins_pairs_and_replaces_the_rest(text: str) -> None:
-    assert mended(text) == slowly_mended(text)
+    assert replace_lone_surrogates(text) == slowly_mended(text)
 
 
 @given(HALVES, st.integers(1, 4))
 def test_the_cut_does_not_matter(text: str, size: int) -> None:
-    feed = ScalarFeed()
+    feed = SurrogateJoiner()
     pieces = [feed.feed(text[at : at + size]) for at in range(0, len(text), size)]
     assert "".join(pieces) + feed.close() == slowly_mended(text)
 
 
 def test_a_half_is_given_back_once() -> None:
-    feed = ScalarFeed()
+    feed = SurrogateJoiner()
     assert feed.feed("a\ud83d") == "a"
     assert feed.close() == "\ufffd"
     assert feed.close() == ""

@@ -13,8 +13,8 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import MessageId, TurnId
-from timeloom.core.timeline import Draft, Entry, place
-from timeloom.core.view.chronological import restored
+from timeloom.core.timeline import Draft, Entry, to_entry
+from timeloom.core.view.chronological import sort_chronologically
 
 TURN = TurnId("turn_1770603272000_000001")
 
@@ -24,11 +24,13 @@ def at(second: float) -> str:
 
 
 def log(*blocks: tuple[float, AnyBlock]) -> list[Entry]:
-    return [place(Draft(TURN, at(second), block), seq) for seq, (second, block) in enumerate(blocks, 1)]
+    return [to_entry(Draft(TURN, at(second), block), seq) for seq, (second, block) in enumerate(blocks, 1)]
 
 
 def order(*blocks: tuple[float, AnyBlock]) -> list[int]:
-    return [entry.seq for entry in restored(log((1, TurnStarted(n=1)), (1, UserPrompt(text="go")), *blocks))]
+    return [
+        entry.seq for entry in sort_chronologically(log((1, TurnStarted(n=1)), (1, UserPrompt(text="go")), *blocks))
+    ]
 
 
 def event(began: float | None) -> ExternalEvent:
@@ -83,4 +85,4 @@ def test_a_clock_that_goes_back_changes_nothing() -> None:
 
 def test_events_of_a_turn_whose_beginning_is_not_there_stay() -> None:
     entries = log((2, RoundStarted(round=1)), (3, event(1)))
-    assert [entry.seq for entry in restored(entries)] == [1, 2]
+    assert [entry.seq for entry in sort_chronologically(entries)] == [1, 2]

@@ -25,7 +25,7 @@ from timeloom.core.paths import MAX_SELECTED, parse
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import Draft, Entry, place
+from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.turn_index import HINT_CHARS, IndexRow, hint, turn_index
 from timeloom.testing.strategies import timelines
 
@@ -36,7 +36,7 @@ FILE = "fi:turn_1.files/a.pdf"
 
 
 def rows_of(*blocks: AnyBlock) -> list[IndexRow]:
-    entries = [place(Draft(TURN, TS, block), seq) for seq, block in enumerate(blocks, 1)]
+    entries = [to_entry(Draft(TURN, TS, block), seq) for seq, block in enumerate(blocks, 1)]
     return list(turn_index(TURN, entries).rows)
 
 
@@ -99,7 +99,7 @@ def test_a_long_hint_is_cut() -> None:
 
 def test_no_row_is_left_out_and_every_entry_is_named_by_its_place() -> None:
     calls = [ToolCall(tool_id="x.y", tool_call_id=CallId(f"c{n}")) for n in range(MAX_SELECTED + 3)]
-    index = turn_index(TURN, [place(Draft(TURN, TS, call), seq) for seq, call in enumerate(calls, 1)])
+    index = turn_index(TURN, [to_entry(Draft(TURN, TS, call), seq) for seq, call in enumerate(calls, 1)])
     assert len(index.rows) == MAX_SELECTED + 3
     assert [str(one) for one in index.places] == ["ar:log[1-500]", "ar:log[501-503]"]
     assert str(parse(index.path)) == "ar:turn_1.react.turn.index"

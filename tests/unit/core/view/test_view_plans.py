@@ -24,7 +24,14 @@ from timeloom.core.paths import LatestPlanPath, parse
 from timeloom.core.plans.changes import PlanChange
 from timeloom.core.plans.snapshot import PlanSnapshot, PlanState, StepStatus
 from timeloom.core.timeline import Entry
-from timeloom.core.view.plans import MAX_ANNOUNCED, MAX_SKELETONS, PlansView, announced, carried_over, skeletons
+from timeloom.core.view.plans import (
+    MAX_ANNOUNCED,
+    MAX_SKELETONS,
+    PlansView,
+    find_current_plan,
+    make_skeletons,
+    plans_to_announce,
+)
 
 TURN = TurnId("turn_1770603271112_2yz1lp")
 TS = "2026-02-09T02:14:32.676425Z"
@@ -65,9 +72,9 @@ def ids(snapshots: Iterable[PlanSnapshot]) -> list[str]:
 def test_an_empty_timeline_has_no_plans() -> None:
     view = PlansView()
     assert view.current is None
-    assert carried_over(view) is None
-    assert announced(view) == ()
-    assert skeletons(view, 1, 100) == ()
+    assert find_current_plan(view) is None
+    assert plans_to_announce(view) == ()
+    assert make_skeletons(view, 1, 100) == ()
 
 
 def test_the_latest_alias_means_the_newest_snapshot_of_its_lineage() -> None:
@@ -121,51 +128,53 @@ def test_the_end_of_another_plan_leaves_the_current_one() -> None:
 def test_a_new_turn_takes_up_only_the_current_open_plan() -> None:
     blocks = [record(plan(A)), record(plan(B, "done", "pending"))]
     view = view_of(*blocks, TurnEnded(reason="completed"), TurnStarted(n=2))
-    assert carried_over(view) == plan(B, "done", "pending")
+    assert find_current_plan(view) == plan(B, "done", "pending")
 
 
 def test_a_new_turn_after_the_end_of_the_current_plan_takes_up_none() -> None:
     view = view_of(record(plan(A)), record(plan(B)), record(plan(B, "done"), "progress"), TurnStarted(n=2))
-    assert carried_over(view) is None
-    assert ids(announced(view)) == [A]
+    assert find_current_plan(view) is None
+    assert ids(plans_to_announce(view)) == [A]
 
 
 def test_a_round_is_shown_the_last_four_open_plans() -> None:
     blocks = [record(plan(f"plan_{n}")) for n in range(6)]
     view = view_of(*blocks, record(plan("plan_4", closed_ts=TS), "close"), record(plan("plan_0"), "activate"))
-    assert ids(announced(view)) == ["plan_2", "plan_3", "plan_5", "plan_0"]
+    assert ids(plans_to_announce(view)) == ["plan_2", "plan_3", "plan_5", "plan_0"]
     assert view.current == "plan_0"
 
 
 def test_the_current_plan_is_shown_even_where_foreign_progress_pushed_it_back() -> None:
     others = [record(plan(f"plan_{n}"), "progress") for n in range(MAX_ANNOUNCED)]
-    shown = announced(view_of(record(plan(A)), *others))
+    shown = plans_to_announce(view_of(record(plan(A)), *others))
     assert ids(shown) == [A, "plan_1", "plan_2", "plan_3"]
 
 
 def test_a_compacted_plan_stays_with_its_steps_statuses_and_a_path_that_resolves() -> None:
     view = view_of(record(plan(A, "done", "pending")), record(plan(B, closed_ts=TS)), UserPrompt(text="go on"))
-    assert skeletons(view, 1, 3) == (
+    assert make_skeletons(view, 1, 3) == (
         PlanSkeleton(plan(A, "done", "pending"), "ar:plan.latest:plan_alpha"),
         PlanSkeleton(plan(B, closed_ts=TS), "ar:plan.latest:plan_beta"),
     )
-    assert parse(skeletons(view, 1, 1)[0].snapshot_ref) == LatestPlanPath(A)
+    assert parse(make_skeletons(view, 1, 1)[0].snapshot_ref) == LatestPlanPath(A)
 
 
 def test_a_plan_that_is_still_shown_after_the_range_leaves_no_skeleton() -> None:
     view = view_of(record(plan(A)), record(plan(B)), record(plan(A, "in_progress"), "progress"))
-    assert ids(one.snapshot for one in skeletons(view, 1, 2)) == [B]
+    assert ids(one.snapshot for one in make_skeletons(view, 1, 2)) == [B]
 
 
 def test_a_history_that_is_compacted_itself_hands_its_plans_on() -> None:
     view = view_of(record(plan(A)), record(plan(B)), UserPrompt(text="x"), history(plan(A)), record(plan(C)))
-    assert ids(one.snapshot for one in skeletons(view, 1, 3)) == [B]
-    assert ids(one.snapshot for one in skeletons(view, 3, 5)) == [A, C]
+    assert ids(one.snapshot for one in make_skeletons(view, 1, 3)) == [B]
+    assert ids(one.snapshot for one in make_skeletons(view, 3, 5)) == [A, C]
 
 
 def test_of_very_many_plans_a_history_keeps_the_last_changed() -> None:
     view = view_of(*(record(plan(f"plan_{n}")) for n in range(MAX_SKELETONS + 5)))
-    assert ids(one.snapshot for one in skeletons(view, 1, 1000)) == [f"plan_{n}" for n in range(5, MAX_SKELETONS + 5)]
+    assert ids(one.snapshot for one in make_skeletons(view, 1, 1000)) == [
+        f"plan_{n}" for n in range(5, MAX_SKELETONS + 5)
+    ]
 
 
 def test_a_history_changes_nothing_about_the_plans_it_lists() -> None:
@@ -249,7 +258,7 @@ def test_the_view_equals_what_the_whole_timeline_says(timeline: list[Entry], fir
         assert list(view.last_open(100)) == open_plans
         assert list(view.open_seqs.values()) == [seq for seq, snapshot in lineages if snapshot.state == "open"]
         assert view.current == naive_current(timeline[:n])
-        assert [one.snapshot for one in skeletons(view, first_seq, last_seq)] == naive_skeletons(
+        assert [one.snapshot for one in make_skeletons(view, first_seq, last_seq)] == naive_skeletons(
             timeline[:n], first_seq, last_seq
         )
 
@@ -257,7 +266,7 @@ def test_the_view_equals_what_the_whole_timeline_says(timeline: list[Entry], fir
 @given(TIMELINES)
 def test_what_is_announced_is_open_bounded_and_holds_the_current_plan(timeline: list[Entry]) -> None:
     view = view_of(*(entry.block for entry in timeline))
-    shown = announced(view)
+    shown = plans_to_announce(view)
     assert len(set(ids(shown))) == len(shown) == min(MAX_ANNOUNCED, len(view.open_seqs))
     assert all(snapshot.state == "open" for snapshot in shown)
     assert view.current is None or view.current in ids(shown)

@@ -2,23 +2,23 @@
 
 from msgspec.structs import replace
 
-from tests.harness.cache import point, ts
+from tests.harness.cache import make_cache_point, timestamp_after
 from timeloom.core.blocks import AnyBlock, ModelAnswered, ModelCalled, Usage
 from timeloom.core.blocks.caching import CacheForecast, CachePoint
 from timeloom.core.ids import TurnId
-from timeloom.core.timeline import Draft, place
-from timeloom.core.view.context.provider_caches import MAX_KEPT, CachedView, Pauses
+from timeloom.core.timeline import Draft, to_entry
+from timeloom.core.view.context.provider_caches import MAX_PREFIXES, PauseCounts, ProviderCachesView
 
 
-def after(*said: tuple[float, str, AnyBlock]) -> CachedView:
-    view = CachedView()
+def after(*said: tuple[float, str, AnyBlock]) -> ProviderCachesView:
+    view = ProviderCachesView()
     for seq, (at, turn, block) in enumerate(said, 1):
-        view.add(place(Draft(TurnId(turn), ts(at), block), seq))
+        view.add(to_entry(Draft(TurnId(turn), timestamp_after(at), block), seq))
     return view
 
 
 def called(at: float, *points: CachePoint, hit: CachePoint | None = None, model: str = "m") -> ModelCalled:
-    cache = CacheForecast(at=ts(at), system="s", points=points, hit=hit) if points else None
+    cache = CacheForecast(at=timestamp_after(at), system="s", points=points, hit=hit) if points else None
     return ModelCalled(round=1, model=model, request_sha256="x", cache=cache)
 
 
@@ -28,46 +28,57 @@ def answered(usage: Usage, error: str = "") -> ModelAnswered:
 
 def test_each_point_leaves_a_prefix_and_what_was_read_is_renewed() -> None:
     view = after(
-        (0, "turn_1", called(0, point(0, 20), point(1, 50))),
-        (9, "turn_1", called(9, point(0, 20), replace(point(2, 5), small=True), point(3, 90, "1h"), hit=point(1, 50))),
+        (0, "turn_1", called(0, make_cache_point(0, 20), make_cache_point(1, 50))),
+        (
+            9,
+            "turn_1",
+            called(
+                9,
+                make_cache_point(0, 20),
+                replace(make_cache_point(2, 5), small=True),
+                make_cache_point(3, 90, "1h"),
+                hit=make_cache_point(1, 50),
+            ),
+        ),
     )
-    kept = {one.blocks: (one.used_at, one.lifetime) for one in view.of("m").kept}
-    assert kept == {0: (ts(9), "5m"), 1: (ts(9), "5m"), 3: (ts(9), "5m")}
-    assert view.of("other").kept == ()
+    kept = {one.blocks: (one.used_at, one.lifetime) for one in view.for_model("m").kept}
+    assert kept == {0: (timestamp_after(9), "5m"), 1: (timestamp_after(9), "5m"), 3: (timestamp_after(9), "5m")}
+    assert view.for_model("other").kept == ()
 
 
 def test_an_hour_is_counted_on_only_over_an_hour() -> None:
-    first = (0, "turn_1", called(0, point(1, 50, "1h")))
-    view = after(first, (9, "turn_1", called(9, point(3, 90, "1h"), hit=point(1, 50, "1h"))))
-    assert {one.blocks: one.lifetime for one in view.of("m").kept} == {1: "1h", 3: "1h"}
+    first = (0, "turn_1", called(0, make_cache_point(1, 50, "1h")))
+    view = after(first, (9, "turn_1", called(9, make_cache_point(3, 90, "1h"), hit=make_cache_point(1, 50, "1h"))))
+    assert {one.blocks: one.lifetime for one in view.for_model("m").kept} == {1: "1h", 3: "1h"}
 
 
 def test_what_is_over_is_forgotten_and_written_anew() -> None:
     view = after(
-        (0, "turn_1", called(0, point(0, 20, "1h"), point(1, 50))), (400, "turn_1", called(400, point(1, 50, "1h")))
+        (0, "turn_1", called(0, make_cache_point(0, 20, "1h"), make_cache_point(1, 50))),
+        (400, "turn_1", called(400, make_cache_point(1, 50, "1h"))),
     )
-    assert [(one.blocks, one.lifetime) for one in view.of("m").kept] == [(0, "1h"), (1, "1h")]
+    assert [(one.blocks, one.lifetime) for one in view.for_model("m").kept] == [(0, "1h"), (1, "1h")]
 
 
 def test_a_call_that_was_turned_away_leaves_nothing() -> None:
-    before = (0, "turn_1", called(0, point(1, 50)))
+    before = (0, "turn_1", called(0, make_cache_point(1, 50)))
     refused = (1, "turn_1", answered(Usage(), "overloaded"))
     cut = (1, "turn_1", answered(Usage(input_tokens=3), "cut"))
-    assert after(before, refused).of("m").kept == ()
-    assert len(after(before, cut).of("m").kept) == 1
-    assert after(before, refused, refused).of("m").asked is None
+    assert after(before, refused).for_model("m").kept == ()
+    assert len(after(before, cut).for_model("m").kept) == 1
+    assert after(before, refused, refused).for_model("m").asked is None
 
 
 def test_what_was_read_and_written_is_the_size_of_the_last_prefix() -> None:
-    asked = called(0, point(1, 1_000), replace(point(2, 1_100), small=True))
+    asked = called(0, make_cache_point(1, 1_000), replace(make_cache_point(2, 1_100), small=True))
     told = after((0, "turn_1", asked), (1, "turn_1", answered(Usage(cache_read_tokens=200, cache_write_tokens=1_000))))
-    anchor = told.of("m").anchor
+    anchor = told.for_model("m").anchor
     assert anchor is not None
     assert (anchor.blocks, anchor.estimated, anchor.reported) == (1, 1_000, 1_200)
 
 
 def test_a_report_without_a_write_or_of_nonsense_teaches_no_size() -> None:
-    whole, small = point(1, 1_000), replace(point(1, 1_000), small=True)
+    whole, small = make_cache_point(1, 1_000), replace(make_cache_point(1, 1_000), small=True)
     reports = [
         (whole, Usage(cache_read_tokens=900)),
         (whole, Usage(cache_write_tokens=90_000)),
@@ -75,7 +86,7 @@ def test_a_report_without_a_write_or_of_nonsense_teaches_no_size() -> None:
         (small, Usage(cache_write_tokens=900)),
     ]
     for asked, usage in reports:
-        assert after((0, "turn_1", called(0, asked)), (1, "turn_1", answered(usage))).of("m").anchor is None
+        assert after((0, "turn_1", called(0, asked)), (1, "turn_1", answered(usage))).for_model("m").anchor is None
 
 
 def test_pauses_within_a_turn_and_between_turns_are_counted_apart() -> None:
@@ -87,24 +98,24 @@ def test_pauses_within_a_turn_and_between_turns_are_counted_apart() -> None:
         (9_000, "turn_3", called(9_000)),
         (9_001, "turn_3", answered(Usage())),
     )
-    assert view.within == Pauses(count=2, over_5m=1)
-    assert view.between == Pauses(count=2, over_5m=2, over_1h=1)
+    assert view.within == PauseCounts(count=2, over_5m=1)
+    assert view.between == PauseCounts(count=2, over_5m=2, over_1h=1)
     assert (view.calls, view.turns) == (5, 3)
 
 
 def test_no_more_is_remembered_than_can_be_found_again() -> None:
-    view = after(*((n, "turn_1", called(n, point(0, 20), point(n + 1, 50))) for n in range(60)))
-    kept = view.of("m").kept
-    assert len(kept) == MAX_KEPT
+    view = after(*((n, "turn_1", called(n, make_cache_point(0, 20), make_cache_point(n + 1, 50))) for n in range(60)))
+    kept = view.for_model("m").kept
+    assert len(kept) == MAX_PREFIXES
     assert {one.blocks for one in kept} >= {0, 60}
 
 
 def test_a_time_that_is_none_is_that_of_the_entry() -> None:
-    cache = CacheForecast(at="soon", system="s", points=(point(1, 50),))
+    cache = CacheForecast(at="soon", system="s", points=(make_cache_point(1, 50),))
     view = after((7, "turn_1", ModelCalled(round=1, model="m", request_sha256="x", cache=cache)))
-    assert [one.used_at for one in view.of("m").kept] == [ts(7)]
+    assert [one.used_at for one in view.for_model("m").kept] == [timestamp_after(7)]
 
 
 def test_calls_for_other_purposes_leave_nothing() -> None:
-    title = replace(called(0, point(1, 50)), purpose="title")
+    title = replace(called(0, make_cache_point(1, 50)), purpose="title")
     assert after((0, "turn_1", title)).models == {}

@@ -16,20 +16,20 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
-from timeloom.core.view.text_origins import GovernanceView, Origin
+from timeloom.core.view.text_origins import TextOrigin, TextOriginsView
 
 TURN = TurnId("turn_1770603271112_2yz1lp")
 CALL = CallId("18f62649fb3b")
 
 
-def _fold(*blocks: AnyBlock) -> GovernanceView:
-    view = GovernanceView()
+def _fold(*blocks: AnyBlock) -> TextOriginsView:
+    view = TextOriginsView()
     for seq, block in enumerate(blocks, 1):
         view.add(Entry(seq=seq, turn_id=TURN, ts=f"2026-02-09T02:14:{seq:02}Z", block=block))
     return view
 
 
-def _result_of(tool_id: str) -> dict[Origin, int]:
+def _result_of(tool_id: str) -> dict[TextOrigin, int]:
     call = ToolCall(tool_id=tool_id, tool_call_id=CALL)
     return _fold(call, ResultStatus(tool_call_id=CALL, text="found")).origins
 

@@ -7,9 +7,9 @@ from hypothesis import given
 
 from timeloom.core.blocks import AnyBlock, ModelAnswered, ModelCalled, Usage
 from timeloom.core.ids import TurnId
-from timeloom.core.timeline import Draft, Entry, place
+from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.tokens import Calibration
-from timeloom.core.view.context.token_calibration import ReportedView
+from timeloom.core.view.context.token_calibration import TokenCalibrationView
 from timeloom.core.view.views import fold
 from timeloom.testing.strategies import timelines
 
@@ -17,10 +17,10 @@ TS = "2026-02-09T02:14:32.676425Z"
 USED = Usage(input_tokens=100, cache_read_tokens=1_000, cache_write_tokens=400, output_tokens=70)
 
 
-def after(*blocks: AnyBlock) -> ReportedView:
-    view = ReportedView()
+def after(*blocks: AnyBlock) -> TokenCalibrationView:
+    view = TokenCalibrationView()
     for seq, block in enumerate(blocks, 1):
-        view.add(place(Draft(TurnId("turn_1"), TS, block), seq))
+        view.add(to_entry(Draft(TurnId("turn_1"), TS, block), seq))
     return view
 
 
@@ -34,13 +34,17 @@ def answered(usage: Usage = USED) -> ModelAnswered:
 
 def test_a_model_is_known_by_the_name_it_is_asked_by() -> None:
     view = after(called(model="openai:m"), answered())
-    assert view.tokens("openai:m", 2_000) == 3_000
-    assert view.tokens("m-2026", 2_000) == 2_000
+    assert view.to_model_tokens("openai:m", 2_000) == 3_000
+    assert view.to_model_tokens("m-2026", 2_000) == 2_000
 
 
 def test_each_model_has_its_own_count() -> None:
     view = after(called(model="a"), answered(), called(model="b"), answered(Usage(input_tokens=500)))
-    assert (view.tokens("a", 100), view.tokens("b", 100), view.tokens("c", 100)) == (150, 50, 100)
+    assert (view.to_model_tokens("a", 100), view.to_model_tokens("b", 100), view.to_model_tokens("c", 100)) == (
+        150,
+        50,
+        100,
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,4 +100,4 @@ def test_a_calibration_is_that_of_the_calls_that_were_counted(entries: Sequence[
 def test_numbers_that_no_provider_means_stay_within_bounds() -> None:
     most = 2**53 - 1
     view = after(called(), answered(Usage(input_tokens=most, cache_read_tokens=most)))
-    assert view.tokens("m", 1_000) == 4_000
+    assert view.to_model_tokens("m", 1_000) == 4_000

@@ -36,10 +36,10 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.round import Usage
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, microseconds_between, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, microseconds_between, to_entry
 from timeloom.core.view.artifacts import READING_TOOLS
 from timeloom.core.view.context.cuts import RULES
-from timeloom.core.view.context.visible import Stand
+from timeloom.core.view.context.visible import Stub
 from timeloom.core.view.views import VIEWS_VERSION, Views, fold
 from timeloom.testing.samples import TURN as SAMPLE_TURN
 from timeloom.testing.samples import sample_drafts
@@ -52,12 +52,12 @@ C1, C2 = CallId("c1"), CallId("c2")
 FILE = "fi:turn_1.files/a.md"
 
 Entries = Sequence[Entry]
-Shown = list[tuple[int, Stand | None]]
+Shown = list[tuple[int, Stub | None]]
 
 
 def log(*blocks: object, turn: TurnId = T1) -> list[Entry]:
     header = Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u"))
-    return [place(header, 1), *(place(Draft(turn, TS, block), seq) for seq, block in enumerate(blocks, 2))]  # pyright: ignore[reportArgumentType]
+    return [to_entry(header, 1), *(to_entry(Draft(turn, TS, block), seq) for seq, block in enumerate(blocks, 2))]  # pyright: ignore[reportArgumentType]
 
 
 # --- plain code over the whole log -----------------------------------------------------------------------------
@@ -72,14 +72,14 @@ def plainly_visible(entries: Entries) -> Shown:
                 taken = [
                     seq for seq in hidden_by(entries[: entry.seq - 1], target, shown) if can_hide(seq, shown, target)
                 ]
-                shown = replaced(shown, taken, Stand("hidden", entry.seq, text))
+                shown = replaced(shown, taken, Stub("hidden", entry.seq, text))
             case Pruned(cuts=cuts):
                 for cut in cuts:
                     taken = [seq for seq, _ in shown if cut.first_seq <= seq <= cut.last_seq]
-                    shown = replaced(shown, taken, Stand("pruned", entry.seq, cut.text) if cut.text else None)
+                    shown = replaced(shown, taken, Stub("pruned", entry.seq, cut.text) if cut.text else None)
             case RangeSummary() as summary:
                 taken = [seq for seq, _ in shown if covers(summary, entries[seq - 1])]
-                shown = replaced(shown, taken, Stand("summary", entry.seq))
+                shown = replaced(shown, taken, Stub("summary", entry.seq))
                 if not taken:
                     shown = [*before, (entry.seq, None)]
             case _ if not is_inner(entry, entries):
@@ -119,7 +119,7 @@ def covers(summary: RangeSummary, entry: Entry) -> bool:
     return entry.turn_id in summary.covered_turn_ids
 
 
-def replaced(shown: Shown, taken: list[int], stand: Stand | None) -> Shown:
+def replaced(shown: Shown, taken: list[int], stand: Stub | None) -> Shown:
     stands = [(taken[0], stand)] if taken and stand else []
     return sorted([item for item in shown if item[0] not in taken] + stands, key=lambda item: item[0])
 
@@ -279,7 +279,7 @@ def test_a_snapshot_goes_on_as_if_it_had_never_been_taken(entries: Entries, data
 
 
 def test_the_samples_fold_like_plain_code_says() -> None:
-    entries = [place(draft, seq) for seq, draft in enumerate(sample_drafts(), 1)]
+    entries = [to_entry(draft, seq) for seq, draft in enumerate(sample_drafts(), 1)]
     views = fold(entries)
     assert list(views.visible.shown.items()) == plainly_visible(entries)
     assert views.cuts.legal == plainly_legal_cuts(entries)
@@ -289,7 +289,7 @@ def test_the_samples_fold_like_plain_code_says() -> None:
 
 def test_the_folds_are_those_of_their_version() -> None:
     """A fold that changed without a new `VIEWS_VERSION` would trust snapshots that the old fold made."""
-    entries = [place(draft, seq) for seq, draft in enumerate(sample_drafts(), 1)]
+    entries = [to_entry(draft, seq) for seq, draft in enumerate(sample_drafts(), 1)]
     digest = hashlib.sha256(encode_views(fold(entries))).hexdigest()
     pinned = GOLDEN / "views" / f"{VIEWS_VERSION}.sha256"
     assert digest == pinned.read_text().strip(), "a fold changed: give VIEWS_VERSION a new value and pin its digest"
@@ -302,7 +302,7 @@ def test_a_summary_of_nothing_in_sight_shows_itself() -> None:
 def test_an_answer_is_hidden_by_its_bare_path_too() -> None:
     hide = Hidden(target="ar:turn_1.assistant.completion", replacement="short")
     visible = fold(log(Completion(text="a"), Completion(text="b", n=2), hide)).visible
-    assert visible.shown == {1: None, 2: None, 3: Stand("hidden", 4, "short")}
+    assert visible.shown == {1: None, 2: None, 3: Stub("hidden", 4, "short")}
 
 
 def test_a_question_to_a_person_is_not_cut_from_its_answer() -> None:
@@ -337,7 +337,7 @@ def test_hiding_a_result_leaves_one_stand_for_its_blocks() -> None:
     digest = ResultDigest(tool_call_id=C1, digest=Digest(artifact_path="tc:turn_1.c1.result"))
     content = ResultContent(tool_call_id=C1, artifact_path="tc:turn_1.c1.result", mime="text/plain", text="long")
     views = fold(log(digest, content, Hidden(target="tc:turn_1.c1.result", replacement="was long")))
-    assert views.visible.shown == {1: None, 2: Stand("hidden", 4, "was long")}
+    assert views.visible.shown == {1: None, 2: Stub("hidden", 4, "was long")}
     assert list(views.paths.find("tc:turn_1.c1.result")) == [2, 3]
 
 
@@ -348,7 +348,7 @@ def test_reading_a_hidden_artifact_again_shows_it_and_makes_no_version() -> None
     again = ResultContent(tool_call_id=C2, artifact_path=FILE, mime="text/markdown", text="v1")
     views = fold(log(write, hide, call, again))
     assert views.visible.shown[5] is None
-    assert not views.artifacts.artifacts[FILE].edited
+    assert not views.artifacts.artifacts[FILE].is_edited
 
 
 def test_metadata_that_a_reading_shows_again_is_no_edit() -> None:
@@ -364,7 +364,7 @@ def test_what_was_pruned_away_cannot_be_hidden_and_a_wide_prune_takes_the_rest()
     prune = Pruned(cuts=(Cut(2, 30),))
     hide = Hidden(target="ar:turn_1.user.prompt", replacement="gone anyway")
     views = fold(log(UserPrompt(text="a"), prune, hide, Pruned(cuts=(Cut(1, 99, "card"),))))
-    assert views.visible.shown == {1: Stand("pruned", 5, "card")}
+    assert views.visible.shown == {1: Stub("pruned", 5, "card")}
     assert views.visible.gone == {1: 5, 2: 3}
 
 
@@ -373,7 +373,7 @@ def test_an_edit_is_a_new_version_and_the_path_means_the_newest() -> None:
     first = [ResultDigest(tool_call_id=C1, digest=digest), content(C1, "v1")]
     second = [ResultDigest(tool_call_id=C2, digest=digest), content(C2, "v2")]
     artifact = fold(log(*first, *second)).artifacts.artifacts[FILE]
-    assert artifact.edited
+    assert artifact.is_edited
     assert (artifact.latest.digest_seq, artifact.latest.content_seqs) == (4, [5])
     assert artifact.digest == digest
 
@@ -405,16 +405,16 @@ def test_an_artifact_first_heard_of_by_reading_has_one_whole_version() -> None:
 
 def test_a_call_id_that_two_turns_use_means_two_calls() -> None:
     entries = log(ToolCall(tool_id="react.read", tool_call_id=C1), content(C1, "v1"))
-    later = [place(Draft(T2, TS, block), seq) for seq, block in enumerate([content(C1, "v2")], 4)]
+    later = [to_entry(Draft(T2, TS, block), seq) for seq, block in enumerate([content(C1, "v2")], 4)]
     assert len(fold([*entries, *later]).artifacts.artifacts[FILE].versions) == 2
 
 
 def test_a_summary_that_stands_for_others_can_be_hidden() -> None:
     summary = RangeSummary(covered_turn_ids=(T1,), text="s1", first_seq=2, last_seq=2)
     hide = Hidden(target="su:turn_1.conv.range.summary", replacement="short")
-    assert fold(log(UserPrompt(text="a"), summary, hide)).visible.shown == {1: None, 2: Stand("hidden", 4, "short")}
+    assert fold(log(UserPrompt(text="a"), summary, hide)).visible.shown == {1: None, 2: Stub("hidden", 4, "short")}
     again = fold(log(UserPrompt(text="a"), summary, hide, hide))
-    assert again.visible.shown == {1: None, 2: Stand("hidden", 4, "short")}
+    assert again.visible.shown == {1: None, 2: Stub("hidden", 4, "short")}
 
 
 def test_hiding_blocks_that_do_not_lie_together_leaves_what_is_between() -> None:
@@ -439,14 +439,14 @@ def test_sums_stop_where_a_snapshot_would_not_take_them() -> None:
 
 def test_pruning_puts_a_card_where_the_turn_was() -> None:
     views = fold(log(UserPrompt(text="a"), Completion(text="b"), Pruned(cuts=(Cut(2, 3, "card"),))))
-    assert views.visible.shown == {1: None, 2: Stand("pruned", 4, "card")}
+    assert views.visible.shown == {1: None, 2: Stub("pruned", 4, "card")}
 
 
 def test_a_summary_stands_where_its_range_began_and_takes_an_older_summary_in() -> None:
     first = RangeSummary(covered_turn_ids=(T1,), text="s1", first_seq=2, last_seq=3)
     second = RangeSummary(covered_turn_ids=(T1,), text="s2", n=2)
     views = fold(log(UserPrompt(text="a"), Completion(text="b"), first, Completion(text="c", n=2), second))
-    assert views.visible.shown == {1: None, 2: Stand("summary", 6)}
+    assert views.visible.shown == {1: None, 2: Stub("summary", 6)}
 
 
 def test_a_turn_counts_what_it_will_number_next() -> None:
@@ -470,8 +470,8 @@ def test_history_may_be_cut_between_rounds_but_not_inside_a_call() -> None:
     )
     views = fold(entries)
     assert views.cuts.legal == [1, 5]
-    assert views.cuts.after(1) == [5]
-    late = place(Draft(T1, TS, ResultStatus(tool_call_id=C1, text="late")), 9)
+    assert views.cuts.legal_after(1) == [5]
+    late = to_entry(Draft(T1, TS, ResultStatus(tool_call_id=C1, text="late")), 9)
     views.add(late)
     assert views.cuts.legal == [1]
 
@@ -500,7 +500,7 @@ def test_time_is_that_of_calls_and_not_of_waiting_for_people_or_restarts() -> No
 
     def wall_s(*blocks: tuple[int, AnyBlock]) -> float:
         stamps = [Draft(T1, f"2026-02-09T02:{second // 60:02}:{second % 60:02}Z", block) for second, block in blocks]
-        return fold(place(draft, seq) for seq, draft in enumerate(stamps, 1)).spend.by_turn[T1].wall_us / 1e6
+        return fold(to_entry(draft, seq) for seq, draft in enumerate(stamps, 1)).spend.by_turn[T1].wall_us / 1e6
 
     assert wall_s((1, ask), (3, answer)) == 2
     assert wall_s((1, ask), (500, ask), (504, answer)) == 4

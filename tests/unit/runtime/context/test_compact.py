@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.harness.context import (
-    LOOK,
-    RoomStage,
-    asked,
+    LOOK_WORDS,
+    ContextHarness,
     assert_opens_the_same,
     assert_replays,
+    decision_calls,
     prompt_text,
-    ran,
+    run_turns,
     summaries,
-    turn_of,
+    turn_replies,
 )
 from tests.harness.turn import Step, blocks_of, run
-from timeloom.app import Setting
+from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     Followup,
     ModelAnswered,
@@ -26,20 +26,20 @@ from timeloom.core.blocks import (
     RangeSummary,
     Steer,
 )
-from timeloom.core.policy.gates import Proposal, Ruling, refuse
-from timeloom.core.render.summary import prose_of
+from timeloom.core.policy.gates import PolicyResult, Proposal, refuse
+from timeloom.core.render.summary import extract_prose
 from timeloom.core.timeline import Entry
 from timeloom.providers.script import ScriptedModel
-from timeloom.runtime.erase.erase import Asked, erase
+from timeloom.runtime.erase.erase import EraseRequest, erase
 
 
 def test_a_request_that_would_be_too_large_is_summed_up_first(tmp_path: Path) -> None:
     async def check() -> None:
         said: Step = {"reply": "The user looks at things.\n# A heading", "when": "compaction", "repeat": True}
-        stage = RoomStage(tmp_path, *turn_of(LOOK, summary="Seen: x.") * 30, said, window_tokens=24_000)
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS, summary="Seen: x.") * 30, said, window_tokens=24_000)
         stage.summary_model = stage.model
         turns = await stage.open()
-        await ran(turns, 30)
+        await run_turns(turns, 30)
         made = await summaries(turns)
         assert len(made) > 2
         last = str(made[-1].text)
@@ -52,7 +52,7 @@ def test_a_request_that_would_be_too_large_is_summed_up_first(tmp_path: Path) ->
         assert text.count("[CONVERSATION SUMMARY]") == 1
         assert {event.status for event in stage.events} == {"started", "completed"}
         assert all(one.after_tokens < one.before_tokens for one in stage.events if one.status == "completed")
-        sizes = [call.estimated_tokens for call in await asked(turns)]
+        sizes = [call.estimated_tokens for call in await decision_calls(turns)]
         assert max(sizes) + 6_000 <= 24_000
         await assert_replays(stage, turns)
         await assert_opens_the_same(stage, turns)
@@ -70,10 +70,10 @@ def test_a_request_that_would_be_too_large_is_summed_up_first(tmp_path: Path) ->
 )
 def test_where_the_summariser_fails_there_is_a_summary_all_the_same(tmp_path: Path, step: Step, why: str) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *turn_of(LOOK, summary="Seen: x.") * 12, step, window_tokens=24_000)
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS, summary="Seen: x.") * 12, step, window_tokens=24_000)
         stage.summary_model = stage.model
         turns = await stage.open()
-        await ran(turns, 12)
+        await run_turns(turns, 12)
         first = str((await summaries(turns))[0].text)
         assert f"No model wrote this summary: {why}" in first
         assert first.startswith("- turn 1: Seen: x.\n")
@@ -84,10 +84,10 @@ def test_where_the_summariser_fails_there_is_a_summary_all_the_same(tmp_path: Pa
 def test_a_summary_that_is_too_long_is_cut(tmp_path: Path) -> None:
     async def check() -> None:
         step: Step = {"reply": "word " * 20_000, "when": "compaction", "repeat": True}
-        stage = RoomStage(tmp_path, *turn_of(LOOK) * 12, step, window_tokens=24_000)
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 12, step, window_tokens=24_000)
         stage.summary_model = stage.model
         turns = await stage.open()
-        await ran(turns, 12)
+        await run_turns(turns, 12)
         assert all(len(str(one.text)) < 12_000 for one in await summaries(turns))
         assert "…\n\n## Covered" in str((await summaries(turns))[0].text)
 
@@ -97,28 +97,28 @@ def test_a_summary_that_is_too_long_is_cut(tmp_path: Path) -> None:
 def test_a_summary_that_takes_too_long_is_made_by_hand(tmp_path: Path) -> None:
     async def check() -> None:
         slow: Step = {"reply": "never", "chunk": 1, "delay_ms": 1_000, "when": "compaction", "repeat": True}
-        stage = RoomStage(tmp_path, *turn_of(LOOK) * 8, slow, window_tokens=24_000)
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 8, slow, window_tokens=24_000)
         stage.summary_model = stage.model
         turns = await stage.open()
-        hasty = replace(turns.room.compactor, deadline_s=0.3)
-        turns = replace(turns, room=replace(turns.room, compactor=hasty))
-        await ran(turns, 8)
+        hasty = replace(turns.context_fitter.compactor, deadline_s=0.3)
+        turns = replace(turns, context_fitter=replace(turns.context_fitter, compactor=hasty))
+        await run_turns(turns, 8)
         assert "there was no summary within 0.3 s" in str((await summaries(turns))[0].text)
 
     run(check)
 
 
 def test_a_summary_that_is_refused_is_made_by_hand_and_the_turn_goes_on(tmp_path: Path) -> None:
-    def no_summaries(proposal: Proposal) -> Ruling | None:
+    def no_summaries(proposal: Proposal) -> PolicyResult | None:
         step = proposal.step
         return refuse("no summaries here") if getattr(step, "model", "") == "for summaries" else None
 
     async def check() -> None:
-        stage = RoomStage(tmp_path, *turn_of(LOOK) * 8, window_tokens=24_000)
-        stage.setting = Setting(data_dir=tmp_path, policies=(no_summaries,))
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 8, window_tokens=24_000)
+        stage.setting = AgentSettings(data_dir=tmp_path, policies=(no_summaries,))
         stage.summary_model = ScriptedModel([], name="for summaries")
         turns = await stage.open()
-        await ran(turns, 8)
+        await run_turns(turns, 8)
         assert "No model wrote this summary: no summaries here" in str((await summaries(turns))[0].text)
         assert [
             one for one in await blocks_of(turns) if isinstance(one, ModelCalled) and one.purpose != "decision"
@@ -130,7 +130,7 @@ def test_a_summary_that_is_refused_is_made_by_hand_and_the_turn_goes_on(tmp_path
 def test_a_steer_interrupts_the_summariser_and_is_heard(tmp_path: Path) -> None:
     async def check() -> None:
         slow: Step = {"reply": "never", "chunk": 1, "delay_ms": 1_000, "when": "compaction", "repeat": True}
-        stage = RoomStage(tmp_path, *turn_of(LOOK) * 8, slow, window_tokens=24_000)
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 8, slow, window_tokens=24_000)
         stage.summary_model = stage.model
         turns = await stage.open()
         asking, summed_up = asyncio.Event(), asyncio.Event()
@@ -142,7 +142,7 @@ def test_a_steer_interrupts_the_summariser_and_is_heard(tmp_path: Path) -> None:
                 summed_up.set()
 
         turns.session.listen(hear)
-        running = asyncio.create_task(ran(turns, 8))
+        running = asyncio.create_task(run_turns(turns, 8))
         await asking.wait()
         assert await turns.inbox.follow_up("and the other one")
         assert await turns.inbox.steer("quickly")
@@ -161,20 +161,20 @@ def test_a_steer_interrupts_the_summariser_and_is_heard(tmp_path: Path) -> None:
 
 def test_a_summary_that_was_erased_is_made_anew_from_the_turns(tmp_path: Path) -> None:
     async def check() -> None:
-        steps = [step for n in range(40) for step in turn_of(LOOK, summary=f"Seen: thing {n}.")]
-        stage = RoomStage(tmp_path, *steps, window_tokens=24_000)
+        steps = [step for n in range(40) for step in turn_replies(LOOK_WORDS, summary=f"Seen: thing {n}.")]
+        stage = ContextHarness(tmp_path, *steps, window_tokens=24_000)
         turns = await stage.open()
-        await ran(turns, 12)
+        await run_turns(turns, 12)
         before = len(await summaries(turns))
         await turns.session.close()
         # The first message.
-        forget = Asked(conversation=turns.session.conversation, paths=("ar:log[3]",))
+        forget = EraseRequest(conversation=turns.session.conversation, paths=("ar:log[3]",))
         await erase(stage.store, forget, tmp_path / "workspaces", "ann", stage.clock)
         turns = await stage.reopen(turns.session)
         while len(made := await summaries(turns)) == before:
-            await ran(turns, 1)
+            await run_turns(turns, 1)
         assert all(one.erased for one in made[:before])
-        prose = prose_of(str(made[-1].text))
+        prose = extract_prose(str(made[-1].text))
         assert prose.startswith("- turn 1: [ERASED]\n- turn 2: Seen: thing 1.\n- turn 3: Seen: thing 2.")
         await assert_opens_the_same(stage, turns)
 

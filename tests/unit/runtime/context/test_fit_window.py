@@ -9,20 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.context import (
-    LOOK,
-    RoomStage,
-    asked,
+    LOOK_WORDS,
+    ContextHarness,
     assert_opens_the_same,
     assert_replays,
+    decision_calls,
+    make_windowed_model,
     prompt_text,
     prunes,
-    ran,
+    run_turns,
     summaries,
-    turn_of,
-    windowed,
+    turn_replies,
 )
-from tests.harness.turn import Step, answers, blocks_of, calls, only, run
-from timeloom.app import Setting
+from tests.harness.turn import Step, answers, blocks_of, blocks_of_type, calls, run
+from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     ExternalEvent,
     Followup,
@@ -35,7 +35,7 @@ from timeloom.core.blocks import (
     TurnStarted,
     UserPrompt,
 )
-from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.render.entries.cards import CardLimits
 from timeloom.core.timeline import NO_TURN, Entry
@@ -43,12 +43,14 @@ from timeloom.core.timeline import NO_TURN, Entry
 
 def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *turn_of(LOOK, summary="Goal: look. Outcome: seen."), *turn_of(LOOK) * 5)
+        stage = ContextHarness(
+            tmp_path, *turn_replies(LOOK_WORDS, summary="Goal: look. Outcome: seen."), *turn_replies(LOOK_WORDS) * 5
+        )
         turns = await stage.open()
-        await ran(turns, 5)
+        await run_turns(turns, 5)
         assert await prunes(turns) == []
-        stage.clock.wait(4_000)
-        await ran(turns, 1)
+        stage.clock.advance(4_000)
+        await run_turns(turns, 1)
         (pruned,) = await prunes(turns)
         assert pruned.reason.startswith("the cache is cold")
         assert len(pruned.cuts) == 3
@@ -66,11 +68,11 @@ def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path) -> None:
 
 def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: Path) -> None:
     async def check() -> None:
-        looks = [calls("t.look", size=LOOK)] * 12
-        stage = RoomStage(tmp_path, *looks, answers("one"), answers("two"))
+        looks = [calls("t.look", size=LOOK_WORDS)] * 12
+        stage = ContextHarness(tmp_path, *looks, answers("one"), answers("two"))
         turns = await stage.open()
         await turns.run("look often")
-        stage.clock.wait(4_000)
+        stage.clock.advance(4_000)
         await turns.run("and?")
         (pruned,) = await prunes(turns)
         assert pruned.through_seq == 0
@@ -86,14 +88,14 @@ def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: 
 
 def test_old_rounds_of_a_very_long_turn_go_while_it_runs(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *[calls("t.look", size=LOOK)] * 60, answers("done"))
-        stage.setting = Setting(data_dir=tmp_path, limits=Limits(max_iterations=99))
+        stage = ContextHarness(tmp_path, *[calls("t.look", size=LOOK_WORDS)] * 60, answers("done"))
+        stage.setting = AgentSettings(data_dir=tmp_path, limits=TurnLimits(max_iterations=99))
         turns = await stage.open()
         await turns.run("look very often")
         found = await prunes(turns)
         assert 2 <= len(found) <= 8
         assert all("over 2 times the rewrite" in one.reason for one in found)
-        assert max(call.estimated_tokens for call in await asked(turns)) < 60 * 1_800
+        assert max(call.estimated_tokens for call in await decision_calls(turns)) < 60 * 1_800
         await assert_replays(stage, turns)
         await assert_opens_the_same(stage, turns)
 
@@ -102,16 +104,16 @@ def test_old_rounds_of_a_very_long_turn_go_while_it_runs(tmp_path: Path) -> None
 
 def test_rows_that_would_save_nothing_are_not_put(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *[calls("t.look", size=10, notes="n" * 900)] * 40, answers("a"), answers("b"))
-        stage.setting = Setting(
+        stage = ContextHarness(tmp_path, *[calls("t.look", size=10, notes="n" * 900)] * 40, answers("a"), answers("b"))
+        stage.setting = AgentSettings(
             data_dir=tmp_path,
-            limits=Limits(max_iterations=99),
+            limits=TurnLimits(max_iterations=99),
             prune=PruneSettings(min_saving_tokens=2_500),
             cards=CardLimits(text_chars=9_000),
         )
         turns = await stage.open()
         await turns.run("look")
-        stage.clock.wait(4_000)
+        stage.clock.advance(4_000)
         await turns.run("and?")
         assert all(pruned.cuts for pruned in await prunes(turns))
 
@@ -120,7 +122,7 @@ def test_rows_that_would_save_nothing_are_not_put(tmp_path: Path) -> None:
 
 def test_a_warm_cache_is_only_spoilt_where_keeping_has_cost_more(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *turn_of(LOOK) * 40)
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 40)
         turns = await stage.open()
         before = 0
         for n in range(1, 41):
@@ -137,10 +139,10 @@ def test_a_warm_cache_is_only_spoilt_where_keeping_has_cost_more(tmp_path: Path)
 
 def test_what_saves_too_little_is_not_pruned(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *turn_of(10) * 8)
+        stage = ContextHarness(tmp_path, *turn_replies(10) * 8)
         turns = await stage.open()
         for n in range(8):
-            stage.clock.wait(4_000)
+            stage.clock.advance(4_000)
             await turns.run(f"ask {n}")
         assert await prunes(turns) == []
 
@@ -149,11 +151,11 @@ def test_what_saves_too_little_is_not_pruned(tmp_path: Path) -> None:
 
 def test_a_turn_that_is_too_large_by_itself_is_summed_up_inside(tmp_path: Path) -> None:
     async def check() -> None:
-        looks = [calls("t.look", size=LOOK)] * 14
+        looks = [calls("t.look", size=LOOK_WORDS)] * 14
         plan = calls("react.plan", mode="new", steps=["look", "answer"])
         note = calls("react.write", path="n.md", content="[D] keep x", channel="internal", scratchpad=True)
-        stage = RoomStage(tmp_path, plan, note, *looks, answers("done"), window_tokens=24_000)
-        stage.setting = Setting(data_dir=tmp_path, limits=Limits(max_iterations=40))
+        stage = ContextHarness(tmp_path, plan, note, *looks, answers("done"), window_tokens=24_000)
+        stage.setting = AgentSettings(data_dir=tmp_path, limits=TurnLimits(max_iterations=40))
         turns = await stage.open()
         assert await turns.run("look at everything, but not at the [sea]") == "completed"
         made = await summaries(turns)
@@ -162,7 +164,7 @@ def test_a_turn_that_is_too_large_by_itself_is_summed_up_inside(tmp_path: Path) 
         assert "## The turn that is running\n- prompt ar:turn_" in last
         assert "look at everything, but not at the [sea]" in last
         assert "[D] keep x" in last
-        (history, *_) = only(await blocks_of(turns), PlansCompacted)
+        (history, *_) = blocks_of_type(await blocks_of(turns), PlansCompacted)
         assert isinstance(history, PlansCompacted)
         assert history.plans[0].snapshot.steps == ("look", "answer")
         assert "[REACT.PLAN.HISTORY]" in await prompt_text(turns)
@@ -174,7 +176,7 @@ def test_a_turn_that_is_too_large_by_itself_is_summed_up_inside(tmp_path: Path) 
 
 def test_what_was_said_while_turns_ran_outlives_summaries(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *turn_of(LOOK) * 12, window_tokens=24_000)
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 12, window_tokens=24_000)
         turns = await stage.open()
         session = turns.session
         heard = iter(("follow", "steer", "alert"))
@@ -207,14 +209,14 @@ def test_what_was_said_while_turns_ran_outlives_summaries(tmp_path: Path) -> Non
 
 def test_a_message_larger_than_the_window_is_shown_shortened(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, answers("short"), answers("long"), window_tokens=16_000)
+        stage = ContextHarness(tmp_path, answers("short"), answers("long"), window_tokens=16_000)
         turns = await stage.open()
         await turns.run("hello")
         assert await turns.run("a long story " * 10_000) == "completed"
         (pruned,) = await prunes(turns)
         assert "react.read" in pruned.cuts[-1].text
         assert pruned.cuts[-1].text.startswith("[USER MESSAGE]\n[path: ar:turn_")
-        sizes = [call.estimated_tokens for call in await asked(turns)]
+        sizes = [call.estimated_tokens for call in await decision_calls(turns)]
         assert sizes[-1] + 4_000 <= 16_000
         await assert_replays(stage, turns)
 
@@ -223,17 +225,17 @@ def test_a_message_larger_than_the_window_is_shown_shortened(tmp_path: Path) -> 
 
 def test_many_small_things_in_one_round_become_one_card(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, answers("well"), window_tokens=10_000)
+        stage = ContextHarness(tmp_path, answers("well"), window_tokens=10_000)
         turns = await stage.open()
         await turns.session.append([UserPrompt(text="early")], turns.session.new_turn_id())
         flood = tuple(Followup(message_id=turns.session.new_message_id(), text=f"and {n} " * 8) for n in range(200))
         from_turn = turns.session.new_turn_id()
         await turns.session.append([TurnStarted(n=2), UserPrompt(text="go"), RoundStarted(round=1), *flood], from_turn)
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         text = await prompt_text(turns)
         assert "[PRUNED TURN 2]" in text
         assert "go" in text
-        sizes = [call.estimated_tokens for call in await asked(turns)]
+        sizes = [call.estimated_tokens for call in await decision_calls(turns)]
         assert sizes[0] + 2_500 <= 10_000
 
     run(check)
@@ -241,23 +243,23 @@ def test_many_small_things_in_one_round_become_one_card(tmp_path: Path) -> None:
 
 def test_where_the_system_text_alone_fills_the_window_the_turn_says_so(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, answers("never"), window_tokens=4_000)
+        stage = ContextHarness(tmp_path, answers("never"), window_tokens=4_000)
         turns = await stage.open()
         assert await turns.run("hello") == "runtime_error"
-        (end,) = only(await blocks_of(turns), TurnEnded)
+        (end,) = blocks_of_type(await blocks_of(turns), TurnEnded)
         assert isinstance(end, TurnEnded)
         assert end.text.startswith("the request does not fit the model's window of 4000 tokens: the system text")
-        assert only(await blocks_of(turns), ModelCalled) == []
+        assert blocks_of_type(await blocks_of(turns), ModelCalled) == []
 
     run(check)
 
 
 def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *turn_of(400) * 2)
+        stage = ContextHarness(tmp_path, *turn_replies(400) * 2)
         turns = await stage.open()
-        await ran(turns, 2)
-        stage.model = windowed(4_000)
+        await run_turns(turns, 2)
+        stage.model = make_windowed_model(4_000)
         turns = await stage.reopen(turns.session)
         assert await turns.run("hello") == "runtime_error"
         assert await prunes(turns) == []
@@ -269,10 +271,10 @@ def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path) -
 
 def test_a_card_for_all_that_is_left_leads_to_every_turn_it_stands_for(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = RoomStage(tmp_path, *turn_of(400) * 5, window_tokens=6_000)
+        stage = ContextHarness(tmp_path, *turn_replies(400) * 5, window_tokens=6_000)
         turns = await stage.open()
         await turns.session.append([Titled(text="t")], NO_TURN)
-        await ran(turns, 5)
+        await run_turns(turns, 5)
         assert await summaries(turns) == []
         last = (await prunes(turns))[-1].cuts[-1].text
         assert last.startswith("[PRUNED TURN 5] all of it:")
@@ -286,10 +288,10 @@ def test_a_card_for_all_that_is_left_leads_to_every_turn_it_stands_for(tmp_path:
 def test_a_prompt_that_its_provider_finds_too_long_becomes_smaller_each_time(tmp_path: Path) -> None:
     async def check() -> None:
         long: Step = {"error": "context_too_long", "repeat": 3}
-        stage = RoomStage(tmp_path, *turn_of(LOOK) * 6, long, answers("ok"))
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 6, long, answers("ok"))
         turns = await stage.open()
-        await ran(turns, 7)
-        sizes = [call.estimated_tokens for call in await asked(turns)][-4:]
+        await run_turns(turns, 7)
+        sizes = [call.estimated_tokens for call in await decision_calls(turns)][-4:]
         assert sizes == sorted(sizes, reverse=True)
         assert len(set(sizes)) == 4
         await assert_replays(stage, turns)
@@ -308,15 +310,15 @@ def test_whatever_was_said_the_next_request_fits(
     window: int, sizes: list[int], words: list[str], pauses: list[int]
 ) -> None:
     async def check(tmp_path: Path) -> None:
-        steps = [step for size in sizes for step in turn_of(size)]
-        stage = RoomStage(tmp_path, *steps, window_tokens=window)
+        steps = [step for size in sizes for step in turn_replies(size)]
+        stage = ContextHarness(tmp_path, *steps, window_tokens=window)
         turns = await stage.open()
         for n in range(len(sizes)):
-            stage.clock.wait(pauses[n % len(pauses)])
+            stage.clock.advance(pauses[n % len(pauses)])
             assert await turns.run(f"{n} {words[n % len(words)]}") == "completed"
             text = await prompt_text(turns)
             assert "ar:" in text
-        for call in await asked(turns):
+        for call in await decision_calls(turns):
             assert call.estimated_tokens + window // 4 <= window
         await assert_replays(stage, turns)
         await assert_opens_the_same(stage, turns)

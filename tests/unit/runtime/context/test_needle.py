@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.context import RoomStage, summaries
+from tests.harness.context import ContextHarness, summaries
 from tests.harness.turn import answers, calls, run
 from timeloom.core.blocks import (
     AnyBlock,
@@ -30,10 +30,10 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.policy.compaction import last_cut
-from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.core.policy.compaction import find_last_cut
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 
 NEEDLES = range(int(os.environ.get("TIMELOOM_NEEDLES", "3")))
 TURNS = 200
@@ -64,7 +64,7 @@ class Seeker:
             yield TextPiece(calls("react.read", paths=self.reads[-1:]))
         else:
             yield TextPiece(answers("found"))
-        yield Finished("end", Usage())
+        yield FinishEvent("end", Usage())
 
     async def close(self) -> None:
         pass
@@ -97,7 +97,7 @@ def turn_blocks(n: int, turn: TurnId, hidden: dict[str, str]) -> list[AnyBlock]:
     ]
 
 
-async def compacted(turns: Turns, hidden: dict[str, str], compactions: int) -> None:
+async def compacted(turns: TurnRunner, hidden: dict[str, str], compactions: int) -> None:
     """Two hundred turns, summed up so many times on the way; the last compaction covers all but the last turns."""
     session: Session = turns.session
     every = TURNS // compactions
@@ -106,8 +106,8 @@ async def compacted(turns: Turns, hidden: dict[str, str], compactions: int) -> N
         prompt = UserPrompt(text=mine.get("prompt", f"prompt {n}"))
         await session.append([TurnStarted(n=n), prompt, RoundStarted(round=1)], turn)
         if n % every == 0:
-            cut = last_cut(session.views)
-            await turns.room.compactor.compact(cut, 6_000, Event())
+            cut = find_last_cut(session.views)
+            await turns.context_fitter.compactor.compact(cut, 6_000, Event())
         await session.append(turn_blocks(n, turn, mine), turn)
 
 
@@ -118,11 +118,11 @@ def test_a_needle_is_found_byte_for_byte_in_two_reads(tmp_path: Path, number: in
         mark = f"needle-{number}"
         needle = f"{mark} is {number * 7919}\n{ODD * (1 + number % 5)}"
         kind = KINDS[(number * 3 + compactions % 3) % len(KINDS)]
-        stage = RoomStage(tmp_path)
+        stage = ContextHarness(tmp_path)
         turns = await stage.open()
         await compacted(turns, {kind: needle}, compactions)
         assert len(await summaries(turns)) == compactions
-        seeker = turns.asking.model = Seeker(mark)
+        seeker = turns.model_caller.model = Seeker(mark)
         assert await turns.run("where is it?") == "completed"
         assert len(seeker.reads) == 2
         views = turns.session.views

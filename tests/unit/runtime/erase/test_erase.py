@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.erase import SECRET, SENTENCE, Room, found_in, on_disk
+from tests.harness.erase import SECRET, SENTENCE, EraseHarness, find_secret, run_on_disk
 from tests.harness.turn import HEADER, answers, calls, script
-from timeloom.app import Setting
+from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     AnyBlock,
     Attachment,
@@ -34,10 +34,10 @@ from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import StoreError
-from timeloom.runtime.erase.erase import delete, plan_erasure
+from timeloom.runtime.erase.erase import delete_conversation_data, plan_erasure
 from timeloom.runtime.fork.fork import fork, fork_at
-from timeloom.runtime.replay.check_retrievable import check_recovery
-from timeloom.runtime.replay.replay import rebuild
+from timeloom.runtime.replay.check_retrievable import check_retrieval
+from timeloom.runtime.replay.replay import rebuild_prompt
 from timeloom.runtime.session.load_views import load_views
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
@@ -46,7 +46,7 @@ TS = "2026-02-09T02:14:32Z"
 TURN = TurnId("turn_1")
 
 
-async def written(store: SqliteStore | MemoryStore, room: Room, *blocks: AnyBlock) -> None:
+async def written(store: SqliteStore | MemoryStore, room: EraseHarness, *blocks: AnyBlock) -> None:
     """A conversation of one turn that has ended, with these blocks."""
     room.conversation = ConversationId("conv_1")
     inner = (TurnStarted(n=1), *blocks, TurnEnded(reason="completed"))
@@ -55,15 +55,15 @@ async def written(store: SqliteStore | MemoryStore, room: Room, *blocks: AnyBloc
 
 
 def test_a_message_is_gone_from_every_file_and_its_place_stays(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, SENTENCE, answers("Noted."))
-        await room.talk(store, "And now?", answers("Anything else?"))
+        await room.run_turn(store, SENTENCE, answers("Noted."))
+        await room.run_turn(store, "And now?", answers("Anything else?"))
         before = await room.entries(store)
-        assert found_in(room.folder)
+        assert find_secret(room.folder)
         report = await room.erase(store, path := await room.path_of(store, UserPrompt))
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
         after = await room.entries(store)
         places = [[(one.seq, one.turn_id, one.ts, type(one.block), one.path) for one in log] for log in (before, after)]
         assert places[1][:-1] == places[0]
@@ -73,51 +73,51 @@ def test_a_message_is_gone_from_every_file_and_its_place_stays(tmp_path: Path) -
         assert (await store.info(room.conversation)).title == "[ERASED]"
         assert not (await store.conversations(ConversationQuery(tenant="t", words=SECRET))).conversations
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_the_conversation_goes_on_and_shows_that_something_was_erased(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, SENTENCE, answers("Noted."))
+        await room.run_turn(store, SENTENCE, answers("Noted."))
         await room.erase(store, path := await room.path_of(store, UserPrompt))
-        await room.talk(store, "Go on", answers("As you say."))
-        found, wrong = await room.replayed(store)
+        await room.run_turn(store, "Go on", answers("As you say."))
+        found, wrong = await room.replay_calls(store)
         assert [(call.verdict, call.erased) for call in found] == [("unchecked", True), ("same", False)]
         assert wrong == []
-        shown = (await rebuild(store, room.conversation, found[1].seq)).as_text()
+        shown = (await rebuild_prompt(store, room.conversation, found[1].seq)).as_text()
         assert f"[path: {path}]\n[ERASED]\n" in shown
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_requests_that_did_not_show_it_are_still_checked(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, "Hello", answers("Hello."))
-        await room.talk(store, SENTENCE, answers("Noted."))
+        await room.run_turn(store, "Hello", answers("Hello."))
+        await room.run_turn(store, SENTENCE, answers("Noted."))
         await room.erase(store, await room.path_of(store, UserPrompt, -1))
-        found, wrong = await room.replayed(store)
+        found, wrong = await room.replay_calls(store)
         assert ([call.verdict for call in found], wrong) == (["same", "unchecked"], [])
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_an_answer_is_gone_with_the_reply_that_it_came_from(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, "What was it?", answers(f"It is {SECRET}, as you said before."))
+        await room.run_turn(store, "What was it?", answers(f"It is {SECRET}, as you said before."))
         await room.erase(store, await room.path_of(store, Completion))
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_a_file_is_gone_with_the_calls_that_wrote_and_read_it_and_from_the_workspace(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
     text = f"# Report\n{SECRET}\n" + "line\n" * 10_000
 
     async def check(store: SqliteStore) -> None:
@@ -125,93 +125,93 @@ def test_a_file_is_gone_with_the_calls_that_wrote_and_read_it_and_from_the_works
         patch = calls(
             "react.patch", path="files/report.md", patch=f"@@ -1,2 +1,2 @@\n # Report\n-{SECRET}\n+{SECRET}!\n"
         )
-        await room.talk(store, "Write it", write, patch, answers("Written."))
+        await room.run_turn(store, "Write it", write, patch, answers("Written."))
         path = await room.path_of(store, ResultContent)
-        await room.talk(store, "Read it", calls("react.read", paths=[path]), answers("Read."))
-        assert {name.split("/")[0] for name in found_in(room.folder)} >= {"workspaces", "blobs", "journal.db-wal"}
+        await room.run_turn(store, "Read it", calls("react.read", paths=[path]), answers("Read."))
+        assert {name.split("/")[0] for name in find_secret(room.folder)} >= {"workspaces", "blobs", "journal.db-wal"}
         report = await room.erase(store, path)
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
         assert report.files[-1] == path.removeprefix("fi:").replace(".files", "/files")
         assert {"call it came from", "reply it came from"} <= {place.why for place in report.entries}
-        await room.talk(store, "Again", calls("react.read", paths=[path]), answers("It is gone."))
-        assert found_in(room.folder) == []
+        await room.run_turn(store, "Again", calls("react.read", paths=[path]), answers("It is gone."))
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 @pytest.mark.parametrize("window_tokens", [16_000, 200_000])
 def test_cards_and_summaries_of_it_go_too_and_lead_on_to_what_they_stand_for(
     tmp_path: Path, window_tokens: int
 ) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
     room.window_tokens = window_tokens
     summary: dict[str, object] = {"reply": f"They spoke of {SECRET}.", "when": "compaction", "repeat": 9}
-    room.stage.summary_model = script(summary)
+    room.turns_harness.summary_model = script(summary)
     prune = PruneSettings(keep_turns=1, min_saving_tokens=100, patience=0.0)
-    room.stage.setting = Setting(data_dir=room.folder, prune=prune)
+    room.turns_harness.setting = AgentSettings(data_dir=room.folder, prune=prune)
 
     async def check(store: SqliteStore) -> None:
         for n in range(6):
             look = calls("t.look", size=4000)
-            await room.talk(store, SENTENCE if n == 1 else f"Message {n} " * 30, look, answers(f"Answer {n} " * 60))
+            await room.run_turn(store, SENTENCE if n == 1 else f"Message {n} " * 30, look, answers(f"Answer {n} " * 60))
         views = await load_views(store, room.conversation)
         assert 2 in {turn.n for turn in views.turns.turns.values() if turn.spans[0][0] in views.visible.gone}
         report = await room.erase(store, await room.path_of(store, UserPrompt, 1))
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
         assert {place.why for place in report.entries} & {"stands in its place", "sums it up"}
-        assert (await check_recovery(store, room.conversation)).lost == ()
-        await room.talk(store, "More", answers("As you like."))
-        _, wrong = await room.replayed(store)
+        assert (await check_retrieval(store, room.conversation)).lost == ()
+        await room.run_turn(store, "More", answers("As you like."))
+        _, wrong = await room.replay_calls(store)
         assert wrong == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_a_title_that_a_model_gave_goes_with_what_it_was_made_from(tmp_path: Path) -> None:
-    room = Room(tmp_path)
-    room.stage.title_model = script({"reply": f"About {SECRET}", "when": "title"})
+    room = EraseHarness(tmp_path)
+    room.turns_harness.title_model = script({"reply": f"About {SECRET}", "when": "title"})
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, SENTENCE, answers("Noted."))
-        await room.talk(store, "Hello", answers("Hello."))
+        await room.run_turn(store, SENTENCE, answers("Noted."))
+        await room.run_turn(store, "Hello", answers("Hello."))
         assert SECRET in (await store.info(room.conversation)).title
         await room.erase(store, await room.path_of(store, UserPrompt))
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_everything_a_conversation_said_can_be_erased_at_once(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
         write = calls("react.write", notes=f"for {SECRET}", path="files/a.md", content=SECRET)
-        await room.talk(store, SENTENCE, write, answers(f"{SECRET} is safe."))
+        await room.run_turn(store, SENTENCE, write, answers(f"{SECRET} is safe."))
         await room.erase(store)
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
         assert not (room.workspaces / room.conversation).exists()
-        found, wrong = await room.replayed(store)
+        found, wrong = await room.replay_calls(store)
         assert ({call.erased for call in found}, wrong) == ({True}, [])
-        await room.talk(store, "Hello again", answers("Hello."))
+        await room.run_turn(store, "Hello again", answers("Hello."))
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_an_index_that_was_read_showed_it_too(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, SENTENCE, answers("Noted."))
+        await room.run_turn(store, SENTENCE, answers("Noted."))
         index = calls("react.read", paths=["ar:turns[1].react.turn.index", "ar:log[3]"])
-        await room.talk(store, "What did I say?", index, answers("I looked."))
+        await room.run_turn(store, "What did I say?", index, answers("I looked."))
         await room.erase(store, await room.path_of(store, UserPrompt))
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_a_payload_that_another_block_or_conversation_has_stays(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
     data = b"\x89PNG" + SECRET.encode()
 
     def attached(name: str) -> list[AnyBlock]:
@@ -237,28 +237,28 @@ def test_a_payload_that_another_block_or_conversation_has_stays(tmp_path: Path) 
         await room.erase(store, f"fi:{TURN}.user.attachments/c.png")
         with pytest.raises(CodedError, match="not in the blob folder"):
             await store.read_blob("t", ref_of(data))
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_who_says_the_same_is_told_of_and_erased_when_that_is_wanted(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, SENTENCE, answers(f"You said: {SENTENCE}"))
+        await room.run_turn(store, SENTENCE, answers(f"You said: {SENTENCE}"))
         path = await room.path_of(store, UserPrompt)
-        report = (await plan_erasure(store, room.asked(path), room.workspaces)).report
+        report = (await plan_erasure(store, room.request(path), room.workspaces)).report
         assert [place.path for place in report.quotes] == [await room.path_of(store, Completion)]
         report = await room.erase(store, path, quotes=True)
         assert report.quotes == ()
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_sources_are_erased_by_their_ids_and_others_stay(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
     rows = (
         SourceRow(sid=1, title=f"About {SECRET}", url="https://a.example", content=SECRET * 9_000),
         SourceRow(sid=2, title="Another", url="https://b.example"),
@@ -269,27 +269,27 @@ def test_sources_are_erased_by_their_ids_and_others_stay(tmp_path: Path) -> None
         await room.erase(store, "so:sources_pool[1]")
         (block,) = [one.block for one in await room.entries(store) if isinstance(one.block, SourcesAdded)]
         assert [row.title for row in block.rows] == ["[ERASED]", "Another"]
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
         with pytest.raises(CodedError, match="nothing in conversation"):
             await room.erase(store, "so:sources_pool[7]")
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 @pytest.mark.parametrize("path", ["ar:turn_1.react.turn.index", "ar:turns[1].react.turn.index", "ar:log[2-4]"])
 def test_a_turn_or_a_range_is_named_by_its_index_or_its_places(tmp_path: Path, path: str) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
         await written(store, room, UserPrompt(text=SENTENCE), Completion(text=SECRET))
         await room.erase(store, path)
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_a_turn_that_is_open_keeps_what_it_would_act_on(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
         await written(store, room, UserPrompt(text="Hello"))
@@ -300,11 +300,11 @@ def test_a_turn_that_is_open_keeps_what_it_would_act_on(tmp_path: Path) -> None:
                 await room.erase(store, *paths)
         await room.erase(store, "ar:turn_1.user.prompt")
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_what_is_held_elsewhere_or_is_not_there_is_refused(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
         await written(store, room, UserPrompt(text=SENTENCE))
@@ -316,11 +316,11 @@ def test_what_is_held_elsewhere_or_is_not_there_is_refused(tmp_path: Path) -> No
             await room.erase(store)
         await store.release(lease)
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_forks_have_copies_and_that_is_said(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
         await written(store, room, UserPrompt(text=SENTENCE))
@@ -329,13 +329,13 @@ def test_forks_have_copies_and_that_is_said(tmp_path: Path) -> None:
         assert (await room.erase(store)).copies == (copy,)
         room.conversation = copy
         assert (await room.erase(store)).copies == (source,)
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_forks_of_forks_have_copies_as_far_as_they_share_entries(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
         await written(store, room, UserPrompt(text=SENTENCE), TurnEnded(reason="completed"))
@@ -356,26 +356,26 @@ def test_forks_of_forks_have_copies_as_far_as_they_share_entries(tmp_path: Path)
         room.conversation = early_child
         assert (await room.erase(store)).copies == (early,)
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_a_copy_of_what_was_erased_is_erased_too(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, SENTENCE, answers("Noted."))
+        await room.run_turn(store, SENTENCE, answers("Noted."))
         await room.erase(store, await room.path_of(store, UserPrompt))
         room.conversation = (
             await fork(store, room.conversation, room.workspaces, SystemClock(), RandomIds())
         ).conversation
-        found, wrong = await room.replayed(store)
+        found, wrong = await room.replay_calls(store)
         assert ([call.erased for call in found], wrong) == ([True], [])
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_an_erase_that_was_cut_off_is_finished_by_asking_again(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     class Dying(SqliteStore):
         async def scrub(self) -> None:
@@ -383,39 +383,39 @@ def test_an_erase_that_was_cut_off_is_finished_by_asking_again(tmp_path: Path) -
 
     async def begin() -> None:
         async with await Dying.open(room.folder) as store:
-            await room.talk(store, SENTENCE, answers("Noted."))
+            await room.run_turn(store, SENTENCE, answers("Noted."))
             with pytest.raises(StoreError, match="died here"):
                 await room.erase(store, await room.path_of(store, UserPrompt))
             assert (await store.verify()).findings == ()
-            assert found_in(room.folder)
+            assert find_secret(room.folder)
 
     async def check(store: SqliteStore) -> None:
         report = await room.erase(store, await room.path_of(store, UserPrompt))
         assert (report.entries, report.before) == ((), 1)
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
         assert sum(isinstance(one.block, Erased) for one in await room.entries(store)) == 1
 
     asyncio.run(begin())
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_a_deleted_conversation_leaves_no_trace(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, SENTENCE, calls("react.write", path="files/a.md", content=SECRET), answers(SECRET))
-        await delete(store, room.conversation, room.workspaces)
-        assert found_in(room.folder) == []
+        await room.run_turn(store, SENTENCE, calls("react.write", path="files/a.md", content=SECRET), answers(SECRET))
+        await delete_conversation_data(store, room.conversation, room.workspaces)
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_lines_of_a_file_that_a_search_showed_go_with_it(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
     text = f"one\nthe number is {SECRET} here\nthree\n"
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(
+        await room.run_turn(
             store,
             "write it",
             calls("react.write", path="a.md", content=text),
@@ -428,66 +428,66 @@ def test_lines_of_a_file_that_a_search_showed_go_with_it(tmp_path: Path) -> None
         path = await room.path_of(store, ResultContent)
         assert path.endswith("files/a.md")
         await room.erase(store, path)
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
         # What shows other files, or only its name, stays.
         results = [entry for entry in await room.entries(store) if "searched_files" in str(entry.block)]
         assert len(results) == 2
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 @pytest.mark.parametrize("quotes", [True, False])
 def test_copies_of_a_file_in_other_turns_are_told_of_also_when_they_were_changed(tmp_path: Path, quotes: bool) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
     text = f"one\nthe number is {SECRET} here\nthree\n"
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, "write it", calls("react.write", path="a.md", content=text), answers("done"))
+        await room.run_turn(store, "write it", calls("react.write", path="a.md", content=text), answers("done"))
         first = await room.path_of(store, ResultContent)
         patch = "@@ -3 +3 @@\n-three\n+four\n"
-        await room.talk(store, "go on", calls("react.patch", path=first, patch=patch), answers("done"))
+        await room.run_turn(store, "go on", calls("react.patch", path=first, patch=patch), answers("done"))
         second = await room.path_of(store, ResultContent, 1)
         more = (calls("react.checkout", paths=[second]), calls("react.rg", pattern="number", roots=["files"]))
-        await room.talk(store, "go on", *more, answers("done"))
+        await room.run_turn(store, "go on", *more, answers("done"))
         report = await room.erase(store, first, quotes=quotes)
         contents = [entry for entry in await room.entries(store) if isinstance(entry.block, ResultContent)]
         copies = {entry.path for entry in contents if entry.path.startswith("fi:")} - {first}
         if quotes:
             assert report.quotes == ()
-            assert found_in(room.folder) == []
+            assert find_secret(room.folder) == []
         else:
             assert {place.path for place in report.quotes} == copies
             assert len(copies) == 2
         again = await room.erase(store, first, quotes=quotes)
         assert again.entries == ()
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 @pytest.mark.parametrize("kind", [ToolCall, Note, ResultContent])
 def test_a_call_and_what_it_wrote_are_one_text_in_several_places(tmp_path: Path, kind: type[object]) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
     note = calls("react.write", path="n.md", content=f"[D] {SECRET}", channel="internal", scratchpad=True)
 
     async def check(store: SqliteStore) -> None:
-        await room.talk(store, "note it", note, answers("done"))
+        await room.run_turn(store, "note it", note, answers("done"))
         report = await room.erase(store, await room.path_of(store, kind))
         assert report.quotes == ()
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
 
-    on_disk(room, check)
+    run_on_disk(room, check)
 
 
 def test_a_plan_goes_with_the_call_that_made_it(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+    room = EraseHarness(tmp_path)
     plan = calls("react.plan", mode="new", steps=[f"ask {SECRET}", "answer"])
 
     async def check(store: SqliteStore) -> None:
         other = calls("react.plan", mode="new", steps=["look", "tell"])
-        await room.talk(store, "plan it", plan, other, answers("done"))
+        await room.run_turn(store, "plan it", plan, other, answers("done"))
         await room.erase(store, await room.path_of(store, ToolCall))
-        assert found_in(room.folder) == []
+        assert find_secret(room.folder) == []
         plans = [entry.block for entry in await room.entries(store) if isinstance(entry.block, PlanRecorded)]
         assert [plan.erased for plan in plans] == [True, False]
 
-    on_disk(room, check)
+    run_on_disk(room, check)

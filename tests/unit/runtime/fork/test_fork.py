@@ -21,7 +21,7 @@ from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
-from timeloom.runtime.fork.fork import Forked, fork
+from timeloom.runtime.fork.fork import ForkResult, fork
 from timeloom.runtime.session.load_views import load_views
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
@@ -58,7 +58,7 @@ async def write(store: Store, *blocks: tuple[TurnId, AnyBlock]) -> None:
     await store.append(SOURCE, 0, drafts)
 
 
-async def forked(store: Store, folder: Path, turn: str | None = None) -> Forked:
+async def forked(store: Store, folder: Path, turn: str | None = None) -> ForkResult:
     return await fork(store, SOURCE, folder, SystemClock(), RandomIds(), turn=turn)
 
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.replay import Stage, replayed
-from tests.harness.turn import answers, calls, decided
+from tests.harness.replay import ReplayHarness, run_replay
+from tests.harness.turn import answers, calls, decision_reply
 from timeloom.core.blocks import ResultStatus, ToolCall, TurnEnded
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
-from timeloom.runtime.fork.fork import Forked, fork_at
-from timeloom.runtime.replay.check_retrievable import check_recovery
+from timeloom.runtime.fork.fork import ForkResult, fork_at
+from timeloom.runtime.replay.check_retrievable import check_retrieval
 from timeloom.runtime.session.load_views import load_views
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
@@ -44,19 +44,19 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def at(store: Store, source: ConversationId, seq: int, workspaces: Path) -> Forked:
+async def at(store: Store, source: ConversationId, seq: int, workspaces: Path) -> ForkResult:
     return await fork_at(store, source, seq, workspaces, SystemClock(), RandomIds())
 
 
 async def held(
     folder: Path, *steps: str | dict[str, object], store: Store | None = None
-) -> tuple[Stage, ConversationId]:
+) -> tuple[ReplayHarness, ConversationId]:
     """A conversation of as many turns as the steps have answers, and one for which the script has none."""
-    stage = Stage(folder, *steps, store=store)
+    stage = ReplayHarness(folder, *steps, store=store)
     turns = await stage.open()
     while await turns.run("go on") != "provider_error":
         pass
-    await turns.titles.give_up()
+    await turns.titles.stop()
     await turns.session.close()
     return stage, turns.session.conversation
 
@@ -78,9 +78,9 @@ async def test_wherever_a_conversation_is_forked_the_copy_verifies_and_replays(t
             assert (copy.forked_from.seq, copy.cut) == (seq, len(entries) > seq)
             views = await load_views(store, copy.conversation)
             assert (views.progress.running, views.calls.open) == (False, {})
-            made, wrong = await replayed(store, copy.conversation)
+            made, wrong = await run_replay(store, copy.conversation)
             assert (wrong, {call.verdict for call in made} - {"same"}) == ([], set())
-            assert (await check_recovery(store, copy.conversation)).lost == ()
+            assert (await check_retrieval(store, copy.conversation)).lost == ()
         assert (await store.verify()).findings == ()
         assert await store.load(source) == before
 
@@ -90,7 +90,7 @@ async def test_wherever_it_is_forked_the_next_turn_runs_and_no_old_call_does(tmp
     for seq in range(2, 30):
         copy = await at(stage.store, source, seq, tmp_path / "workspaces")
         made = await _calls(stage.store, copy.conversation)
-        turns = await Stage(tmp_path, {"reply": answers("Again."), "repeat": True}, store=stage.store).open(
+        turns = await ReplayHarness(tmp_path, {"reply": answers("Again."), "repeat": True}, store=stage.store).open(
             copy.conversation
         )
         assert await turns.run("and now?") == "completed"
@@ -170,7 +170,7 @@ replies = st.lists(
             calls("react.write", path="files/a.md", content="text"),
             calls("react.plan", mode="new", steps=["a"]),
             calls("no.tool"),
-            decided({"action": "call_tool"}),
+            decision_reply({"action": "call_tool"}),
             answers("An answer."),
             answers("Another.", notes="✓ [1]"),
         )
@@ -189,9 +189,9 @@ def test_a_fork_of_any_conversation_at_any_entry_replays(steps: list[str], data:
         copy = await at(stage.store, source, data.draw(st.integers(1, tail)), folder / "workspaces")
         again = await at(stage.store, copy.conversation, data.draw(st.integers(1, copy.forked_from.seq)), folder / "w")
         for conversation in (copy.conversation, again.conversation):
-            made, wrong = await replayed(stage.store, conversation)
+            made, wrong = await run_replay(stage.store, conversation)
             assert (wrong, {call.verdict for call in made} - {"same"}) == ([], set())
-            assert (await check_recovery(stage.store, conversation)).lost == ()
+            assert (await check_retrieval(stage.store, conversation)).lost == ()
             assert not (await load_views(stage.store, conversation)).progress.running
 
     with tempfile.TemporaryDirectory() as folder:

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.hub import Hall, idle
+from tests.harness.hub import HubHarness, wait_until_idle
 from tests.harness.turn import HEADER, answers, calls, run
 from timeloom.app import open_session
 from timeloom.core.blocks import ResultStatus, Titled, TurnEnded, TurnStarted, Usage, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN
-from timeloom.ports.leases import HeldError
+from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.store import StoreError
 from timeloom.providers.script import ScriptedModel
 from timeloom.runtime.hub.events import ChatBlock, ChatComplete, ChatError, Event
-from timeloom.runtime.hub.hub import HubSettings, Streaming
-from timeloom.runtime.hub.live_conversation import Accepted, Sent
+from timeloom.runtime.hub.hub import HubSettings, SubscriptionContext
+from timeloom.runtime.hub.live_conversation import IncomingMessage, SendReceipt
 
 
 async def first_error(events: AsyncGenerator[Event]) -> ChatError:
@@ -30,19 +30,19 @@ async def first_error(events: AsyncGenerator[Event]) -> ChatError:
 
 def test_a_conversation_that_rests_is_let_go_of_and_opened_again(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, answers("One."), answers("Two."))
+        stage = HubHarness(tmp_path, answers("One."), answers("Two."))
         async with stage.hub(HubSettings(rest_s=0.01)) as hub:
-            first = await hub.begin(HEADER, "go")
-            await idle(hub, stage, first.conversation_id)
+            first = await hub.start_conversation(HEADER, "go")
+            await wait_until_idle(hub, stage, first.conversation_id)
             while True:
                 try:
                     # Held by the hub until it rests.
                     async with await open_session(stage.store, first.conversation_id, HEADER):
                         break
-                except HeldError:
+                except ConversationHeldError:
                     await asyncio.sleep(0.005)
-            await hub.say(first.conversation_id, "on")
-            await idle(hub, stage, first.conversation_id)
+            await hub.send_message(first.conversation_id, "on")
+            await wait_until_idle(hub, stage, first.conversation_id)
             assert len(stage.opened) >= 2
             ends = [block for block in await stage.blocks(first.conversation_id) if isinstance(block, TurnEnded)]
             assert [end.reason for end in ends] == ["completed", "completed"]
@@ -52,26 +52,26 @@ def test_a_conversation_that_rests_is_let_go_of_and_opened_again(tmp_path: Path)
 
 def test_a_message_at_the_very_end_of_a_turn_opens_the_next(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, answers("One."), answers("Two."))
+        stage = HubHarness(tmp_path, answers("One."), answers("Two."))
         async with stage.hub() as hub:
-            name = (await hub.begin(HEADER, "go")).conversation_id
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
             async with hub.stream(await stage.store.info(name), 0) as (_, events):
                 async for event in events:
                     if isinstance(event, ChatComplete):
                         break
             # The task of the first turn may still be at the title.
             async with asyncio.timeout(30):
-                assert (await hub.say(name, "on")).status == "started"
-                await idle(hub, stage, name)
+                assert (await hub.send_message(name, "on")).status == "started"
+                await wait_until_idle(hub, stage, name)
 
     run(check)
 
 
 def test_a_turn_that_breaks_off_is_told_and_can_be_spoken_to_again(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, calls("t.wait"), answers("Done."))
+        stage = HubHarness(tmp_path, calls("t.wait"), answers("Done."))
         async with stage.hub() as hub:
-            name = (await hub.begin(HEADER, "go")).conversation_id
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
             await stage.waiting.wait()
             async with hub.stream(await stage.store.info(name), 0) as (_, events):
                 (turns,) = stage.opened
@@ -80,9 +80,9 @@ def test_a_turn_that_breaks_off_is_told_and_can_be_spoken_to_again(tmp_path: Pat
                 turns.inbox.interrupt.set()
                 assert (await first_error(events)).code == "lease_lost"
             assert (await hub.status(name)).state == "interrupted"
-            said = await hub.send(name, Sent(kind="cancel", by="ann"))
+            said = await hub.send_event(name, IncomingMessage(kind="cancel", by="ann"))
             assert said.status == "cancelled"
-            await idle(hub, stage, name)
+            await wait_until_idle(hub, stage, name)
             (end,) = [block for block in await stage.blocks(name) if isinstance(block, TurnEnded)]
             assert (end.reason, len(stage.opened)) == ("cancelled", 2)
 
@@ -91,18 +91,18 @@ def test_a_turn_that_breaks_off_is_told_and_can_be_spoken_to_again(tmp_path: Pat
 
 def test_closing_leaves_a_running_turn_open_and_the_next_hub_goes_on_with_it(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, calls("t.wait"), answers("Done."))
+        stage = HubHarness(tmp_path, calls("t.wait"), answers("Done."))
         async with stage.hub() as hub:
-            name = (await hub.begin(HEADER, "go")).conversation_id
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
             await stage.waiting.wait()
         assert await stage.store.open_turns() == [name]
         with pytest.raises(CodedError, match="shutting down"):
-            await hub.say(name, "too late")
+            await hub.send_message(name, "too late")
         stage.waiting.clear()
         async with stage.hub() as hub:
-            recovering = hub.recover()
+            recovering = hub.resume_open_turns()
             await stage.waiting.wait()
-            await hub.send(name, Sent(kind="steer", text="come to an end"))
+            await hub.send_event(name, IncomingMessage(kind="steer", text="come to an end"))
             await recovering
             assert (await hub.status(name)).state == "idle"
         assert await stage.store.open_turns() == []
@@ -115,14 +115,14 @@ def test_a_steer_that_opens_a_conversation_again_does_not_run_its_open_call(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, calls("t.wait"), answers("Done."))
+        stage = HubHarness(tmp_path, calls("t.wait"), answers("Done."))
         async with stage.hub() as hub:
-            name = (await hub.begin(HEADER, "go")).conversation_id
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
             await stage.waiting.wait()
         # The call would wait until its deadline, a minute; nothing runs the turn before the steer does.
         async with stage.hub() as hub, asyncio.timeout(50):
-            await hub.send(name, Sent(kind="steer", text=text))
-            await idle(hub, stage, name)
+            await hub.send_event(name, IncomingMessage(kind="steer", text=text))
+            await wait_until_idle(hub, stage, name)
         blocks = await stage.blocks(name)
         (receipt,) = [block for block in blocks if isinstance(block, ResultStatus)]
         assert receipt.error is not None
@@ -135,16 +135,16 @@ def test_a_steer_that_opens_a_conversation_again_does_not_run_its_open_call(
 
 def test_a_turn_that_somebody_else_holds_is_left_to_them(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, answers("Done."))
+        stage = HubHarness(tmp_path, answers("Done."))
         session = await open_session(stage.store, None, HEADER)
         await session.append([TurnStarted(n=1), UserPrompt(text="go")], session.new_turn_id())
         async with stage.hub() as hub:
-            await hub.recover()
+            await hub.resume_open_turns()
             assert (await hub.status(session.conversation)).state == "running"
-            with pytest.raises(HeldError):
-                await hub.say(session.conversation, "on")
+            with pytest.raises(ConversationHeldError):
+                await hub.send_message(session.conversation, "on")
             await session.close()
-            await hub.recover()
+            await hub.resume_open_turns()
             assert (await hub.status(session.conversation)).state == "idle"
 
     run(check)
@@ -152,10 +152,10 @@ def test_a_turn_that_somebody_else_holds_is_left_to_them(tmp_path: Path) -> None
 
 def test_readers_hear_of_an_append_elsewhere_before_and_after_the_hub_had_it(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, answers("Done."))
+        stage = HubHarness(tmp_path, answers("Done."))
         async with stage.hub(HubSettings(rest_s=0.01)) as hub:
-            name = (await hub.begin(HEADER, "go")).conversation_id
-            await idle(hub, stage, name)
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
+            await wait_until_idle(hub, stage, name)
 
             async def listen() -> list[int]:
                 seqs: list[int] = []
@@ -176,7 +176,7 @@ def test_readers_hear_of_an_append_elsewhere_before_and_after_the_hub_had_it(tmp
                     async with await open_session(stage.store, name, HEADER) as session:
                         await session.append([Titled(text="Elsewhere")], NO_TURN)
                         titled += 1
-                except HeldError:
+                except ConversationHeldError:
                     await asyncio.sleep(0.005)
             assert await listening == list(range(1, (await stage.store.info(name)).tail + 1))
 
@@ -185,10 +185,10 @@ def test_readers_hear_of_an_append_elsewhere_before_and_after_the_hub_had_it(tmp
 
 def test_an_unknown_conversation_is_unknown_and_leaves_no_seat(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path)
+        stage = HubHarness(tmp_path)
         async with stage.hub() as hub:
             with pytest.raises(CodedError, match="no conversation"):
-                await hub.say(ConversationId("conv_none"), "go")
+                await hub.send_message(ConversationId("conv_none"), "go")
             assert hub.conversations == ()
 
     run(check)
@@ -196,16 +196,16 @@ def test_an_unknown_conversation_is_unknown_and_leaves_no_seat(tmp_path: Path) -
 
 def test_a_conversation_that_cannot_be_stored_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, answers("One."))
+        stage = HubHarness(tmp_path, answers("One."))
         async with stage.hub() as hub:
             stage.store.is_full = True
             with pytest.raises(StoreError):
-                await hub.begin_heard(HEADER, "go")
+                await hub.start_and_stream(HEADER, "go")
             assert hub.conversations == () and hub.readers == 0
             stage.store.is_full = False
             assert await stage.store.conversation_ids() == []
-            name = (await hub.begin(HEADER, "go")).conversation_id
-            await idle(hub, stage, name)
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
+            await wait_until_idle(hub, stage, name)
             assert [block.text for block in await stage.blocks(name) if isinstance(block, UserPrompt)] == ["go"]
 
     run(check)
@@ -213,17 +213,17 @@ def test_a_conversation_that_cannot_be_stored_is_refused_and_leaves_nothing(tmp_
 
 def test_a_message_that_cannot_be_stored_is_refused_and_sent_again_is_there_once(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, answers("One."), answers("Two."))
+        stage = HubHarness(tmp_path, answers("One."), answers("Two."))
         async with stage.hub() as hub:
-            name = (await hub.begin(HEADER, "go")).conversation_id
-            await idle(hub, stage, name)
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
+            await wait_until_idle(hub, stage, name)
             stage.store.is_full = True
             for _ in range(2):
                 with pytest.raises(StoreError):
-                    await hub.say(name, "on")
+                    await hub.send_message(name, "on")
             stage.store.is_full = False
-            await hub.say(name, "on")
-            await idle(hub, stage, name)
+            await hub.send_message(name, "on")
+            await wait_until_idle(hub, stage, name)
             assert [block.text for block in await stage.blocks(name) if isinstance(block, UserPrompt)] == ["go", "on"]
 
     run(check)
@@ -238,34 +238,34 @@ class Priceless(ScriptedModel):
 
 def test_a_message_whose_turn_stops_before_it_stores_anything_is_stored_all_the_same(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, answers("One."))
+        stage = HubHarness(tmp_path, answers("One."))
         able, stage.model = stage.model, Priceless.from_text("[]")
         async with stage.hub() as hub:
-            name = (await hub.begin(HEADER, "go")).conversation_id
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
             assert [block.text for block in await stage.blocks(name) if isinstance(block, UserPrompt)] == ["go"]
             assert (await hub.status(name)).state == "interrupted"
             stage.model = able
-            assert (await hub.say(name, "on")).status == "followup"
-            await idle(hub, stage, name)
+            assert (await hub.send_message(name, "on")).status == "followup"
+            await wait_until_idle(hub, stage, name)
 
     run(check)
 
 
 def test_whoever_speaks_hears_all_that_comes_of_it_and_nothing_from_before(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Hall(tmp_path, answers("One."), answers("Two."))
+        stage = HubHarness(tmp_path, answers("One."), answers("Two."))
         async with stage.hub() as hub:
-            first, opened = await hub.begin_heard(HEADER, "go")
+            first, opened = await hub.start_and_stream(HEADER, "go")
             assert await seqs(opened) == list(range(1, await tail_of_turn(stage, first) + 1))
-            await idle(hub, stage, first.conversation_id)
+            await wait_until_idle(hub, stage, first.conversation_id)
             info = await stage.store.info(first.conversation_id)
-            second, opened = await hub.say_heard(info, "on")
+            second, opened = await hub.send_message_and_stream(info, "on")
             assert await seqs(opened) == list(range(info.tail + 1, await tail_of_turn(stage, second) + 1))
 
     run(check)
 
 
-async def seqs(opened: Streaming) -> list[int]:
+async def seqs(opened: SubscriptionContext) -> list[int]:
     """Return the blocks that are sent up to the end of the turn."""
     found: list[int] = []
     async with opened as (_, events):
@@ -277,6 +277,6 @@ async def seqs(opened: Streaming) -> list[int]:
     raise AssertionError("the turn did not end")
 
 
-async def tail_of_turn(stage: Hall, accepted: Accepted) -> int:
+async def tail_of_turn(stage: HubHarness, accepted: SendReceipt) -> int:
     entries = await stage.store.load(accepted.conversation_id, after=accepted.seq)
     return next(entry.seq for entry in entries if isinstance(entry.block, TurnEnded))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.hub import Hall
+from tests.harness.hub import HubHarness
 from tests.harness.turn import HEADER, Step, answers, calls, run
 from timeloom.core.blocks import (
     ApprovalDecided,
@@ -27,7 +27,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 from timeloom.runtime.hub.hub import Hub, HubSettings
-from timeloom.runtime.hub.live_conversation import Accepted, Sent
+from timeloom.runtime.hub.live_conversation import IncomingMessage, SendReceipt
 
 RUNS = int(os.environ.get("TIMELOOM_FUZZ_RUNS", "200"))
 BATCHES = 10
@@ -45,16 +45,16 @@ BEGIN = "begin"
 class Course:
     """One conversation with random things sent to it, by several at once."""
 
-    def __init__(self, stage: Hall, chance: random.Random) -> None:
+    def __init__(self, stage: HubHarness, chance: random.Random) -> None:
         self._stage = stage
         self._chance = chance
         self._settings = HubSettings(grace_s=0, rest_s=0.02)
         self._hub: Hub = stage.hub(self._settings)
-        self._accepted: dict[str, Accepted] = {}
+        self._accepted: dict[str, SendReceipt] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def play(self) -> None:
-        first = await self._hub.begin(HEADER, BEGIN)
+        first = await self._hub.start_conversation(HEADER, BEGIN)
         self._accepted[BEGIN], name = first, first.conversation_id
         for number in range(self._chance.randrange(1, 14)):
             match self._chance.randrange(8):
@@ -75,19 +75,19 @@ class Course:
     async def _restart(self) -> None:
         await self._hub.close()
         self._hub = self._stage.hub(self._settings)
-        self._hub.recover()
+        self._hub.resume_open_turns()
 
     async def _send(self, hub: Hub, name: ConversationId, kind: str, text: str) -> None:
         try:
             match kind:
                 case "message":
-                    self._accepted[text] = await hub.say(name, text)
+                    self._accepted[text] = await hub.send_message(name, text)
                 case "stop":
-                    await hub.send(name, Sent(kind="steer"))
+                    await hub.send_event(name, IncomingMessage(kind="steer"))
                 case "decide":
                     await self._decide(hub, name, text)
                 case _:
-                    self._accepted[text] = await hub.send(name, Sent(kind=kind, text=text))
+                    self._accepted[text] = await hub.send_event(name, IncomingMessage(kind=kind, text=text))
         except CodedError as error:
             assert error.code in REFUSALS, error
 
@@ -129,6 +129,6 @@ def test_what_is_accepted_is_stored_once_and_every_turn_ends(tmp_path: Path, bat
     async def check() -> None:
         for number in range(batch, RUNS, BATCHES):
             async with asyncio.timeout(60):
-                await Course(Hall(tmp_path, *SCRIPT), random.Random(number)).play()
+                await Course(HubHarness(tmp_path, *SCRIPT), random.Random(number)).play()
 
     run(check)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import Stage, answers, calls, run
-from timeloom.core.citations.formats import Format
+from tests.harness.turn import TurnHarness, answers, calls, run
+from timeloom.core.citations.formats import CitationFormat
 from timeloom.core.citations.rewriter import CitationRewriter
 from timeloom.core.paths import MAX_PATH_CHARS
 from timeloom.core.sources import NewSource, SourceRow, SourcesPool
 from timeloom.core.stream.live_reply import LiveDelta
-from timeloom.runtime.hub.live_citations import Citing
+from timeloom.runtime.hub.live_citations import LiveCitationRewriter
 
 TEXT = "Juist is cheaper [[S:1]], they say [[S:"
 
@@ -22,15 +22,15 @@ def known() -> dict[int, SourceRow]:
 
 def heard(channel: str, file: str = "", *, piece: int = 3) -> str:
     told: list[LiveDelta] = []
-    citing = Citing(known, told.append)
+    citing = LiveCitationRewriter(known, told.append)
     for start in range(0, len(TEXT), piece):
-        citing.hear(LiveDelta(channel, 2, TEXT[start : start + piece], file))
+        citing.feed(LiveDelta(channel, 2, TEXT[start : start + piece], file))
     citing.close()
     assert {(delta.channel, delta.index) for delta in told} == {(channel, 2)}
     return "".join(delta.text for delta in told)
 
 
-def rewritten(form: Format) -> str:
+def rewritten(form: CitationFormat) -> str:
     rewriter = CitationRewriter(known().values(), form)
     return rewriter.feed(TEXT) + rewriter.close()
 
@@ -45,7 +45,7 @@ def rewritten(form: Format) -> str:
         ("canvas", "a.txt", "text"),
     ],
 )
-def test_citations_become_marks_in_the_format_of_the_text(channel: str, file: str, form: Format) -> None:
+def test_citations_become_marks_in_the_format_of_the_text(channel: str, file: str, form: CitationFormat) -> None:
     assert heard(channel, file) == rewritten(form) != TEXT
     assert heard(channel, file, piece=1000) == rewritten(form)
 
@@ -59,9 +59,9 @@ def test_what_is_no_text_for_people_stays_as_it_is(channel: str, file: str) -> N
 
 def test_each_reply_begins_anew() -> None:
     told: list[LiveDelta] = []
-    citing = Citing(known, told.append)
+    citing = LiveCitationRewriter(known, told.append)
     for _ in range(2):
-        citing.hear(LiveDelta("answer", 0, "[[S:1]]"))
+        citing.feed(LiveDelta("answer", 0, "[[S:1]]"))
         citing.close()
     texts = ["".join(delta.text for delta in half) for half in (told[: len(told) // 2], told[len(told) // 2 :])]
     assert texts[0] == texts[1] != ""
@@ -69,10 +69,10 @@ def test_each_reply_begins_anew() -> None:
 
 def test_the_file_that_is_written_is_said_with_its_text(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("react.write", path="files/a.md", content="A page."), answers("Done."))
+        stage = TurnHarness(tmp_path, calls("react.write", path="files/a.md", content="A page."), answers("Done."))
         turns = await stage.open()
         await turns.run("go")
-        assert {delta.file for delta in stage.heard if delta.channel == "canvas"} == {"files/a.md"}
+        assert {delta.file for delta in stage.deltas if delta.channel == "canvas"} == {"files/a.md"}
 
     run(check)
 
@@ -80,10 +80,10 @@ def test_the_file_that_is_written_is_said_with_its_text(tmp_path: Path) -> None:
 def test_what_is_too_long_for_a_path_is_not_gathered(tmp_path: Path) -> None:
     async def check() -> None:
         reply = calls("react.write", path="x" * 100_000, content="A page.")
-        stage = Stage(tmp_path, {"reply": reply, "chunk": 16}, answers("Done."))
+        stage = TurnHarness(tmp_path, {"reply": reply, "chunk": 16}, answers("Done."))
         turns = await stage.open()
         await turns.run("go")
-        (file,) = {delta.file for delta in stage.heard if delta.channel == "canvas"}
+        (file,) = {delta.file for delta in stage.deltas if delta.channel == "canvas"}
         assert MAX_PATH_CHARS < len(file) < MAX_PATH_CHARS + 100
 
     run(check)

@@ -6,14 +6,14 @@ from contextlib import aclosing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.hub import LateStore
+from tests.harness.hub import DelayedStore
 from tests.harness.turn import HEADER, run
 from timeloom.app import open_session
 from timeloom.core.blocks import Completion, RoundStarted, Titled, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.runtime.hub.events import ChatBlock, ChatDelta, ConvStatus, Heartbeat
-from timeloom.runtime.hub.subscription import TOO_SLOW, Channel, Mailbox, Stream, Tail
+from timeloom.runtime.hub.subscription import TOO_SLOW, Broadcaster, StoreTail, SubscriberQueue, Subscription
 from timeloom.stores.in_memory.store import MemoryStore
 
 
@@ -21,8 +21,8 @@ def delta(text: str, channel: str = "answer") -> ChatDelta:
     return ChatDelta(turn_id=TurnId("turn_1"), channel=channel, index=0, text=text)
 
 
-def opened(most_bytes: int = 10_000) -> tuple[Channel, Mailbox]:
-    channel = Channel()
+def opened(most_bytes: int = 10_000) -> tuple[Broadcaster, SubscriberQueue]:
+    channel = Broadcaster()
     mailbox = channel.join(most_bytes)
     mailbox.open()
     return channel, mailbox
@@ -32,9 +32,9 @@ def test_deltas_that_wait_are_taken_together_where_they_belong_together() -> Non
     async def check() -> None:
         channel, mailbox = opened()
         for text in ("a", "b", "c"):
-            channel.delta(delta(text))
-        channel.delta(delta("d", "thinking"))
-        channel.delta(delta("e"))
+            channel.publish_delta(delta(text))
+        channel.publish_delta(delta("d", "thinking"))
+        channel.publish_delta(delta("e"))
         taken = [await mailbox.take(1) for _ in range(3)]
         assert [one and one[0] for one in taken] == [delta("abc"), delta("d", "thinking"), delta("e")]
         assert await mailbox.take(0.001) is None
@@ -46,10 +46,10 @@ def test_a_reader_that_takes_too_little_hears_that_and_nothing_else() -> None:
     async def check() -> None:
         channel, mailbox = opened(1000)
         for _ in range(100):
-            channel.delta(delta("x" * 50))
+            channel.publish_delta(delta("x" * 50))
         assert mailbox.ended.is_set()
         assert await mailbox.take(1) == (TOO_SLOW, 0)
-        channel.delta(delta("more"))
+        channel.publish_delta(delta("more"))
         assert await mailbox.take(0.001) is None
 
     run(check)
@@ -59,7 +59,7 @@ def test_one_that_takes_what_comes_is_never_too_slow() -> None:
     async def check() -> None:
         channel, mailbox = opened(1000)
         for _ in range(100):
-            channel.delta(delta("x" * 500))
+            channel.publish_delta(delta("x" * 500))
             assert await mailbox.take(1) == (delta("x" * 500), 0)
         assert not mailbox.ended.is_set()
 
@@ -68,10 +68,10 @@ def test_one_that_takes_what_comes_is_never_too_slow() -> None:
 
 def test_nothing_waits_for_a_reader_that_is_still_at_the_store() -> None:
     async def check() -> None:
-        channel = Channel()
+        channel = Broadcaster()
         mailbox = channel.join(100)
         for _ in range(100):
-            channel.delta(delta("x" * 50))
+            channel.publish_delta(delta("x" * 50))
         assert not mailbox.ended.is_set()
         channel.leave(mailbox)
         assert not channel.has_readers
@@ -85,22 +85,22 @@ async def status() -> ConvStatus:
 
 def test_a_delta_is_not_told_after_the_block_that_ended_it() -> None:
     async def check() -> None:
-        store, channel = HeldUpStore(), Channel()
+        store, channel = HeldUpStore(), Broadcaster()
         async with await open_session(store, None, HEADER) as session:
-            channel.tell(Tail(1))
-            stream = Stream(store, "t", session.conversation, channel.join(10_000), 1)
+            channel.publish(StoreTail(1))
+            stream = Subscription(store, "t", session.conversation, channel.join(10_000), 1)
             async with aclosing(stream.events(status, 60)) as events:
                 await anext(events)
                 coming = asyncio.create_task(anext(events))
                 await store.looked.wait()
                 # The reader has the block from the store before it comes to what was told live.
-                channel.delta(delta("early"))
-                channel.delta(delta("a thought", "thinking"))
+                channel.publish_delta(delta("early"))
+                channel.publish_delta(delta("a thought", "thinking"))
                 (entry,) = await session.append([Completion(text="early")], NO_TURN)
                 store.goes_on.set()
                 told = [await coming, await anext(events)]
-                channel.entry(entry)
-                channel.delta(delta("late"))
+                channel.publish_entry(entry)
+                channel.publish_delta(delta("late"))
                 told += [await anext(events) for _ in range(2)]
             assert [one.text for one in told if isinstance(one, ChatDelta)] == ["a thought", "late"]
             assert [one.seq for one in told if isinstance(one, ChatBlock)] == [2]
@@ -111,11 +111,11 @@ def test_a_delta_is_not_told_after_the_block_that_ended_it() -> None:
 @given(st.lists(st.sampled_from(["append", "elsewhere", "join", "pause"]), min_size=4, max_size=24), st.integers(0, 3))
 def test_wherever_a_reader_joins_it_hears_each_block_once_and_in_order(deeds: list[str], after: int) -> None:
     async def check() -> None:
-        store, channel, is_told = LateStore(), Channel(), True
+        store, channel, is_told = DelayedStore(), Broadcaster(), True
         async with await open_session(store, None, HEADER) as session:
 
             async def listen(start: int) -> list[int]:
-                stream = Stream(store, "t", session.conversation, channel.join(1_000_000), start)
+                stream = Subscription(store, "t", session.conversation, channel.join(1_000_000), start)
                 seqs: list[int] = []
                 async with aclosing(stream.events(status, 60)) as events:
                     async for event in events:
@@ -125,7 +125,7 @@ def test_wherever_a_reader_joins_it_hears_each_block_once_and_in_order(deeds: li
                                 break
                 return seqs
 
-            session.listen(lambda entry: channel.entry(entry) if is_told else None)
+            session.listen(lambda entry: channel.publish_entry(entry) if is_told else None)
             readers: list[tuple[int, asyncio.Task[list[int]]]] = []
             for deed in deeds:
                 # What is stored without being told is as if by another process; what is told next shows the gap.
@@ -163,10 +163,10 @@ class HeldUpStore(MemoryStore):
 
 def test_what_is_stored_while_the_reader_goes_over_to_live_is_told() -> None:
     async def check() -> None:
-        store, channel = HeldUpStore(), Channel()
+        store, channel = HeldUpStore(), Broadcaster()
         async with await open_session(store, None, HEADER) as session:
-            session.listen(channel.entry)
-            stream = Stream(store, "t", session.conversation, channel.join(1000), 1)
+            session.listen(channel.publish_entry)
+            stream = Subscription(store, "t", session.conversation, channel.join(1000), 1)
             async with aclosing(stream.events(status, 60)) as events:
                 await anext(events)
                 coming = asyncio.create_task(anext(events))
@@ -184,7 +184,7 @@ def test_a_silent_stream_beats() -> None:
         store = MemoryStore()
         async with await open_session(store, None, HEADER) as session:
             _, mailbox = opened()
-            stream = Stream(store, "t", session.conversation, mailbox, 1)
+            stream = Subscription(store, "t", session.conversation, mailbox, 1)
             async with aclosing(stream.events(status, 0.001)) as events:
                 told = [await anext(events) for _ in range(4)]
             assert isinstance(told[-1], Heartbeat)
@@ -194,28 +194,28 @@ def test_a_silent_stream_beats() -> None:
 
 def test_what_comes_without_waiting_is_known_to_come() -> None:
     async def check() -> None:
-        store, channel = MemoryStore(), Channel()
+        store, channel = MemoryStore(), Broadcaster()
         async with await open_session(store, None, HEADER) as session:
-            session.listen(channel.entry)
+            session.listen(channel.publish_entry)
             mailbox = channel.join(10_000)
-            stream = Stream(store, "t", session.conversation, mailbox, 0)
+            stream = Subscription(store, "t", session.conversation, mailbox, 0)
             async with aclosing(stream.events(status, 60)) as events:
                 told = [await anext(events) for _ in range(2)]
                 assert stream.has_more
                 told.append(await anext(events))
                 assert isinstance(told[-1], ConvStatus) and not stream.has_more
-                channel.tell(Tail(1))
+                channel.publish(StoreTail(1))
                 assert not stream.has_more
                 assert await mailbox.take(1)
-                channel.delta(delta("before"))
+                channel.publish_delta(delta("before"))
                 await session.append([TurnStarted(n=1)], session.new_turn_id())
-                channel.delta(delta("after"))
+                channel.publish_delta(delta("after"))
                 assert stream.has_more
                 names = [type(await anext(events)).__name__]
                 while stream.has_more:
                     names.append(type(await anext(events)).__name__)
                 assert names == ["ChatDelta", "ChatBlock", "ChatStart", "ChatDelta"]
-                channel.tell(Tail(session.views.tail))
+                channel.publish(StoreTail(session.views.tail))
                 assert not stream.has_more
 
     run(check)
@@ -223,15 +223,15 @@ def test_what_comes_without_waiting_is_known_to_come() -> None:
 
 def test_what_a_block_has_that_was_read_ahead_is_not_known_to_come() -> None:
     async def check() -> None:
-        store, channel = MemoryStore(), Channel()
+        store, channel = MemoryStore(), Broadcaster()
         async with await open_session(store, None, HEADER) as session:
-            channel.tell(Tail(1))
-            stream = Stream(store, "t", session.conversation, channel.join(10_000), 1)
+            channel.publish(StoreTail(1))
+            stream = Subscription(store, "t", session.conversation, channel.join(10_000), 1)
             async with aclosing(stream.events(status, 60)) as events:
                 told = [await anext(events) for _ in range(2)]
                 await session.append([Titled(text="elsewhere")], NO_TURN)
-                channel.tell(Tail(2))
-                channel.delta(delta("early"))
+                channel.publish(StoreTail(2))
+                channel.publish_delta(delta("early"))
                 await session.append([Completion(text="early")], NO_TURN)
                 told += [await anext(events) for _ in range(2)]
                 while stream.has_more:
@@ -244,18 +244,18 @@ def test_what_a_block_has_that_was_read_ahead_is_not_known_to_come() -> None:
 
 def test_who_was_there_before_hears_from_its_own_entry_on() -> None:
     async def check() -> None:
-        store, channel = MemoryStore(), Channel()
+        store, channel = MemoryStore(), Broadcaster()
         async with await open_session(store, None, HEADER) as session:
-            session.listen(channel.entry)
+            session.listen(channel.publish_entry)
             mailbox = channel.join(10_000)
             mailbox.open()
-            channel.delta(delta("of the round before"))
+            channel.publish_delta(delta("of the round before"))
             await session.append([RoundStarted(round=1)], NO_TURN)
-            channel.delta(delta("of the round"))
+            channel.publish_delta(delta("of the round"))
             await session.append([Titled(text="its own")], NO_TURN)
-            channel.delta(delta(" that runs"))
-            stream = Stream(store, "t", session.conversation, mailbox, 2)
-            stream.join()
+            channel.publish_delta(delta(" that runs"))
+            stream = Subscription(store, "t", session.conversation, mailbox, 2)
+            stream.join_live()
             assert stream.has_more
             async with aclosing(stream.events(status, 60)) as events:
                 told = [await anext(events) for _ in range(4)]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import Stage, answers, blocks_of, only, run
+from tests.harness.turn import TurnHarness, answers, blocks_of, blocks_of_type, run
 from timeloom.core.blocks import ModelAnswered, ModelCalled, Thinking, Usage
-from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest, TextPiece, ThinkingPiece
-from timeloom.runtime.model_calls.stream_reply import outcome_of, unless
+from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest, TextPiece, ThinkingPiece
+from timeloom.runtime.model_calls.stream_reply import build_outcome, run_until_interrupted
 
 CALL = ModelCalled(round=2, model="openai:m", request_sha256="0", attempt=3, purpose="title")
 USED = Usage(input_tokens=5)
@@ -23,11 +23,11 @@ def failure(usage: Usage | None = None, *, priced: bool = True) -> ModelError:
 
 
 def test_an_outcome_belongs_to_its_call() -> None:
-    outcome = outcome_of(CALL, "hi", Finished("max_tokens", USED, "m-2026", usage_reported=False, priced=False))
+    outcome = build_outcome(CALL, "hi", FinishEvent("max_tokens", USED, "m-2026", usage_reported=False, priced=False))
     assert (outcome.round, outcome.attempt, outcome.purpose, outcome.model) == (2, 3, "title", "m-2026")
     assert (outcome.stop_reason, outcome.usage, outcome.text, outcome.error) == ("max_tokens", USED, "hi", "")
     assert (outcome.usage_reported, outcome.priced, outcome.interrupted) == (False, False, False)
-    assert outcome_of(CALL, "", Finished("end", USED)).model == "openai:m"
+    assert build_outcome(CALL, "", FinishEvent("end", USED)).model == "openai:m"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_an_outcome_belongs_to_its_call() -> None:
 def test_what_a_failure_cost_is_known_where_somebody_said_so(
     text: str, ending: ModelError | None, reported: bool, priced: bool
 ) -> None:
-    outcome = outcome_of(CALL, text, ending)
+    outcome = build_outcome(CALL, text, ending)
     assert (outcome.usage_reported, outcome.priced) == (reported, priced)
     assert (outcome.error, outcome.interrupted) == ("cut" if ending else "steered", bool(text))
     assert outcome.detail == ("it was cut" if ending else "")
@@ -59,9 +59,9 @@ def test_work_is_not_begun_once_it_is_interrupted() -> None:
             return 1
 
         interrupt = asyncio.Event()
-        assert await unless(interrupt, work()) == 1
+        assert await run_until_interrupted(interrupt, work()) == 1
         interrupt.set()
-        assert await unless(interrupt, work()) is None
+        assert await run_until_interrupted(interrupt, work()) is None
         assert begun == [1]
 
     asyncio.run(check())
@@ -86,18 +86,18 @@ class Says:
 
 def test_what_a_provider_calls_thinking_is_kept_apart_and_a_reply_without_its_end_is_cut(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path)
+        stage = TurnHarness(tmp_path)
         turns = await stage.open()
         answer: list[ModelEvent] = [ThinkingPiece("so "), ThinkingPiece("be it"), TextPiece(answers("yes"))]
-        turns.asking.model = Says([TextPiece("half")], [*answer, Finished("end", USED, priced=False)])
+        turns.model_caller.model = Says([TextPiece("half")], [*answer, FinishEvent("end", USED, priced=False)])
         assert await turns.run("go") == "completed"
         blocks = await blocks_of(turns)
-        cut, whole = only(blocks, ModelAnswered)
+        cut, whole = blocks_of_type(blocks, ModelAnswered)
         assert isinstance(cut, ModelAnswered)
         assert isinstance(whole, ModelAnswered)
         assert (cut.error, cut.text, whole.priced) == ("cut", "half", False)
-        assert only(blocks, Thinking) == [Thinking(round=1, text="so be it")]
-        assert stage.said("thinking") == "so be it"
+        assert blocks_of_type(blocks, Thinking) == [Thinking(round=1, text="so be it")]
+        assert stage.channel_text("thinking") == "so be it"
         assert turns.session.views.spend.total.unknown_costs == 1
 
     run(check)
@@ -115,7 +115,7 @@ def test_work_that_ends_badly_once_it_is_interrupted_is_given_up_all_the_same() 
                 raise ValueError("closing failed") from None
             return 1
 
-        waiting = asyncio.create_task(unless(interrupt, work()))
+        waiting = asyncio.create_task(run_until_interrupted(interrupt, work()))
         await begun.wait()
         interrupt.set()
         assert await waiting is None
@@ -134,7 +134,7 @@ def test_work_that_ends_well_though_it_is_interrupted_is_given_up_and_cancels_no
             return 1
 
         async def ask() -> int:
-            given_up = await unless(interrupt, work())
+            given_up = await run_until_interrupted(interrupt, work())
             task = asyncio.current_task()
             assert given_up is None and task
             await asyncio.sleep(0)
@@ -160,7 +160,7 @@ def test_whoever_is_cancelled_while_interrupted_work_ends_is_cancelled() -> None
                 await ends.wait()
             return 1
 
-        waiting = asyncio.create_task(unless(interrupt, work()))
+        waiting = asyncio.create_task(run_until_interrupted(interrupt, work()))
         await begun.wait()
         interrupt.set()
         for _ in range(5):
@@ -189,10 +189,10 @@ class Quitting:
 
 def test_a_model_that_gives_itself_up_has_failed(tmp_path: Path) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path).open()
-        turns.asking.model = Quitting()
+        turns = await TurnHarness(tmp_path).open()
+        turns.model_caller.model = Quitting()
         assert await turns.run("go") == "provider_error"
-        outcomes = only(await blocks_of(turns), ModelAnswered)
+        outcomes = blocks_of_type(await blocks_of(turns), ModelAnswered)
         assert {one.error for one in outcomes if isinstance(one, ModelAnswered)} == {"cut"}
 
     run(check)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.turn import HEADER, Stage, answers, blocks_of, calls, only, run
+from tests.harness.turn import HEADER, TurnHarness, answers, blocks_of, blocks_of_type, calls, run
 from timeloom.app import open_session
 from timeloom.core.blocks import (
     AnyBlock,
@@ -29,12 +29,12 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.model import DataSegment, ModelRequest, TextSegment
-from timeloom.runtime.prompt.builder import ConversationPrompter, PromptSettings, system_text
-from timeloom.runtime.prompt.payload_cache import KeptPayloads
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, build_system_text
+from timeloom.runtime.prompt.payload_cache import PayloadCache
+from timeloom.runtime.prompt.request import PromptRequest
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.ask_model import Prompt
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing.conversations import conversations
 
@@ -47,8 +47,8 @@ def picture(data: bytes) -> Attachment:
     return Attachment(artifact_path=PICTURE, mime="image/png", data=data)
 
 
-def prompter(session: Session, model: str = "m") -> ConversationPrompter:
-    return ConversationPrompter(session, system_text((), PromptSettings()), PromptSettings(model=model))
+def prompter(session: Session, model: str = "m") -> PromptBuilder:
+    return PromptBuilder(session, build_system_text((), PromptSettings()), PromptSettings(model=model))
 
 
 def text_of(request: ModelRequest) -> str:
@@ -91,26 +91,26 @@ def test_what_is_sent_is_what_somebody_who_opens_the_conversation_would_send(
             for entry in rest[:size]:
                 await session.append([entry.block], entry.turn_id)
             rest = rest[size:]
-            mine, other = await kept.prompt(session, ASK), await prompter(session).prompt(session, ASK)
+            mine, other = await kept.build_prompt(session, ASK), await prompter(session).build_prompt(session, ASK)
             assert _without_time(mine) == _without_time(other)
             assert mine.seq == session.views.tail
 
     run(check)
 
 
-def _without_time(prompt: Prompt) -> tuple[object, ...]:
+def _without_time(prompt: PromptRequest) -> tuple[object, ...]:
     return (*prompt.request.segments[:-1], re.sub(r"time: .*", "", prompt.tail), prompt.estimated_tokens)
 
 
 def test_a_picture_is_read_once_and_sent_each_time(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.look"), calls("t.look"), answers("a map"))
+        stage = TurnHarness(tmp_path, calls("t.look"), calls("t.look"), answers("a map"))
         stage.store = store = CountingStore()
         turns = await stage.open()
         data = b"\x89PNG" + bytes(100_000)
         await turns.run("what is it?", (picture(data),))
         assert len(store.reads) == len(set(store.reads))
-        prompt = await turns.asking.prompter.prompt(turns.session, ASK)
+        prompt = await turns.model_caller.prompt_source.build_prompt(turns.session, ASK)
         (sent,) = [segment for segment in prompt.request.segments if isinstance(segment, DataSegment)]
         assert (sent.mime, sent.data) == ("image/png", data)
 
@@ -123,10 +123,10 @@ def test_a_picture_that_is_hidden_is_no_longer_sent() -> None:
         kept = prompter(session)
         pictures = [picture(b"\x89PNG" + bytes(100_000)), picture(b"small")]
         await session.append([TurnStarted(n=1), UserPrompt(text="look"), *pictures], TURN)
-        before = (await kept.prompt(session, ASK)).request
+        before = (await kept.build_prompt(session, ASK)).request
         assert [len(one.data) for one in before.segments if isinstance(one, DataSegment)] == [100_004, 5]
         await session.append([Hidden(target=PICTURE, replacement="a map")], TURN)
-        after = (await kept.prompt(session, ASK)).request
+        after = (await kept.build_prompt(session, ASK)).request
         assert [one for one in after.segments if isinstance(one, DataSegment)] == []
         assert "HIDDEN — a map" in text_of(after)
 
@@ -137,7 +137,7 @@ def test_a_cache_point_may_stand_on_a_picture() -> None:
     async def check() -> None:
         session = await open_session(MemoryStore(), None, HEADER)
         await session.append([TurnStarted(n=1), UserPrompt(text="look"), picture(bytes(100_000))], TURN)
-        prompt = await prompter(session).prompt(session, ASK)
+        prompt = await prompter(session).build_prompt(session, ASK)
         assert [segment.cache_point for segment in prompt.request.segments] == [False, True, False]
 
     run(check)
@@ -149,7 +149,7 @@ def test_payloads_are_kept_within_a_bound(max_bytes: int, reads: int) -> None:
         store = CountingStore()
         session = await open_session(store, None, HEADER)
         refs = [await _stored(session, bytes([n]) * 100) for n in (1, 2)]
-        kept = KeptPayloads(session, max_bytes)
+        kept = PayloadCache(session, max_bytes)
         for ref in [*refs, *refs]:
             assert len(await kept.read(ref)) == 100_000
         assert len(store.reads) == reads
@@ -170,7 +170,7 @@ def test_two_who_read_the_same_at_once_keep_it_once() -> None:
         store = CountingStore()
         session = await open_session(store, None, HEADER)
         ref = await _stored(session, b"x" * 100)
-        kept = KeptPayloads(session)
+        kept = PayloadCache(session)
         both = await asyncio.gather(kept.read(ref), kept.read(ref))
         assert both[0] == both[1] == await kept.read(ref)
         assert len(store.reads) == 2
@@ -184,7 +184,7 @@ def test_what_is_said_while_a_conversation_is_opened_is_in_its_prompt() -> None:
         session = await open_session(store, None, HEADER)
         await session.append([TurnStarted(n=1), UserPrompt(text="first")], TURN)
         store.session, store.on_load = session, ["third", "second"]
-        text = text_of((await prompter(session).prompt(session, ASK)).request)
+        text = text_of((await prompter(session).build_prompt(session, ASK)).request)
         assert text.index("first") < text.index("second") < text.index("third")
 
     run(check)
@@ -196,13 +196,13 @@ def test_a_text_that_could_not_be_read_is_read_the_next_time() -> None:
         session = await open_session(store, None, HEADER)
         kept = prompter(session)
         await session.append([TurnStarted(n=1)], TURN)
-        await kept.prompt(session, ASK)
+        await kept.build_prompt(session, ASK)
         await session.append([UserPrompt(text="a long question " * 20_000), RoundStarted(round=1)], TURN)
         store.fails = True
         with pytest.raises(CodedError):
-            await kept.prompt(session, ASK)
+            await kept.build_prompt(session, ASK)
         store.fails = False
-        text = text_of((await kept.prompt(session, ASK)).request)
+        text = text_of((await kept.build_prompt(session, ASK)).request)
         assert text.index("a long question") < text.index("[ROUND 1]")
 
     run(check)
@@ -213,10 +213,10 @@ def test_sources_are_shown_as_soon_as_they_are_added() -> None:
         session = await open_session(MemoryStore(), None, HEADER)
         kept = prompter(session)
         await session.append([TurnStarted(n=1), UserPrompt(text="go")], TURN)
-        before = await kept.prompt(session, ASK)
+        before = await kept.build_prompt(session, ASK)
         assert "SOURCES POOL" not in before.tail
         await session.append([SourcesAdded(rows=(SourceRow(sid=1, title="Fares"),))], TURN)
-        after = await kept.prompt(session, ASK)
+        after = await kept.build_prompt(session, ASK)
         assert "[S 1] Fares" in after.tail
         assert after.estimated_tokens > before.estimated_tokens
 
@@ -240,12 +240,12 @@ def test_the_announced_tokens_are_those_that_the_model_would_count() -> None:
     async def check() -> None:
         session = await open_session(MemoryStore(), None, HEADER)
         await session.append([TurnStarted(n=1), UserPrompt(text="word " * 2_000)], TURN)
-        plain = await prompter(session).prompt(session, ASK)
+        plain = await prompter(session).build_prompt(session, ASK)
         await session.append(asked_and_answered(1_000, Usage(input_tokens=500, cache_read_tokens=1_500)), TURN)
-        learned = await prompter(session).prompt(session, ASK)
+        learned = await prompter(session).build_prompt(session, ASK)
         assert _announced_tokens(learned.tail) == 2 * _announced_tokens(plain.tail)
         assert abs(learned.estimated_tokens - plain.estimated_tokens) < 50
-        other = await prompter(session, "another").prompt(session, ASK)
+        other = await prompter(session, "another").build_prompt(session, ASK)
         assert _announced_tokens(other.tail) == _announced_tokens(plain.tail)
 
     run(check)
@@ -253,13 +253,13 @@ def test_the_announced_tokens_are_those_that_the_model_would_count() -> None:
 
 def test_a_call_records_our_own_count_of_the_whole_request(tmp_path: Path) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path, answers("yes")).open()
+        turns = await TurnHarness(tmp_path, answers("yes")).open()
         await turns.run("Which ferry?")
-        (call,) = only(await blocks_of(turns), ModelCalled)
+        (call,) = blocks_of_type(await blocks_of(turns), ModelCalled)
         assert isinstance(call, ModelCalled)
         system, tail = await turns.session.text(call.system), await turns.session.text(call.tail)
-        assert call.estimated_tokens >= estimate(system) + estimate(tail)
-        assert turns.session.views.reported.calibrations[turns.asking.model.name].samples == 1
+        assert call.estimated_tokens >= estimate_tokens(system) + estimate_tokens(tail)
+        assert turns.session.views.reported.calibrations[turns.model_caller.model.name].samples == 1
 
     run(check)
 
@@ -267,7 +267,7 @@ def test_a_call_records_our_own_count_of_the_whole_request(tmp_path: Path) -> No
 def test_a_round_is_told_what_became_of_the_cache(tmp_path: Path) -> None:
     async def check() -> None:
         usage = {"input_tokens": 350, "cache_read_tokens": 12_000, "cache_write_tokens": 800}
-        stage = Stage(tmp_path, {"reply": calls("t.look"), "usage": usage}, answers("yes"), answers("no"))
+        stage = TurnHarness(tmp_path, {"reply": calls("t.look"), "usage": usage}, answers("yes"), answers("no"))
         turns = await stage.open()
         await turns.run("Which ferry?")
         first, second = [await turns.session.text(call.tail) for call in await _calls(turns.session)]

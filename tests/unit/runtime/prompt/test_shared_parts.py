@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import HEADER, Stage, answers, calls, run
-from timeloom.app import Shared, make_shared, make_turns, open_session
+from tests.harness.turn import HEADER, TurnHarness, answers, calls, run
+from timeloom.app import SharedParts, build_shared_parts, build_turn_runner, open_session
 from timeloom.core.blocks import AnyBlock, ModelCalled, Titled, TurnEnded
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.timeline import Entry
 from timeloom.ports.store import Store, StoreError
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.sqlite import SqliteStore
 
 
-async def opened(stage: Stage, store: Store, shared: Shared) -> Turns:
+async def opened(stage: TurnHarness, store: Store, shared: SharedParts) -> TurnRunner:
     session = await open_session(store, None, HEADER)
-    return make_turns(session, stage.model, stage.setting, stage.heard.append, shared)
+    return build_turn_runner(session, stage.model, stage.setting, stage.deltas.append, shared)
 
 
-async def system_of(turns: Turns) -> Text:
+async def system_of(turns: TurnRunner) -> Text:
     """The system text of a turn as it is stored."""
     await turns.run("go")
     session = turns.session
@@ -29,8 +29,8 @@ async def system_of(turns: Turns) -> Text:
 
 def test_a_system_text_is_stored_once_for_all_conversations_and_again_when_they_are_gone(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("One."), answers("Two."), answers("Three."))
-        shared = make_shared(stage.model, stage.setting, stage.registry())
+        stage = TurnHarness(tmp_path, answers("One."), answers("Two."), answers("Three."))
+        shared = build_shared_parts(stage.model, stage.setting, stage.registry())
         async with await SqliteStore.open(tmp_path) as store:
             first, second = await opened(stage, store, shared), await opened(stage, store, shared)
             reference = await system_of(first)
@@ -49,7 +49,7 @@ def test_a_system_text_is_stored_once_for_all_conversations_and_again_when_they_
 
 def test_a_title_that_nobody_is_asked_for_is_stored_with_the_end_of_the_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path, answers("One.")).open()
+        turns = await TurnHarness(tmp_path, answers("One.")).open()
         told: list[tuple[AnyBlock, int]] = []
 
         def hear(entry: Entry) -> None:
@@ -67,13 +67,13 @@ def test_a_title_that_nobody_is_asked_for_is_stored_with_the_end_of_the_turn(tmp
 
 def test_a_folder_that_cannot_be_made_stops_the_turn_until_it_can(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("react.write", path="files/a.md", content="# A\n"), answers("Written."))
+        stage = TurnHarness(tmp_path, calls("react.write", path="files/a.md", content="# A\n"), answers("Written."))
         turns = await stage.open()
         stage.setting.workspaces.write_text("in the way")
         with pytest.raises(StoreError, match="cannot be made"):
             await turns.run("go")
         stage.setting.workspaces.unlink()
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         assert list(stage.setting.workspaces.glob("*/*/files/a.md"))
 
     run(check)
@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_made_stops_the_turn_until_it_can(tmp_path: Path
 
 def test_a_conversation_that_uses_no_tool_has_no_folder(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("One."))
+        stage = TurnHarness(tmp_path, answers("One."))
         await (await stage.open()).run("go")
         assert not stage.setting.workspaces.exists()
 

@@ -1,15 +1,15 @@
 """The excerpt of a message that a search found."""
 
-from timeloom.runtime.read.search import SNIPPET_CHARS, snippet
+from timeloom.runtime.read.search import SNIPPET_CHARS, make_snippet
 
 
 def test_a_short_text_is_shown_whole_on_one_line() -> None:
-    assert snippet("  one\n two\t three ", "two") == "one two three"
+    assert make_snippet("  one\n two\t three ", "two") == "one two three"
 
 
 def test_of_a_long_text_what_stands_around_the_first_word_is_shown() -> None:
     text = "before " * 100 + "Needle and " + "after " * 100
-    shown = snippet(text, "missing NEEDLE")
+    shown = make_snippet(text, "missing NEEDLE")
     assert shown.startswith("…")
     assert shown.endswith("…")
     assert "Needle and after" in shown
@@ -17,5 +17,5 @@ def test_of_a_long_text_what_stands_around_the_first_word_is_shown() -> None:
 
 
 def test_without_a_place_the_beginning_is_shown() -> None:
-    assert snippet("x" * 500, "été").startswith("xxx")
-    assert snippet("", "") == ""
+    assert make_snippet("x" * 500, "été").startswith("xxx")
+    assert make_snippet("", "") == ""

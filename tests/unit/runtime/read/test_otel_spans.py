@@ -18,7 +18,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.timeline import Entry
-from timeloom.runtime.read.otel_spans import Span, Spans
+from timeloom.runtime.read.otel_spans import Span, SpanBuilder
 
 CONVERSATION = ConversationId("conv_1770603271112_ab12cd34")
 TURN = TurnId("turn_1770603271112_2b1d0f")
@@ -39,7 +39,7 @@ RECEIPT = ResultDigest(tool_call_id=CALL, digest=Digest(artifact_path=f"tc:{TURN
 
 def spans_of(blocks: Sequence[AnyBlock], *, content: bool = False) -> list[Span]:
     """The spans of a conversation whose blocks are a second apart."""
-    spans = Spans(CONVERSATION, content=content)
+    spans = SpanBuilder(CONVERSATION, content=content)
     entries = [
         Entry(turn_id=TURN, ts=f"1970-01-01T00:00:{seq:02}Z", block=block, seq=seq)
         for seq, block in enumerate(blocks, 1)

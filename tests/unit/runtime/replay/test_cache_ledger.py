@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.cache import Caching
-from tests.harness.replay import CONVERSATION, LARGE, TURN, drafts_of, log, replayed, stored
+from tests.harness.cache import CachingModel
+from tests.harness.replay import CONVERSATION, LARGE, TURN, make_log, run_replay, store_entries, to_drafts
 from tests.harness.turn import HEADER, answers, calls, run
-from timeloom.app import Setting, make_turns, open_session
+from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import (
     AnyBlock,
     Attachment,
@@ -25,15 +25,15 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.blocks.caching import CacheForecast, CacheSettings, Lifetime
-from timeloom.core.blocks.extract_payloads import put_back, references
+from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.payload import ref_of
-from timeloom.core.policy.cache.misses import Change, Reason
+from timeloom.core.policy.cache.misses import MissReason, PromptChange
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.timeline import Entry
-from timeloom.runtime.prompt.builder import ConversationPrompter, PromptSettings, system_text
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, build_system_text
 from timeloom.runtime.replay.cache_ledger import CacheRow
-from timeloom.runtime.replay.replay import ReplayedCall, explain
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.replay.replay import ReplayedCall, explain_call
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing import ScriptedModel
@@ -58,9 +58,9 @@ class Talk:
     def __init__(self, tmp_path: Path, *replies: str, cache: CacheSettings | None = None) -> None:
         self.store = MemoryStore()
         self.clock = Clock()
-        self.model = Caching(ScriptedModel.from_text(json.dumps([{"reply": reply} for reply in replies])))
-        self._setting = Setting(data_dir=tmp_path, cache=cache or CacheSettings())
-        self.turns: Turns | None = None
+        self.model = CachingModel(ScriptedModel.from_text(json.dumps([{"reply": reply} for reply in replies])))
+        self._setting = AgentSettings(data_dir=tmp_path, cache=cache or CacheSettings())
+        self.turns: TurnRunner | None = None
 
     async def say(self, text: str, after_s: float = 5, attached: tuple[Attachment, ...] = ()) -> None:
         """Send a message that many seconds after the previous one."""
@@ -68,17 +68,17 @@ class Talk:
         self.model.now_s = self.clock.now_s
         if self.turns is None:
             session = await open_session(self.store, None, HEADER, clock=self.clock)
-            self.turns = make_turns(session, self.model, self._setting, lambda _: None)
+            self.turns = build_turn_runner(session, self.model, self._setting, lambda _: None)
         await self.turns.run(text, attached)
 
     async def rows(self) -> list[tuple[ReplayedCall, CacheRow]]:
         """The ledger; nothing else may be found."""
         assert self.turns
-        found, findings = await replayed(self.store, self.turns.session.conversation)
+        found, findings = await run_replay(self.store, self.turns.session.conversation)
         assert findings == []
         assert {call.verdict for call in found} == {"same"}
         for call in found:
-            assert (await explain(self.store, call.conversation, call.seq)).call == call
+            assert (await explain_call(self.store, call.conversation, call.seq)).call == call
         return [(call, call.cache) for call in found if call.cache]
 
 
@@ -124,7 +124,7 @@ def test_a_pause_that_outlives_the_cache_is_expected_and_explained(tmp_path: Pat
         _, warm, cold = await talk.rows()
         assert warm[1].change is None or warm[1].change.reason == "estimate"
         assert (cold[0].usage.cache_read_tokens, cold[1].expected.read_tokens) == (0, 0)
-        assert cold[1].change == Change("expired")
+        assert cold[1].change == PromptChange("expired")
 
     run(check)
 
@@ -151,10 +151,10 @@ def picture(n: int) -> Attachment:
 def test_after_many_pictures_of_one_round_the_last_prefix_is_still_found() -> None:
     async def check() -> None:
         session = await open_session(MemoryStore(), None, HEADER)
-        prompter = ConversationPrompter(session, system_text((), PromptSettings()), PromptSettings(model="m"))
+        prompter = PromptBuilder(session, build_system_text((), PromptSettings()), PromptSettings(model="m"))
 
         async def ask(n: int) -> CacheForecast:
-            prompt = await prompter.prompt(session, AskModel(n, 1, last=False))
+            prompt = await prompter.build_prompt(session, AskModel(n, 1, last=False))
             assert prompt.cache
             marked = [at + 1 for at, one in enumerate(prompt.request.segments) if one.cache_point]
             assert marked == [one.blocks for one in prompt.cache.points if one.blocks]
@@ -191,9 +191,9 @@ def said(text: str) -> Notice:
     return Notice(code="tool_call_error", text=text)
 
 
-async def changes(*blocks: AnyBlock) -> dict[int, Change | None]:
+async def changes(*blocks: AnyBlock) -> dict[int, PromptChange | None]:
     """The reason at each call of a log with these blocks."""
-    found, _ = await replayed(await stored(log(*blocks)), CONVERSATION)
+    found, _ = await run_replay(await store_entries(make_log(*blocks)), CONVERSATION)
     return {call.seq: call.cache.change for call in found if call.cache}
 
 
@@ -203,16 +203,16 @@ PROMPT = UserPrompt(text=LARGE)
 @pytest.mark.parametrize(
     ("between", "change"),
     [
-        (Pruned(cuts=(Cut(2, 2, "old"),)), Change("prune", 2, f"ar:{TURN}.user.prompt")),
+        (Pruned(cuts=(Cut(2, 2, "old"),)), PromptChange("prune", 2, f"ar:{TURN}.user.prompt")),
         (
             RangeSummary(covered_turn_ids=(), text="sum", first_seq=2, last_seq=3),
-            Change("compaction", 2, f"ar:{TURN}.user.prompt"),
+            PromptChange("compaction", 2, f"ar:{TURN}.user.prompt"),
         ),
-        (Hidden(target=f"ar:{TURN}.user.prompt", replacement="x"), Change("hide", 2, f"ar:{TURN}.user.prompt")),
-        (said("new"), Change("not_reported")),
+        (Hidden(target=f"ar:{TURN}.user.prompt", replacement="x"), PromptChange("hide", 2, f"ar:{TURN}.user.prompt")),
+        (said("new"), PromptChange("not_reported")),
     ],
 )
-def test_what_was_forgotten_is_the_reason_and_its_first_block_is_named(between: AnyBlock, change: Change) -> None:
+def test_what_was_forgotten_is_the_reason_and_its_first_block_is_named(between: AnyBlock, change: PromptChange) -> None:
     async def check() -> None:
         assert (await changes(PROMPT, asked(1), told(1), between, asked(2), told(2)))[6] == change
 
@@ -227,10 +227,10 @@ def test_what_was_forgotten_is_the_reason_and_its_first_block_is_named(between: 
         (asked(2, model="other"), "model"),
     ],
 )
-def test_another_request_has_its_own_reason(second: ModelCalled, reason: Reason) -> None:
+def test_another_request_has_its_own_reason(second: ModelCalled, reason: MissReason) -> None:
     async def check() -> None:
         first = asked(1, SYSTEM.rstrip()) if reason == "catalogue" else asked(1)
-        assert (await changes(PROMPT, first, told(1), second, told(2)))[5] == Change(reason)
+        assert (await changes(PROMPT, first, told(1), second, told(2)))[5] == PromptChange(reason)
 
     run(check)
 
@@ -239,7 +239,7 @@ def test_a_call_that_was_turned_away_left_nothing_to_read() -> None:
     async def check() -> None:
         used = Usage(input_tokens=40, cache_write_tokens=9_000)
         found = await changes(PROMPT, asked(1), told(1, "overloaded", usage=Usage()), asked(2), told(2, usage=used))
-        assert found[3] == Change("not_reported")
+        assert found[3] == PromptChange("not_reported")
         assert found[5] is None or found[5].reason == "estimate"
 
     run(check)
@@ -248,7 +248,11 @@ def test_a_call_that_was_turned_away_left_nothing_to_read() -> None:
 def test_calls_without_an_outcome_or_a_report_say_so() -> None:
     async def check() -> None:
         found = await changes(PROMPT, asked(1), asked(2), told(2, reported=False, usage=Usage()), said("x"), asked(3))
-        assert [found[3], found[4], found[7]] == [Change("no_outcome"), Change("not_reported"), Change("no_outcome")]
+        assert [found[3], found[4], found[7]] == [
+            PromptChange("no_outcome"),
+            PromptChange("not_reported"),
+            PromptChange("no_outcome"),
+        ]
 
     run(check)
 
@@ -258,10 +262,10 @@ def test_a_log_of_another_rendering_is_not_said_to_be_edited() -> None:
         blocks = (PROMPT, asked(1), told(1), asked(2), told(2))
         entries = [
             replace(one, block=replace(one.block, rendering=1)) if isinstance(one.block, ModelCalled) else one
-            for one in log(*blocks)
+            for one in make_log(*blocks)
         ]
-        found, _ = await replayed(await stored(entries), CONVERSATION)
-        assert [call.cache.change for call in found if call.cache] == [Change("not_reported")] * 2
+        found, _ = await run_replay(await store_entries(entries), CONVERSATION)
+        assert [call.cache.change for call in found if call.cache] == [PromptChange("not_reported")] * 2
 
     run(check)
 
@@ -274,8 +278,8 @@ async def talked(tmp_path: Path) -> list[Entry]:
     assert talk.turns
     session = talk.turns.session
     entries = await session.entries(range(1, session.views.tail + 1))
-    payloads = {ref: await session.payload(ref) for entry in entries for ref in references(entry)}
-    return [put_back(entry, payloads.__getitem__) for entry in entries]
+    payloads = {ref: await session.payload(ref) for entry in entries for ref in find_blob_refs(entry)}
+    return [restore_payloads(entry, payloads.__getitem__) for entry in entries]
 
 
 def with_cache(entry: Entry, lifetime: Lifetime) -> Entry:
@@ -290,8 +294,8 @@ def test_points_that_the_log_does_not_give_are_found(tmp_path: Path) -> None:
     async def check() -> None:
         entries = await talked(tmp_path)
         store = MemoryStore()
-        await store.append(CONVERSATION, 0, drafts_of([with_cache(entry, "1h") for entry in entries]))
-        _, findings = await replayed(store, CONVERSATION)
+        await store.append(CONVERSATION, 0, to_drafts([with_cache(entry, "1h") for entry in entries]))
+        _, findings = await run_replay(store, CONVERSATION)
         assert {one.code for one in findings} == {"cache_differs"}
 
     run(check)
@@ -303,8 +307,8 @@ def test_an_entry_that_was_changed_is_named(tmp_path: Path) -> None:
         at = next(n for n, one in enumerate(entries) if isinstance(one.block, UserPrompt))
         entries[at] = replace(entries[at], block=UserPrompt(text="other words"))
         store = MemoryStore()
-        await store.append(CONVERSATION, 0, drafts_of(with_other_hit(entries)))
-        found, _ = await replayed(store, CONVERSATION)
+        await store.append(CONVERSATION, 0, to_drafts(with_other_hit(entries)))
+        found, _ = await run_replay(store, CONVERSATION)
         assert [call.cache.change.reason for call in found if call.cache and call.cache.change][-1:] == ["edit"]
 
     run(check)
@@ -323,11 +327,13 @@ def with_other_hit(entries: list[Entry]) -> list[Entry]:
 def test_a_call_whose_text_is_lost_has_no_row_and_harms_no_other(tmp_path: Path) -> None:
     async def check() -> None:
         async with await SqliteStore.open(tmp_path) as store:
-            await stored(log(PROMPT, asked(1), told(1), asked(2, LARGE + "!"), told(2), asked(3), told(3)), store)
+            await store_entries(
+                make_log(PROMPT, asked(1), told(1), asked(2, LARGE + "!"), told(2), asked(3), told(3)), store
+            )
             sha256 = ref_of((LARGE + "!").encode()).sha256
             (file,) = (tmp_path / "blobs").rglob(sha256)
             file.unlink()
-            found, _ = await replayed(store, CONVERSATION)
+            found, _ = await run_replay(store, CONVERSATION)
         assert [call.cache is None for call in found] == [False, True, False]
 
     run(check)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.turn import HEADER, Stage, answers, calls
-from timeloom.app import Setting
+from tests.harness.turn import HEADER, TurnHarness, answers, calls
+from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     AnyBlock,
     Attachment,
@@ -32,7 +32,7 @@ from timeloom.core.blocks.caching import CacheRates
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
-from timeloom.core.policy.pruning import PruneSettings, prunable_rounds, prunable_turns
+from timeloom.core.policy.pruning import PruneSettings, find_prunable_rounds, find_prunable_turns
 from timeloom.core.render.entries.cards import CardLimits, round_card
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.sources import SourceRow
@@ -43,11 +43,11 @@ from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
 from timeloom.runtime.context.compact import Compactor
 from timeloom.runtime.context.prune import Pruner
-from timeloom.runtime.context.read_range import read_runs
-from timeloom.runtime.erase.erase import Asked, erase
+from timeloom.runtime.context.read_range import read_ranges
+from timeloom.runtime.erase.erase import EraseRequest, erase
 from timeloom.runtime.fork.fork import fork
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.replay.check_retrievable import check_recovery
+from timeloom.runtime.replay.check_retrievable import check_retrieval
 from timeloom.runtime.session.session import Session
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
@@ -75,16 +75,16 @@ class Forgetful:
 
     async def prune(self, at: int) -> None:
         """Older turns as cards, whether that is worth it or not."""
-        if prunable_turns(self.session.views, wanted := settings_of(at)):
+        if find_prunable_turns(self.session.views, wanted := settings_of(at)):
             pruner = Pruner(session=self.session, model="m", settings=wanted, limits=limits_of(at))
             await pruner.prune(PromptView(), CacheRates())
 
     async def shorten(self, at: int) -> None:
         """Older rounds of newer turns as rows."""
         cuts: list[Cut] = []
-        for one in prunable_rounds(self.session.views, settings_of(at)):
+        for one in find_prunable_rounds(self.session.views, settings_of(at)):
             run = (one.first_seq, one.last_seq)
-            entries, known = await read_runs(self.session, [run])
+            entries, known = await read_ranges(self.session, [run])
             cuts.append(Cut(*run, round_card(one.n, one.turn_n, entries, known, limits_of(at))))
         if cuts:
             await self.session.append([Pruned(cuts=tuple(cuts))], self.session.views.turns.newest)
@@ -92,7 +92,7 @@ class Forgetful:
     async def compact(self, at: int) -> None:
         """All up to some legal cut, in a summary that may be short."""
         views = self.session.views
-        cuts = views.cuts.after(max(FIRST_SEQ, views.forgetting.summed_seq))
+        cuts = views.cuts.legal_after(max(FIRST_SEQ, views.forgetting.summed_seq))
         if cuts:
             governor = Governor(session=self.session)
             compactor = Compactor(
@@ -139,13 +139,13 @@ def test_all_is_read_again_after_ten_acts_of_forgetting_and_a_fork(
         forgetful = Forgetful(session)
         for act, at in forgetting:
             await getattr(forgetful, act)(at)
-        found = await check_recovery(store, CONVERSATION)
+        found = await check_retrieval(store, CONVERSATION)
         assert found.lost == ()
         counts = (found.in_sight, found.one_read, found.two_reads, found.erased, found.silent)
         assert sum(counts) == found.entries == session.views.tail
         with tempfile.TemporaryDirectory() as folder:
             copy = (await fork(store, CONVERSATION, Path(folder), SystemClock(), RandomIds())).conversation
-        assert (await check_recovery(store, copy)).lost == ()
+        assert (await check_retrieval(store, copy)).lost == ()
 
     asyncio.run(check())
 
@@ -176,7 +176,7 @@ def result(text: str, shown: Shown | None = None, path: str = f"tc:{TURN}.c1.res
 )
 def test_what_nothing_leads_to_is_lost_and_named(block: AnyBlock) -> None:
     async def check() -> None:
-        found = await check_recovery(await written(UserPrompt(text="hello there"), block), CONVERSATION)
+        found = await check_retrieval(await written(UserPrompt(text="hello there"), block), CONVERSATION)
         assert {finding.code for finding in found.lost} == {"block_lost"}
         assert [finding.seq for finding in found.lost] == [2, 3]
         assert "ar:turn_1.user.prompt" in found.lost[1].message
@@ -188,10 +188,10 @@ def test_a_path_in_sight_is_one_read_and_an_index_two() -> None:
     async def check() -> None:
         prompt = UserPrompt(text="hello there")
         by_path = Pruned(cuts=(Cut(2, 2), Cut(3, 3, "[PRUNED] ar:turn_1.user.prompt and ar:log[2]")))
-        found = await check_recovery(await written(prompt, by_path), CONVERSATION)
+        found = await check_retrieval(await written(prompt, by_path), CONVERSATION)
         assert (found.one_read, found.two_reads, found.lost) == (2, 0, ())
         by_index = Pruned(cuts=(Cut(2, 3, "[PRUNED] ar:turns[1].react.turn.index"),))
-        found = await check_recovery(await written(prompt, by_index), CONVERSATION)
+        found = await check_retrieval(await written(prompt, by_index), CONVERSATION)
         assert (found.one_read, found.two_reads, found.lost) == (0, 2, ())
 
     asyncio.run(check())
@@ -201,7 +201,7 @@ def test_a_summary_in_sight_may_name_it_too() -> None:
     async def check() -> None:
         first = RangeSummary(covered_turn_ids=(), first_seq=2, last_seq=3, text="ar:log[2-3]")
         second = Pruned(cuts=(Cut(2, 2, "su:turn_1.conv.range.summary.1"),))
-        found = await check_recovery(await written(UserPrompt(text="hello"), first, second), CONVERSATION)
+        found = await check_retrieval(await written(UserPrompt(text="hello"), first, second), CONVERSATION)
         assert (found.one_read, found.two_reads, found.lost) == (1, 2, ())
 
     asyncio.run(check())
@@ -212,7 +212,7 @@ def test_of_an_old_version_the_path_of_the_new_one_gives_nothing() -> None:
         path = f"fi:{TURN}.files/a.md"
         cut = Pruned(cuts=(Cut(2, 6, f"[PRUNED] {path} ar:log[2] ar:log[3] ar:log[5]"),))
         store = await written(*result("the first", path=path), *result("the second", path=path), cut)
-        found = await check_recovery(store, CONVERSATION)
+        found = await check_retrieval(store, CONVERSATION)
         assert [finding.seq for finding in found.lost] == [4]
 
     asyncio.run(check())
@@ -223,7 +223,7 @@ def test_what_is_shown_in_part_is_read_whole_by_ranges_unless_it_is_too_large(si
     async def check() -> None:
         text = "line of text\n" * (size // 13)
         shown = Shown("preview", 3, f"[PREVIEW] read tc:{TURN}.c1.result")
-        found = await check_recovery(await written(*result(text, shown)), CONVERSATION)
+        found = await check_retrieval(await written(*result(text, shown)), CONVERSATION)
         assert [finding.seq for finding in found.lost] == ([4] if size > 10_485_760 else [])
 
     asyncio.run(check())
@@ -239,7 +239,7 @@ def test_pictures_and_sources_are_read_again() -> None:
             SourcesAdded(rows=rows),
         ]
         store = await written(*blocks, Pruned(cuts=(Cut(2, 5, f"[PRUNED] ar:log[2,3] {path}"),)))
-        found = await check_recovery(store, CONVERSATION)
+        found = await check_retrieval(store, CONVERSATION)
         assert (found.one_read, found.lost) == (4, ())
 
     asyncio.run(check())
@@ -255,7 +255,7 @@ class Losing(MemoryStore):
 def test_a_payload_that_is_gone_is_lost_by_its_own_code() -> None:
     async def check() -> None:
         blocks = (UserPrompt(text="x" * 100_000), Pruned(cuts=(Cut(2, 3, "ar:log[2-3]"),)))
-        found = await check_recovery(await written(*blocks, store=Losing()), CONVERSATION)
+        found = await check_retrieval(await written(*blocks, store=Losing()), CONVERSATION)
         assert [(finding.code, finding.seq) for finding in found.lost] == [("blob_missing", 3)]
 
     asyncio.run(check())
@@ -265,9 +265,9 @@ def test_a_payload_that_is_gone_is_lost_by_its_own_code() -> None:
 def test_conversations_of_the_loop_lose_nothing_when_they_are_pruned_summed_up_and_erased(
     tmp_path: Path, window_tokens: int
 ) -> None:
-    stage = Stage(tmp_path)
+    stage = TurnHarness(tmp_path)
     prune = PruneSettings(keep_turns=1, min_saving_tokens=100, patience=0.0)
-    stage.setting = Setting(data_dir=tmp_path, prune=prune)
+    stage.setting = AgentSettings(data_dir=tmp_path, prune=prune)
     steps: list[str] = []
     for n in range(8):
         write = calls("react.write", notes="writing", path=f"files/a{n % 3}.md", content=f"content {n} " * 300)
@@ -280,11 +280,11 @@ def test_conversations_of_the_loop_lose_nothing_when_they_are_pruned_summed_up_a
         for n in range(8):
             await turns.run(f"Message {n} about things " * 10)
         assert turns.session.views.visible.gone
-        assert (await check_recovery(stage.store, conversation)).lost == ()
+        assert (await check_retrieval(stage.store, conversation)).lost == ()
         await turns.session.close()
-        asked = Asked(conversation=conversation, paths=("ar:turns[2].react.turn.index",))
+        asked = EraseRequest(conversation=conversation, paths=("ar:turns[2].react.turn.index",))
         report = await erase(stage.store, asked, stage.setting.workspaces, "ann", SystemClock())
-        found = await check_recovery(stage.store, conversation)
+        found = await check_retrieval(stage.store, conversation)
         assert (found.erased, found.lost) == (len(report.entries), ())
 
     asyncio.run(check())

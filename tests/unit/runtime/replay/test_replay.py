@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.harness.replay import CONVERSATION, LARGE, Recorder, Stage, drafts_of, hashed, replayed
-from tests.harness.turn import Step, answers, calls, decided, run
+from tests.harness.replay import (
+    CONVERSATION,
+    LARGE,
+    RecordingModel,
+    ReplayHarness,
+    run_replay,
+    to_drafts,
+    with_request_hashes,
+)
+from tests.harness.turn import Step, answers, calls, decision_reply, run
 from timeloom.core.blocks import (
     Attachment,
     Followup,
@@ -18,14 +26,14 @@ from timeloom.core.blocks import (
     ModelCalled,
     RoundStarted,
 )
-from timeloom.core.blocks.extract_payloads import put_back
+from timeloom.core.blocks.extract_payloads import restore_payloads
 from timeloom.core.payload import Data
 from timeloom.core.timeline import Entry
 from timeloom.ports.model import DataSegment, ModelRequest, TextSegment
 from timeloom.ports.store import Store
-from timeloom.runtime.replay.replay import ReplayedCall, explain, rebuild
+from timeloom.runtime.replay.replay import ReplayedCall, explain_call, rebuild_prompt
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Pause, Turns
+from timeloom.runtime.turn.loop import TurnOutcome, TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing.conversations import conversations
@@ -36,7 +44,7 @@ PNG = b"\x89PNG" + bytes(range(200))
 
 async def check_all_same(session: Session, store: Store) -> list[ReplayedCall]:
     """Every call of the log is replayed, each is the same, and nothing is wrong."""
-    found, findings = await replayed(store, session.conversation)
+    found, findings = await run_replay(store, session.conversation)
     entries = await store.load(session.conversation)
     assert sorted(call.seq for call in found) == [e.seq for e in entries if isinstance(e.block, ModelCalled)]
     assert {call.verdict for call in found} == {"same"}
@@ -62,9 +70,13 @@ CONVERSATIONS: dict[str, list[str | Step]] = {
         answers("ok"),
     ],
     "failures": [{"error": "overloaded"}, {"error": "cut", "reply": "<channel:thinking>half"}, answers("ok")],
-    "malformed replies": ["nothing", "<channel:odd>x</channel:odd>" + decided({"action": "dance"}), answers("ok")],
+    "malformed replies": [
+        "nothing",
+        "<channel:odd>x</channel:odd>" + decision_reply({"action": "dance"}),
+        answers("ok"),
+    ],
     "no answer at all": ["nothing"] * 3,
-    "a turn that is given up": [decided({"action": "exit", "notes": "cannot"})],
+    "a turn that is given up": [decision_reply({"action": "exit", "notes": "cannot"})],
     "large results": [calls("t.look", size=20_000), calls("t.look", size=1_000), answers(LARGE)],
 }
 
@@ -73,7 +85,7 @@ CONVERSATIONS: dict[str, list[str | Step]] = {
 def test_every_call_of_a_conversation_re_renders_to_its_hash(tmp_path: Path, name: str) -> None:
     async def check() -> None:
         steps = CONVERSATIONS[name]
-        stage = Stage(tmp_path, *steps, *steps, answers("and more"))
+        stage = ReplayHarness(tmp_path, *steps, *steps, answers("and more"))
         turns = await stage.open()
         await turns.run(f"go {LARGE}")
         await turns.run("again", (PICTURE,))
@@ -90,9 +102,9 @@ def test_every_call_of_a_conversation_re_renders_to_its_hash(tmp_path: Path, nam
 
 async def check_sent(store: Store, call: ReplayedCall, request: ModelRequest) -> None:
     """Assert that the rebuilt prompt equals the sent one, to the byte and to the cache point."""
-    prompt = await rebuild(store, call.conversation, call.seq)
+    prompt = await rebuild_prompt(store, call.conversation, call.seq)
     assert (prompt.system, prompt.call.verdict) == (request.system, "same")
-    assert await explain(store, call.conversation, call.seq) == replace(prompt, call=call)
+    assert await explain_call(store, call.conversation, call.seq) == replace(prompt, call=call)
     *segments, tail = request.segments
     assert tail == TextSegment(prompt.tail)
     assert len(segments) == len(prompt.segments)
@@ -110,7 +122,7 @@ async def in_place(store: Store, data: Data) -> bytes:
 
 def test_several_actions_of_one_reply_re_render(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.look") + calls("t.look"), answers("ok"), fanout=True)
+        stage = ReplayHarness(tmp_path, calls("t.look") + calls("t.look"), answers("ok"), fanout=True)
         turns = await stage.open()
         assert await turns.run("go") == "completed"
         assert len(await check_all_same(turns.session, stage.store)) == 2
@@ -120,13 +132,13 @@ def test_several_actions_of_one_reply_re_render(tmp_path: Path) -> None:
 
 def test_the_request_for_a_title_re_renders_without_the_conversation(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("ok"), {"when": "title", "reply": "Ferries"}, titles=True)
+        stage = ReplayHarness(tmp_path, answers("ok"), {"when": "title", "reply": "Ferries"}, titles=True)
         turns = await stage.open()
         await turns.run("which ferry?")
-        await turns.titles.settle()
+        await turns.titles.finish()
         found = await check_all_same(turns.session, stage.store)
         assert [call.purpose for call in found] == ["decision", "title"]
-        prompt = await rebuild(stage.store, turns.session.conversation, found[1].seq)
+        prompt = await rebuild_prompt(stage.store, turns.session.conversation, found[1].seq)
         assert (prompt.segments, prompt.seqs) == ((), ())
         assert "<cache point>" not in prompt.as_text()
         assert "which ferry?" in prompt.as_text()
@@ -137,13 +149,15 @@ def test_the_request_for_a_title_re_renders_without_the_conversation(tmp_path: P
 def test_what_the_agent_hid_is_hidden_again(tmp_path: Path) -> None:
     async def check() -> None:
         write = calls("react.write", path="files/a.md", content="bulk " * 50)
-        stage = Stage(tmp_path, write, calls("react.hide", path="files/a.md", replacement="seen"), answers("ok"))
+        stage = ReplayHarness(
+            tmp_path, write, calls("react.hide", path="files/a.md", replacement="seen"), answers("ok")
+        )
         turns = await stage.open()
         await turns.run("go")
         entries = await stage.store.load(turns.session.conversation)
         assert any(isinstance(entry.block, Hidden) for entry in entries)
         found = await check_all_same(turns.session, stage.store)
-        prompt = await rebuild(stage.store, turns.session.conversation, found[-1].seq)
+        prompt = await rebuild_prompt(stage.store, turns.session.conversation, found[-1].seq)
         assert "HIDDEN — seen" in prompt.as_text()
 
     run(check)
@@ -153,7 +167,7 @@ def test_messages_that_come_at_any_moment_do_not_make_a_prompt_that_nobody_can_r
     async def check() -> None:
         async with await SqliteStore.open(tmp_path / "data") as store:
             slowly: Step = {"reply": answers("ok"), "chunk": 40, "delay_ms": 1, "repeat": 40}
-            stage = Stage(tmp_path, slowly, store=store)
+            stage = ReplayHarness(tmp_path, slowly, store=store)
             turns = await stage.open()
             tasks: list[asyncio.Task[object]] = []
 
@@ -174,7 +188,7 @@ def test_messages_that_come_at_any_moment_do_not_make_a_prompt_that_nobody_can_r
 SLOW: Step = {"reply": answers("never"), "chunk": 1, "delay_ms": 200}
 
 
-async def run_until_asked(turns: Turns, times: int) -> asyncio.Task[Pause]:
+async def run_until_asked(turns: TurnRunner, times: int) -> asyncio.Task[TurnOutcome]:
     """The turn on its way, once the model was asked that often."""
     asked = asyncio.Event()
     heard: list[Entry] = []
@@ -193,7 +207,7 @@ async def run_until_asked(turns: Turns, times: int) -> asyncio.Task[Pause]:
 
 def test_a_request_that_a_steer_cut_short_re_renders(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.look"), SLOW, answers("the other way"))
+        stage = ReplayHarness(tmp_path, calls("t.look"), SLOW, answers("the other way"))
         turns = await stage.open()
         running = await run_until_asked(turns, 2)
         await turns.inbox.steer("turn around")
@@ -206,15 +220,15 @@ def test_a_request_that_a_steer_cut_short_re_renders(tmp_path: Path) -> None:
 
 def test_a_turn_that_another_process_goes_on_with_re_renders(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.look"), SLOW, answers("later"))
+        stage = ReplayHarness(tmp_path, calls("t.look"), SLOW, answers("later"))
         turns = await stage.open()
         running = await run_until_asked(turns, 2)
         running.cancel()
         await asyncio.wait({running})
         await turns.session.close()
-        stage.model = Recorder(calls("t.look"), answers("later"))
+        stage.model = RecordingModel(calls("t.look"), answers("later"))
         again = await stage.open(turns.session.conversation)
-        assert await again.go_on() == "completed"
+        assert await again.resume() == "completed"
         found = await check_all_same(again.session, stage.store)
         assert [(call.round, call.attempt, call.ended) for call in found] == [(1, 1, "end"), (2, 1, ""), (2, 2, "end")]
 
@@ -238,8 +252,8 @@ def test_a_prompt_opened_at_any_call_has_the_hash_that_following_the_log_gives(
 
     async def check() -> None:
         store = MemoryStore()
-        await store.append(CONVERSATION, 0, drafts_of(hashed(varied)))
-        found, findings = await replayed(store, CONVERSATION)
+        await store.append(CONVERSATION, 0, to_drafts(with_request_hashes(varied)))
+        found, findings = await run_replay(store, CONVERSATION)
         assert {call.verdict for call in found} <= {"same"}
         assert len(found) == sum(isinstance(entry.block, ModelCalled) for entry in entries)
         assert findings == []
@@ -251,33 +265,35 @@ def test_a_prompt_opened_at_any_call_has_the_hash_that_following_the_log_gives(
 def test_a_call_is_explained_from_a_place_near_it_as_the_whole_log_explains_it(entries: list[Entry]) -> None:
     async def check() -> None:
         before = MemoryStore()
-        await before.append(CONVERSATION, 0, drafts_of(hashed(entries)))
-        forecasts = {call.seq: call.cache.expected for call in (await replayed(before, CONVERSATION))[0] if call.cache}
+        await before.append(CONVERSATION, 0, to_drafts(with_request_hashes(entries)))
+        forecasts = {
+            call.seq: call.cache.expected for call in (await run_replay(before, CONVERSATION))[0] if call.cache
+        }
         recorded = [
             replace(entry, block=replace(entry.block, cache=forecasts[entry.seq]))
             if isinstance(entry.block, ModelCalled) and entry.seq in forecasts
             else entry
-            for entry in hashed(entries)
+            for entry in with_request_hashes(entries)
         ]
         store = MemoryStore()
-        await store.append(CONVERSATION, 0, drafts_of(recorded))
-        for call in (await replayed(store, CONVERSATION))[0]:
-            prompt = await rebuild(store, CONVERSATION, call.seq)
-            assert await explain(store, CONVERSATION, call.seq) == replace(prompt, call=call)
+        await store.append(CONVERSATION, 0, to_drafts(recorded))
+        for call in (await run_replay(store, CONVERSATION))[0]:
+            prompt = await rebuild_prompt(store, CONVERSATION, call.seq)
+            assert await explain_call(store, CONVERSATION, call.seq) == replace(prompt, call=call)
 
     run(check)
 
 
 @given(timelines())
 def test_any_log_at_all_is_walked_to_its_end(entries: Sequence[Entry]) -> None:
-    in_place = [replace(entry, block=put_back(entry.block, lambda _: b"{}")) for entry in entries]
+    in_place = [replace(entry, block=restore_payloads(entry.block, lambda _: b"{}")) for entry in entries]
 
     async def check() -> None:
         store = MemoryStore()
-        await store.append(CONVERSATION, 0, drafts_of(in_place))
-        found, _ = await replayed(store, CONVERSATION)
+        await store.append(CONVERSATION, 0, to_drafts(in_place))
+        found, _ = await run_replay(store, CONVERSATION)
         assert len(found) == sum(isinstance(entry.block, ModelCalled) for entry in entries)
         for call in found:
-            assert (await rebuild(store, CONVERSATION, call.seq)).call.rebuilt_sha256 == call.rebuilt_sha256
+            assert (await rebuild_prompt(store, CONVERSATION, call.seq)).call.rebuilt_sha256 == call.rebuilt_sha256
 
     run(check)

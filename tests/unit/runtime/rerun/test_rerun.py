@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.turn import HEADER, Step, answers, calls, script
-from timeloom.app import Setting, make_turns, open_session
+from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import (
     ApprovalRequested,
     Attachment,
@@ -28,12 +28,12 @@ from timeloom.core.timeline import Entry
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.ledger import scope
-from timeloom.ports.model import Finished, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.ports.model import FinishEvent, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
-from timeloom.runtime.rerun.rerun import Rerun, Rerunning, rerun
-from timeloom.runtime.rerun.trajectory import CallMade, RoundMade
+from timeloom.runtime.rerun.rerun import RerunResult, RerunSettings, rerun_conversation
+from timeloom.runtime.rerun.trajectory import CallTrace, RoundTrace
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.tools.define import tool
 from timeloom.tools.react.toolset import react_tools
@@ -59,9 +59,9 @@ class Stage:
         self.source = ConversationId("")
         self.policies: tuple[Policy, ...] = ()
         self.budgets = Budgets()
-        self.meanwhile: Callable[[Turns], Awaitable[object]] | None = None
+        self.meanwhile: Callable[[TurnRunner], Awaitable[object]] | None = None
         """An action while the first recorded call runs."""
-        self._turns: Turns | None = None
+        self._turns: TurnRunner | None = None
 
     async def hold(
         self,
@@ -76,35 +76,35 @@ class Stage:
         turns = self._turns = self._open(opened, self.folder, model or script(*steps))
         for prompt in prompts:
             await turns.run(prompt, attachments, turn)
-        await turns.titles.give_up()
+        await turns.titles.stop()
         await opened.close()
         self.source, self.meanwhile = opened.conversation, None
 
-    async def rerun(self, seq: int, *steps: str | Step, model: Model | None = None, **how: bool | int) -> Rerun:
+    async def rerun(self, seq: int, *steps: str | Step, model: Model | None = None, **how: bool | int) -> RerunResult:
         before, self.ran = await self.store.load(self.source), []
-        settings = Rerunning(
+        settings = RerunSettings(
             store=self.store,
             data_dir=self.folder,
-            open_turns=lambda session, folder: self._open(session, folder, model or script(*steps)),
+            make_turn_runner=lambda session, folder: self._open(session, folder, model or script(*steps)),
             clock=SystemClock(),
             ids=RandomIds(),
             live_tools=bool(how.get("live_tools")),
             keep=bool(how.get("keep")),
-            most_turns=how.get("most_turns"),
+            max_turns=how.get("most_turns"),
         )
-        found = await rerun(settings, self.source, seq)
+        found = await rerun_conversation(settings, self.source, seq)
         assert await self.store.load(self.source) == before
         assert (len(await self.store.conversation_ids()) > 1) == bool(found.kept)
         return found
 
-    async def kept(self, found: Rerun) -> list[Entry]:
+    async def kept(self, found: RerunResult) -> list[Entry]:
         assert found.kept is not None
         return await self.store.load(found.kept)
 
-    def _open(self, session: Session, folder: Path, model: Model) -> Turns:
-        setting = Setting(data_dir=folder, policies=self.policies, budgets=self.budgets)
-        turns = make_turns(session, model, setting, lambda _: None, self._registry())
-        turns.asking.backoff = (0.001,)
+    def _open(self, session: Session, folder: Path, model: Model) -> TurnRunner:
+        setting = AgentSettings(data_dir=folder, policies=self.policies, budgets=self.budgets)
+        turns = build_turn_runner(session, model, setting, lambda _: None, self._registry())
+        turns.model_caller.backoff = (0.001,)
         return turns
 
     def _registry(self) -> ToolRegistry:
@@ -148,11 +148,11 @@ class Stage:
         return ToolRegistry((*react_tools(), *own))
 
 
-def rounds(found: Rerun, turn: int = 0) -> list[RoundMade]:
+def rounds(found: RerunResult, turn: int = 0) -> list[RoundTrace]:
     return [pair.rerun for pair in found.turns[turn].rounds if pair.rerun]
 
 
-def made(found: Rerun, turn: int = 0) -> list[CallMade]:
+def made(found: RerunResult, turn: int = 0) -> list[CallTrace]:
     return [call for one in rounds(found, turn) for call in one.calls]
 
 
@@ -200,7 +200,7 @@ class Quoting:
         prompt = "".join(segment.text for segment in request.segments if isinstance(segment, TextSegment))
         seen = list(dict.fromkeys(re.findall(r"tc:turn_\w+\.\w+\.result", prompt)))
         yield TextPiece(calls("t.look", at=seen[-1] if seen else "ferries") if len(seen) < 2 else answers("Done."))
-        yield Finished("end", Usage())
+        yield FinishEvent("end", Usage())
 
     async def close(self) -> None:
         pass

@@ -69,7 +69,7 @@ def test_a_past_place_begins_at_an_earlier_mark_or_at_the_newest_snapshot() -> N
 
 
 def test_marks_are_few_however_long_the_way_is() -> None:
-    spacing = module._spacing  # pyright: ignore[reportPrivateUsage]
+    spacing = module._snapshot_spacing  # pyright: ignore[reportPrivateUsage]
     assert [spacing(seq) for seq in (1, 16_000, 16_001, 100_000)] == [2_000, 2_000, 4_000, 16_000]
 
 

@@ -21,7 +21,7 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.blobs import BlobError
-from timeloom.ports.leases import HeldError, Lease, LeaseLostError
+from timeloom.ports.leases import ConversationHeldError, Lease, LeaseLostError
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.ports.store import StoreError
 from timeloom.runtime.session.session import Session
@@ -82,12 +82,12 @@ def test_a_session_appends_publishes_and_resumes() -> None:
         await session.append([TurnStarted(n=1), UserPrompt(text="hello")], TURN)
         stop()
         await session.append([RoundStarted(round=1)], TURN)
-        assert (heard, session.opening) == ([2, 3], "hello")
+        assert (heard, session.first_user_message) == ([2, 3], "hello")
         assert (session.caller.user, session.caller.bundle) == ("u", "b")
         await session.close()
         again = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
         assert encode_views(again.views) == encode_views(session.views)
-        assert again.opening == "hello"
+        assert again.first_user_message == "hello"
 
     run(check())
 
@@ -98,7 +98,7 @@ def test_a_conversation_has_one_session_at_a_time() -> None:
         async with await Session.start(
             store, CONVERSATION, HEADER, FixedClock(), CountingIds(), holder="the first"
         ) as first:
-            with pytest.raises(HeldError, match="the first"):
+            with pytest.raises(ConversationHeldError, match="the first"):
                 await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
             await first.append([TurnStarted(n=1)], TURN)
         second = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds(), holder="the second")
@@ -106,7 +106,7 @@ def test_a_conversation_has_one_session_at_a_time() -> None:
         with pytest.raises(LeaseLostError, match="closed"):
             await first.append([TurnStarted(n=3)], TurnId("turn_3"))
         await first.close()
-        with pytest.raises(HeldError, match="the second"):
+        with pytest.raises(ConversationHeldError, match="the second"):
             await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
 
     run(check())
@@ -176,11 +176,11 @@ def test_stored_text_is_read_back_and_neighbours_are_read_together() -> None:
         prompt = entries[1].block
         assert isinstance(prompt, UserPrompt)
         assert isinstance(prompt.text, BlobRef)
-        assert await session.text(prompt.text) == long == session.opening
+        assert await session.text(prompt.text) == long == session.first_user_message
         assert [entry.seq for entry in await session.entries([2, 4, 5])] == [2, 4, 5]
         await session.close()
         again = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
-        assert again.opening == long
+        assert again.first_user_message == long
 
     run(check())
 
@@ -313,14 +313,14 @@ def test_a_session_that_cannot_keep_what_was_noted_lets_go_all_the_same() -> Non
 def test_a_conversation_that_begins_is_there_with_its_first_append_and_held() -> None:
     async def check() -> None:
         store = FullStore()
-        session = await Session.begin(store, CONVERSATION, HEADER, FixedClock(), CountingIds())
+        session = await Session.start_deferred(store, CONVERSATION, HEADER, FixedClock(), CountingIds())
         with pytest.raises(ConversationUnknownError):
             await store.info(CONVERSATION)
         heard: list[int] = []
         session.listen(lambda entry: heard.append(entry.seq))
         await session.append([TurnStarted(n=1), UserPrompt(text="go")], TURN)
-        assert heard == [1, 2, 3] and session.noted == ()
-        with pytest.raises(HeldError):
+        assert heard == [1, 2, 3] and session.pending_entries == ()
+        with pytest.raises(ConversationHeldError):
             await store.acquire(CONVERSATION, "another")
         await session.close()
         await store.acquire(CONVERSATION, "another")
@@ -332,7 +332,7 @@ def test_a_conversation_that_begins_is_there_with_its_first_append_and_held() ->
 def test_a_conversation_whose_first_append_failed_or_never_came_is_not_begun_by_its_end(tries: bool) -> None:
     async def check() -> None:
         store = FullStore()
-        session = await Session.begin(store, CONVERSATION, HEADER, FixedClock(), CountingIds())
+        session = await Session.start_deferred(store, CONVERSATION, HEADER, FixedClock(), CountingIds())
         if tries:
             store.is_full = True
             with pytest.raises(StoreError):
@@ -350,9 +350,9 @@ def test_who_waits_for_what_was_noted_hears_that_it_is_durable() -> None:
     async def check() -> None:
         store = MemoryStore()
         session = await started(store)
-        assert session.settled().done()
+        assert session.wait_until_durable().done()
         await session.append_deferred([TurnStarted(n=1), UserPrompt(text="go")], TURN)
-        settled, left = session.settled(), session.settled()
+        settled, left = session.wait_until_durable(), session.wait_until_durable()
         left.cancel()
         assert not settled.done()
         await session.append([RoundStarted(round=1)], TURN)
@@ -367,7 +367,7 @@ def test_what_was_refused_to_who_waited_for_it_is_not_stored_later() -> None:
         store = FullStore()
         session = await started(store)
         await session.append_deferred([TurnStarted(n=1), UserPrompt(text="go")], TURN)
-        settled = session.settled()
+        settled = session.wait_until_durable()
         store.is_full = True
         with pytest.raises(StoreError, match="full"):
             await session.flush()
@@ -387,7 +387,7 @@ def test_what_refers_to_a_payload_that_is_gone_can_be_appended_again_with_it() -
         store = MemoryStore()
         session = await started(store)
         await session.append_deferred([TurnStarted(n=1)], TURN)
-        settled = session.settled()
+        settled = session.wait_until_durable()
         lost = ModelCalled(round=1, model="m", request_sha256="0", system=BlobRef("0" * 64, 9000))
         with pytest.raises(BlobError):
             await session.append([lost], TURN)

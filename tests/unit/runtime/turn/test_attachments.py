@@ -3,7 +3,7 @@
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest
 from timeloom.core.payload import ref_of
 from timeloom.core.sources import SourcesPool
-from timeloom.runtime.turn.attachments import attached_sources
+from timeloom.runtime.turn.attachments import to_source_blocks
 
 TURN = "turn_1770603272000_000002"
 
@@ -15,7 +15,7 @@ def attached(name: str, mime: str = "text/plain", text: str = "one") -> tuple[At
 
 
 def test_an_attached_text_is_a_source_with_its_name_and_its_beginning() -> None:
-    (added,) = attached_sources(attached("a b.txt", text="x" * 5_000), SourcesPool())
+    (added,) = to_source_blocks(attached("a b.txt", text="x" * 5_000), SourcesPool())
     (row,) = added.rows
     assert (row.sid, row.source_type, row.title) == (1, "attachment", "a b.txt")
     assert (row.artifact_path, row.physical_path) == (
@@ -27,22 +27,22 @@ def test_an_attached_text_is_a_source_with_its_name_and_its_beginning() -> None:
 
 
 def test_what_may_not_enter_the_pool_is_left_out() -> None:
-    assert attached_sources((), SourcesPool()) == ()
-    assert attached_sources(attached("a.zip", "application/zip"), SourcesPool()) == ()
+    assert to_source_blocks((), SourcesPool()) == ()
+    assert to_source_blocks(attached("a.zip", "application/zip"), SourcesPool()) == ()
     nowhere = AttachmentMeta(digest=Digest(artifact_path=f"fi:{TURN}.user.attachments/a.txt", mime="text/plain"))
-    assert attached_sources((nowhere,), SourcesPool()) == ()
+    assert to_source_blocks((nowhere,), SourcesPool()) == ()
 
 
 def test_a_text_that_is_stored_apart_is_a_source_without_a_beginning() -> None:
     meta, content = attached("a.txt")
     stored = Attachment(artifact_path=content.artifact_path, mime="text/plain", text=ref_of(b"one"))
-    (added,) = attached_sources((meta, stored), SourcesPool())
+    (added,) = to_source_blocks((meta, stored), SourcesPool())
     assert added.rows[0].text == ""
 
 
 def test_sources_are_numbered_after_those_there_are() -> None:
     pool = SourcesPool()
-    (first,) = attached_sources(attached("a.txt"), pool)
+    (first,) = to_source_blocks(attached("a.txt"), pool)
     pool.add_rows(first.rows)
-    (second,) = attached_sources((*attached("a.txt"), *attached("b.txt")), pool)
+    (second,) = to_source_blocks((*attached("a.txt"), *attached("b.txt")), pool)
     assert [(row.sid, row.title) for row in second.rows] == [(2, "b.txt")]

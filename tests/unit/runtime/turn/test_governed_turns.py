@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.turn import HEADER, Stage, Step, answers, blocks_of, calls, only, run, script
+from tests.harness.turn import HEADER, Step, TurnHarness, answers, blocks_of, blocks_of_type, calls, run, script
 from timeloom.app import open_session
 from timeloom.core.blocks import (
     AnyBlock,
@@ -33,8 +33,8 @@ from timeloom.core.policy.gates import (
     DEFAULT_POLICIES,
     ModelStep,
     Policy,
+    PolicyResult,
     Proposal,
-    Ruling,
     ToolStep,
     ask,
     calls_per_turn,
@@ -42,12 +42,12 @@ from timeloom.core.policy.gates import (
     refuse,
     tainted_irreversible_needs_approval,
 )
-from timeloom.core.view.progress import MODEL
-from timeloom.ports.ledger import Most, scope
-from timeloom.ports.model import Finished, ModelEvent, ModelRequest
+from timeloom.core.view.progress import MODEL_TOOL_ID
+from timeloom.ports.ledger import MaxAmounts, scope
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.runtime.governance.costs import model_cost
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.define import FunctionTool, tool
 
 TURN = TurnId("turn_1")
@@ -57,8 +57,8 @@ ONE_CALL = Allowance(tool_calls=1)
 
 def staged(
     tmp_path: Path, *steps: str, policies: tuple[Policy, ...] = DEFAULT_POLICIES, budgets: Budgets | None = None
-) -> Stage:
-    stage = Stage(tmp_path, *steps)
+) -> TurnHarness:
+    stage = TurnHarness(tmp_path, *steps)
     stage.setting = replace(stage.setting, budgets=budgets or Budgets(), policies=policies)
     return stage
 
@@ -76,11 +76,11 @@ def end_of(blocks: list[AnyBlock]) -> tuple[str, str]:
     return ended.reason, ended.text
 
 
-async def asked(turns: Turns) -> ApprovalRequested:
+async def asked(turns: TurnRunner) -> ApprovalRequested:
     return [block for block in await blocks_of(turns) if isinstance(block, ApprovalRequested)][-1]
 
 
-async def decided(turns: Turns, approved: bool, text: str = "") -> None:
+async def decided(turns: TurnRunner, approved: bool, text: str = "") -> None:
     assert await turns.inbox.decide((await asked(turns)).tool_call_id, approved, "ann", text)
 
 
@@ -96,13 +96,13 @@ def test_an_irreversible_call_waits_for_a_person_and_runs_once_allowed(tmp_path:
         assert stage.effects == []
         if restarted:
             turns = await stage.reopen(turns.session)
-        assert await turns.go_on() == "waiting"
+        assert await turns.resume() == "waiting"
         question = await asked(turns)
         assert (question.tool_id, question.policy) == ("t.send", "irreversible_needs_approval")
         await decided(turns, True)
         if restarted:
             turns = await stage.reopen(turns.session)
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         assert stage.effects == [question.tool_call_id]
         blocks = await blocks_of(turns)
         verdicts = [(block.policy, block.verdict) for block in blocks if isinstance(block, Gate)]
@@ -117,7 +117,7 @@ def test_a_refused_call_is_a_result_that_says_who_refused_it_and_why(tmp_path: P
         turns = await stage.open()
         await turns.run("send it")
         await decided(turns, False, "not today")
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         blocks = await blocks_of(turns)
         assert stage.effects == []
         assert errors_of(blocks) == ["call_not_approved"]
@@ -135,9 +135,9 @@ def test_a_decision_counts_once_and_only_where_it_was_asked_for(tmp_path: Path) 
         assert await turns.inbox.decide(CALL, True, "mallory") is None
         await decided(turns, False)
         assert await turns.inbox.decide((await asked(turns)).tool_call_id, True, "ann") is None
-        await turns.go_on()
+        await turns.resume()
         assert stage.effects == []
-        assert len(only(await blocks_of(turns), ApprovalDecided)) == 1
+        assert len(blocks_of_type(await blocks_of(turns), ApprovalDecided)) == 1
 
     run(check)
 
@@ -157,7 +157,7 @@ def test_who_steers_takes_the_question_back(tmp_path: Path, text: str, ending: s
         question = await asked(turns)
         await turns.inbox.steer(text)
         assert await turns.inbox.decide(question.tool_call_id, True, "ann") is None
-        assert await turns.go_on() == ending
+        assert await turns.resume() == ending
         blocks = await blocks_of(turns)
         assert stage.effects == []
         assert texts_of(blocks) == [f"the call was not run: {said}"]
@@ -171,7 +171,7 @@ def test_a_cancelled_turn_waits_for_nobody(tmp_path: Path) -> None:
         turns = await stage.open()
         await turns.run("send it")
         await turns.inbox.cancel("operator", "maintenance")
-        assert await turns.go_on() == "cancelled"
+        assert await turns.resume() == "cancelled"
         assert turns.session.views.calls.open == {}
         assert stage.effects == []
 
@@ -184,9 +184,9 @@ def test_a_follow_up_does_not_take_the_question_back(tmp_path: Path) -> None:
         turns = await stage.open()
         await turns.run("send it")
         await turns.inbox.follow_up("and tell me when")
-        assert await turns.go_on() == "waiting"
+        assert await turns.resume() == "waiting"
         await decided(turns, True)
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         assert len(stage.effects) == 1
 
     run(check)
@@ -199,7 +199,7 @@ def test_a_steer_after_the_leave_was_given_does_not_take_it_back(tmp_path: Path)
         await turns.run("send it")
         await decided(turns, True)
         await turns.inbox.steer("and be brief")
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         assert len(stage.effects) == 1
 
     run(check)
@@ -249,7 +249,7 @@ def test_what_came_from_outside_makes_the_difference(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_fails_allows_nothing(tmp_path: Path) -> None:
-    def broken(proposal: Proposal) -> Ruling | None:
+    def broken(proposal: Proposal) -> PolicyResult | None:
         if isinstance(proposal.step, ToolStep):
             raise ValueError("no table")
         return None
@@ -286,11 +286,11 @@ def test_a_gate_sees_the_step_who_wants_it_and_what_was_spent(tmp_path: Path) ->
 # --- model calls -----------------------------------------------------------------------------------------------
 
 
-def second_round(proposal: Proposal) -> Ruling | None:
+def second_round(proposal: Proposal) -> PolicyResult | None:
     return ask("one more?") if isinstance(proposal.step, ModelStep) and proposal.step.round == 2 else None
 
 
-def no_second_round(proposal: Proposal) -> Ruling | None:
+def no_second_round(proposal: Proposal) -> PolicyResult | None:
     return refuse("enough") if second_round(proposal) else None
 
 
@@ -299,14 +299,14 @@ def test_a_model_call_can_wait_for_a_person_too(tmp_path: Path) -> None:
         stage = staged(tmp_path, calls("t.look"), answers("seen"), policies=(second_round,))
         turns = await stage.open()
         assert await turns.run("look") == "waiting"
-        assert (await asked(turns)).tool_id == MODEL
+        assert (await asked(turns)).tool_id == MODEL_TOOL_ID
         turns = await stage.reopen(turns.session)
-        assert await turns.go_on() == "waiting"
+        assert await turns.resume() == "waiting"
         await turns.inbox.steer("be brief")
-        assert await turns.go_on() == "waiting"
+        assert await turns.resume() == "waiting"
         await decided(turns, True)
-        assert await turns.go_on() == "completed"
-        assert len(only(await blocks_of(turns), ModelCalled)) == 2
+        assert await turns.resume() == "completed"
+        assert len(blocks_of_type(await blocks_of(turns), ModelCalled)) == 2
 
     run(check)
 
@@ -325,7 +325,7 @@ def test_a_model_call_that_is_refused_ends_the_turn(tmp_path: Path, policy: Poli
         turns = await stage.open()
         if await turns.run("look") == "waiting":
             await decided(turns, False)
-            await turns.go_on()
+            await turns.resume()
         assert end_of(await blocks_of(turns)) == ending
 
     run(check)
@@ -334,7 +334,7 @@ def test_a_model_call_that_is_refused_ends_the_turn(tmp_path: Path, policy: Poli
 # --- calls that a crash cut off --------------------------------------------------------------------------------
 
 
-async def cut_off(stage: Stage, tool_id: str) -> Turns:
+async def cut_off(stage: TurnHarness, tool_id: str) -> TurnRunner:
     """A conversation whose call has an intent and no receipt, as another process finds it."""
     turns = await stage.open()
     reply = ModelAnswered(round=1, model="m", stop_reason="end", text=calls(tool_id))
@@ -347,7 +347,7 @@ def test_a_call_that_does_no_harm_is_made_again_and_that_is_recorded(tmp_path: P
     async def check() -> None:
         stage = staged(tmp_path, calls("t.look"), answers("ok"), budgets=Budgets(turn=ONE_CALL))
         turns = await cut_off(stage, "t.look")
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         assert stage.effects == [CALL]
         (gate,) = [block for block in await blocks_of(turns) if isinstance(block, Gate)]
         assert (gate.policy, gate.verdict, gate.tool_call_id) == ("interrupted", "allow", CALL)
@@ -364,11 +364,11 @@ def test_a_person_decides_about_a_call_of_which_nobody_knows(
     async def check() -> None:
         stage = staged(tmp_path, calls("t.send"), answers("ok"), policies=())
         turns = await cut_off(stage, "t.send")
-        assert await turns.go_on() == "waiting"
+        assert await turns.resume() == "waiting"
         assert (await asked(turns)).policy == "interrupted"
         await decided(turns, approved)
         turns = await stage.reopen(turns.session)
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         assert stage.effects == effects
         assert errors_of(await blocks_of(turns)) == errors
 
@@ -380,7 +380,7 @@ def test_a_lost_call_of_a_turn_that_was_stopped_is_closed_without_running(tmp_pa
         stage = staged(tmp_path, calls("t.look"), answers("ok"))
         turns = await cut_off(stage, "t.look")
         await turns.inbox.steer()
-        assert await turns.go_on() == "stopped"
+        assert await turns.resume() == "stopped"
         assert stage.effects == []
         assert errors_of(await blocks_of(turns)) == ["tool_interrupted"]
 
@@ -428,7 +428,7 @@ def test_a_tool_that_knows_what_became_of_its_call_is_asked_first(
         stage = staged(tmp_path, calls("mail.send"), answers("ok"))
         stage.extra = (outbox.tool(),)
         turns = await cut_off(stage, "mail.send")
-        assert await turns.go_on() == ending
+        assert await turns.resume() == ending
         assert (outbox.asked, outbox.sent) == ([CALL], sent)
         if isinstance(known, Outcome):
             assert texts_of(await blocks_of(turns)) == ["sent at 9"]
@@ -463,7 +463,7 @@ def test_a_turn_whose_budget_is_used_up_ends_and_says_so(tmp_path: Path, name: s
         turns = await stage.open()
         assert await turns.run("look") == "budget_exhausted"
         blocks = await blocks_of(turns)
-        assert len(only(blocks, ModelCalled)) == (0 if allowance.wall_ms == 0 else 1)
+        assert len(blocks_of_type(blocks, ModelCalled)) == (0 if allowance.wall_ms == 0 else 1)
         assert end_of(blocks)[0] == "budget_exhausted"
 
     run(check)
@@ -477,7 +477,7 @@ def test_a_call_that_waited_for_leave_takes_of_the_budget_when_it_runs(tmp_path:
         ledger, user = turns.session.ledger, scope("user", "t", "u")
         assert (await ledger.spent(user)).tool_calls == 0
         await decided(turns, True)
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         assert len(stage.effects) == (await ledger.spent(user)).tool_calls == 1
 
     run(check)
@@ -488,11 +488,11 @@ def test_a_call_that_was_allowed_is_still_bound_by_what_others_spent_meanwhile(t
         stage = staged(tmp_path, calls("t.send"), answers("not sent"), budgets=Budgets(user=ONE_CALL))
         turns = await stage.open()
         await turns.run("send it")
-        other = Stage(tmp_path, calls("t.look"), answers("looked"))
+        other = TurnHarness(tmp_path, calls("t.look"), answers("looked"))
         other.store, other.setting = stage.store, stage.setting
         assert await (await other.open()).run("look") == "completed"
         await decided(turns, True)
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         assert stage.effects == []
         assert errors_of(await blocks_of(turns)) == ["gate_refused"]
 
@@ -508,7 +508,7 @@ def test_conversations_that_were_begun_from_another_spend_from_one_budget(tmp_pa
         child = await open_session(stage.store, None, replace(HEADER, parent=first))
         grandchild = await open_session(stage.store, None, replace(HEADER, parent=child.conversation))
         assert (child.root, grandchild.root) == (first, first)
-        below = Stage(tmp_path, calls("t.look"), answers("x"))
+        below = TurnHarness(tmp_path, calls("t.look"), answers("x"))
         below.setting = stage.setting
         lower = await below.open(grandchild)
         await lower.run("look")
@@ -539,7 +539,7 @@ def test_the_model_sees_what_is_left(tmp_path: Path) -> None:
 
 
 def test_a_title_is_governed_too(tmp_path: Path) -> None:
-    def no_titles(proposal: Proposal) -> Ruling | None:
+    def no_titles(proposal: Proposal) -> PolicyResult | None:
         step = proposal.step
         return refuse("no titles") if isinstance(step, ModelStep) and proposal.turn.model_calls else None
 
@@ -548,18 +548,18 @@ def test_a_title_is_governed_too(tmp_path: Path) -> None:
         stage.title_model = script("A model's title")
         turns = await stage.open()
         await turns.run("good morning to you")
-        await turns.settle()
+        await turns.ensure_title()
         blocks = await blocks_of(turns)
         assert [block.text for block in blocks if isinstance(block, Titled)] == ["good morning to you"]
         assert [(block.policy, block.text) for block in blocks if isinstance(block, Gate)] == [
             ("no_titles", "no titles")
         ]
-        assert len(only(blocks, ModelCalled)) == 1
+        assert len(blocks_of_type(blocks, ModelCalled)) == 1
 
     run(check)
 
 
-def looking(stage: Stage) -> FunctionTool:
+def looking(stage: TurnHarness) -> FunctionTool:
     async def look(context: ToolContext) -> str:
         """Looks."""
         stage.effects.append(context.tool_call_id)
@@ -574,7 +574,7 @@ def looking(stage: Stage) -> FunctionTool:
 class DearModel:
     """A scripted model with a known or an unknown price."""
 
-    def __init__(self, stage: Stage, nano_usd: int | None) -> None:
+    def __init__(self, stage: TurnHarness, nano_usd: int | None) -> None:
         self._model = stage.model
         self._nano_usd = nano_usd
         self.name = "dear"
@@ -583,11 +583,11 @@ class DearModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         async for event in self._model.stream(request):
-            yield self._finished(event) if isinstance(event, Finished) else event
+            yield self._finished(event) if isinstance(event, FinishEvent) else event
 
-    def _finished(self, event: Finished) -> Finished:
+    def _finished(self, event: FinishEvent) -> FinishEvent:
         if self.is_silent:
-            return Finished(event.stop_reason, Usage(), usage_reported=False)
+            return FinishEvent(event.stop_reason, Usage(), usage_reported=False)
         return replace(event, usage=Usage(input_tokens=10, cost_nano_usd=10))
 
     def price_nano_usd(self, usage: Usage) -> int | None:
@@ -604,7 +604,7 @@ def test_money_is_counted_before_and_after_each_call(tmp_path: Path, name: str) 
         budgets = Budgets(**{name: Allowance(cost_nano_usd=15)})
         stage = staged(tmp_path, *[calls("t.look")] * 3, budgets=budgets)
         turns = await stage.open()
-        turns.asking.model = DearModel(stage, 1)
+        turns.model_caller.model = DearModel(stage, 1)
         assert await turns.run("look") == "budget_exhausted"
         assert len(stage.effects) == 2
         reason, text = end_of(await blocks_of(turns))
@@ -617,7 +617,7 @@ def test_a_model_whose_price_nobody_knows_is_not_asked_where_money_is_limited(tm
     async def check() -> None:
         stage = staged(tmp_path, answers("x"), budgets=Budgets(project=Allowance(cost_nano_usd=15)))
         turns = await stage.open()
-        turns.asking.model = DearModel(stage, None)
+        turns.model_caller.model = DearModel(stage, None)
         assert await turns.run("hello") == "budget_exhausted"
         assert "nobody knows what dear costs" in end_of(await blocks_of(turns))[1]
 
@@ -629,7 +629,7 @@ def test_what_a_provider_does_not_report_is_guessed_and_counts(tmp_path: Path) -
         budgets = Budgets(turn=Allowance(tokens=1), user=Allowance(tokens=10**6))
         stage = staged(tmp_path, calls("t.look"), answers("x"), budgets=budgets)
         turns = await stage.open()
-        turns.asking.model = model = DearModel(stage, 2)
+        turns.model_caller.model = model = DearModel(stage, 2)
         model.is_silent = True
         assert await turns.run("hello") == "budget_exhausted"
         (outcome,) = [block for block in await blocks_of(turns) if isinstance(block, ModelAnswered)]
@@ -664,12 +664,12 @@ def test_what_a_process_that_died_had_reserved_is_settled_by_the_next(tmp_path: 
         stage = staged(tmp_path, calls("t.look"), answers("x"), answers("y"), budgets=budgets)
         turns = await stage.open()
         await turns.run("look")
-        governor, session = turns.workshop.governor, turns.session
+        governor, session = turns.action_context.governor, turns.session
         turn, user = session.views.progress.turn_id, scope("user", "t", "u")
         before = await session.ledger.spent(user)
         step = ModelStep(model="m", round=1, prompt_tokens=10)
         for key in (f"model/{turn}/1/1", f"model/{turn}/9/1", f"title/{turn}", f"tool/{turn}/c9"):
-            await governor.admit(step, key, Most(tokens=1_000, tool_calls=1))
+            await governor.admit(step, key, MaxAmounts(tokens=1_000, tool_calls=1))
         again = await stage.reopen(session)
         assert await again.run("look again") == "completed"
         assert await session.ledger.unsettled(session.conversation) == ()
@@ -714,14 +714,14 @@ def test_a_lost_call_of_a_tool_that_is_not_here_is_left_to_a_person(tmp_path: Pa
     async def check() -> None:
         stage = staged(tmp_path, calls("mail.send"), answers("ok"), policies=())
         turns = await cut_off(stage, "mail.send")
-        assert await turns.go_on() == "waiting"
+        assert await turns.resume() == "waiting"
         await decided(turns, True)
         with pytest.raises(CodedError, match="which is not available here"):
-            await turns.go_on()
+            await turns.resume()
         outbox = Outbox()
         stage.extra = (outbox.tool(),)
         again = await stage.reopen(turns.session)
-        assert await again.go_on() == "completed"
+        assert await again.resume() == "completed"
         assert outbox.sent == [CALL]
 
     run(check)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.turn import Stage, answers, blocks_of, calls, run
+from tests.harness.turn import TurnHarness, answers, blocks_of, calls, run
 from timeloom.core.blocks import (
     AnyBlock,
     Gate,
@@ -24,8 +24,8 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
-from timeloom.runtime.replay.check_retrievable import check_recovery
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.replay.check_retrievable import check_retrieval
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.define import FunctionTool, tool
 
 OUTER, INNER = CallId("c1"), CallId("c2")
@@ -58,20 +58,20 @@ def staged(
     *extra: FunctionTool,
     policies: tuple[Policy, ...] = (),
     budgets: Budgets | None = None,
-) -> Stage:
-    stage = Stage(tmp_path, calls("t.play"), answers("done"))
+) -> TurnHarness:
+    stage = TurnHarness(tmp_path, calls("t.play"), answers("done"))
     stage.extra = (played.tool(), *extra)
     stage.setting = replace(stage.setting, policies=policies, budgets=budgets or Budgets())
     return stage
 
 
-async def finished(stage: Stage) -> Turns:
+async def finished(stage: TurnHarness) -> TurnRunner:
     turns = await stage.open()
     assert await turns.run("play") == "completed"
     return turns
 
 
-async def cut_off(stage: Stage, inner_id: str) -> Turns:
+async def cut_off(stage: TurnHarness, inner_id: str) -> TurnRunner:
     """A conversation whose call had made another when both were cut off, as another process finds it."""
     turns = await stage.open()
     reply = ModelAnswered(round=1, model="m", stop_reason="end", text=calls("t.play"))
@@ -114,7 +114,7 @@ def test_what_a_nested_call_left_is_out_of_sight_and_can_be_read(tmp_path: Path)
         assert len(seqs) > 1
         assert not {*seqs} & {*views.visible.shown}
         assert {*seqs} <= {*views.visible.gone}
-        assert (await check_recovery(stage.store, turns.session.conversation)).lost == ()
+        assert (await check_retrieval(stage.store, turns.session.conversation)).lost == ()
 
     run(check)
 
@@ -234,7 +234,7 @@ def test_a_program_that_did_what_cannot_be_undone_is_not_run_again_unasked(tmp_p
     async def check() -> None:
         stage = staged(tmp_path, Played(("t.send", "{}")))
         turns = await cut_off(stage, "t.send")
-        assert await turns.go_on() == "waiting"
+        assert await turns.resume() == "waiting"
         assert stage.effects == []
 
     run(check)
@@ -244,7 +244,7 @@ def test_a_nested_call_that_a_crash_cut_off_is_closed_before_its_program_is_run_
     async def check() -> None:
         stage = staged(tmp_path, Played(("t.look", "{}")))
         turns = await cut_off(stage, "t.look")
-        assert await turns.go_on() == "completed"
+        assert await turns.resume() == "completed"
         blocks = await blocks_of(turns)
         receipts = [block.tool_call_id for block in blocks if isinstance(block, ResultStatus) and block.error]
         assert receipts == [INNER]

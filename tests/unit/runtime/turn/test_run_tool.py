@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.timeline import CALL, TURN, BlockTimeline, context_of, silent
+from tests.harness.timeline import CALL, TURN, BlockTimeline, discard_output, make_context
 from timeloom.core.blocks import (
     AnyBlock,
     Notice,
@@ -24,7 +24,13 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.ports.tool import Artifact, Effect, Emit, Outcome, Tool, ToolContext, ToolSpec
-from timeloom.runtime.turn.run_tool import KEPT_CHARS, MAX_KEPT_CHANNELS, RunSettings, run_call, stray_calls
+from timeloom.runtime.turn.run_tool import (
+    KEPT_OUTPUT_CHARS,
+    MAX_KEPT_CHANNELS,
+    RunSettings,
+    count_stray_calls,
+    run_call,
+)
 from timeloom.tools import ToolRegistry, WritePath, tool
 
 PATH = f"fi:{TURN}.files/a.md"
@@ -56,7 +62,7 @@ async def closed(
     call: ToolCall | None = None,
     *,
     timeline: BlockTimeline | None = None,
-    emit: Emit = silent,
+    emit: Emit = discard_output,
     interrupt: asyncio.Event | None = None,
     grace_s: float = 0.02,
 ) -> Sequence[AnyBlock]:
@@ -64,7 +70,7 @@ async def closed(
     timeline, call = timeline or BlockTimeline(), call or params()
     timeline.append(call, turn=TURN)
     settings = RunSettings(show=show, interrupt=interrupt, grace_s=grace_s)
-    blocks = await run_call(what, call, context_of(timeline, emit), settings)
+    blocks = await run_call(what, call, make_context(timeline, emit), settings)
     timeline.append(*blocks, turn=TURN)
     known = timeline.views.calls.get(TURN, CALL)
     assert known is not None and not timeline.views.calls.open
@@ -253,11 +259,11 @@ def test_a_tool_that_does_not_stop_is_reported_and_let_go() -> None:
         blocks = await closed(Doing(stubborn, deadline_s=0.01))
         assert error_in(blocks)[0] == "tool_timeout"
         assert "may be running still" in error_in(blocks)[1]
-        assert stray_calls() == 1
+        assert count_stray_calls() == 1
         release.set()
         for _ in range(5):
             await asyncio.sleep(0)
-        assert stray_calls() == 0
+        assert count_stray_calls() == 0
 
     asyncio.run(scenario())
 
@@ -311,7 +317,7 @@ def test_what_a_late_tool_had_said_is_kept() -> None:
 
 def test_of_what_a_stopped_tool_had_said_the_end_is_kept() -> None:
     async def talk(context: ToolContext) -> None:
-        for piece in ("a" * KEPT_CHARS, "b" * KEPT_CHARS, "c"):
+        for piece in ("a" * KEPT_OUTPUT_CHARS, "b" * KEPT_OUTPUT_CHARS, "c"):
             context.emit("x" * 100, piece)
         for n in range(2 * MAX_KEPT_CHANNELS):
             context.emit(str(n), "z")
@@ -320,8 +326,8 @@ def test_of_what_a_stopped_tool_had_said_the_end_is_kept() -> None:
     content = asyncio.run(stopped(talk))[-1]
     assert isinstance(content, ResultContent)
     head, kept, *others = str(content.text).splitlines()
-    assert head == f"{'x' * 40} (the last {KEPT_CHARS} of {2 * KEPT_CHARS + 1} characters):"
-    assert kept == "b" * (KEPT_CHARS - 1) + "c"
+    assert head == f"{'x' * 40} (the last {KEPT_OUTPUT_CHARS} of {2 * KEPT_OUTPUT_CHARS + 1} characters):"
+    assert kept == "b" * (KEPT_OUTPUT_CHARS - 1) + "c"
     assert others == [line for n in range(MAX_KEPT_CHANNELS - 1) for line in (f"{n}:", "z")]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import Stage, Step, answers, blocks_of, calls, only, run, script
+from tests.harness.turn import Step, TurnHarness, answers, blocks_of, blocks_of_type, calls, run, script
 from timeloom.core.blocks import (
     AnyBlock,
     Completion,
@@ -25,10 +25,10 @@ from timeloom.core.ids import TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.view.views import fold
-from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextPiece, TextSegment
-from timeloom.runtime.prompt.builder import request_sha256
-from timeloom.runtime.prompt.instructions.load import load_texts
-from timeloom.runtime.turn.title import MAX_OUTPUT_TOKENS, Titling
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.runtime.prompt.hashing import request_sha256
+from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.turn.title import MAX_OUTPUT_TOKENS, TitleGenerator
 from timeloom.stores.in_memory.store import MemoryStore
 
 
@@ -54,13 +54,13 @@ class TitleModel:
         for piece in self._pieces:
             yield TextPiece(piece)
         await self.gate.wait()
-        yield Finished("end", Usage(input_tokens=200, output_tokens=9))
+        yield FinishEvent("end", Usage(input_tokens=200, output_tokens=9))
 
     async def close(self) -> None:
         pass
 
 
-def titled(stage: Stage, *pieces: str) -> TitleModel:
+def titled(stage: TurnHarness, *pieces: str) -> TitleModel:
     stage.title_model = model = TitleModel(*pieces)
     return model
 
@@ -71,11 +71,11 @@ def titles(blocks: list[AnyBlock]) -> list[str]:
 
 def test_a_model_gives_the_title_after_the_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.look"), answers("At 08:15."))
+        stage = TurnHarness(tmp_path, calls("t.look"), answers("At 08:15."))
         model = titled(stage, "Ferries ", "to Juist")
         turns = await stage.open()
         assert await turns.run("Which ferry goes to Juist?") == "completed"
-        await turns.settle()
+        await turns.ensure_title()
         blocks = await blocks_of(turns)
         end = next(at for at, block in enumerate(blocks) if isinstance(block, TurnEnded))
         call, outcome, title = blocks[end + 1 :]
@@ -87,7 +87,7 @@ def test_a_model_gives_the_title_after_the_turn(tmp_path: Path) -> None:
         (request,) = model.asked
         (segment,) = request.segments
         assert isinstance(segment, TextSegment)
-        assert (request.system, request.purpose, request.number) == (load_texts()["title"], "title", 0)
+        assert (request.system, request.purpose, request.number) == (load_instructions()["title"], "title", 0)
         assert request.max_output_tokens == MAX_OUTPUT_TOKENS
         tail = await turns.session.text(call.tail)
         assert segment.text == tail
@@ -102,13 +102,13 @@ def test_a_model_gives_the_title_after_the_turn(tmp_path: Path) -> None:
 
 def test_the_answer_does_not_wait_for_the_title(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"))
+        stage = TurnHarness(tmp_path, answers("yes"))
         model = titled(stage, "Ferries")
         model.gate.clear()
         turns = await stage.open()
         assert await turns.run("Which ferry?") == "completed"
         assert turns.session.views.conversation.title == ""
-        settling = asyncio.create_task(turns.settle())
+        settling = asyncio.create_task(turns.ensure_title())
         await model.begun.wait()
         assert not settling.done()
         model.gate.set()
@@ -120,14 +120,14 @@ def test_the_answer_does_not_wait_for_the_title(tmp_path: Path) -> None:
 
 def test_the_next_message_ends_a_title_that_takes_long(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"), answers("no"))
+        stage = TurnHarness(tmp_path, answers("yes"), answers("no"))
         model = titled(stage, "Ferr")
         model.gate.clear()
         turns = await stage.open()
         await turns.run("Which ferry?")
         await model.begun.wait()
         assert await turns.run("And back?") == "completed"
-        await turns.settle()
+        await turns.ensure_title()
         blocks = await blocks_of(turns)
         (title,) = [block for block in blocks if isinstance(block, ModelAnswered) and block.purpose == "title"]
         assert (title.error, title.interrupted) == ("steered", True)
@@ -140,7 +140,7 @@ def test_the_next_message_ends_a_title_that_takes_long(tmp_path: Path) -> None:
 
 def test_a_message_that_comes_before_the_model_is_asked_takes_the_first_words(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"), answers("no"))
+        stage = TurnHarness(tmp_path, answers("yes"), answers("no"))
         model = titled(stage, "Ferries")
         turns = await stage.open()
         await turns.run("Which ferry?")
@@ -163,26 +163,26 @@ def test_a_message_that_comes_before_the_model_is_asked_takes_the_first_words(tm
 )
 def test_without_a_good_title_the_first_words_are_it(tmp_path: Path, steps: list[Step]) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"))
+        stage = TurnHarness(tmp_path, answers("yes"))
         stage.title_model = script(answers("yes"), *steps)
         turns = await stage.open()
         assert await turns.run("Which ferry?") == "completed"
-        await turns.settle()
+        await turns.ensure_title()
         blocks = await blocks_of(turns)
         assert titles(blocks) == ["Which ferry?"]
-        assert len(only(blocks, ModelAnswered)) == 2
-        assert stage.said("answer") == "yes"
+        assert len(blocks_of_type(blocks, ModelAnswered)) == 2
+        assert stage.channel_text("answer") == "yes"
 
     run(check)
 
 
 def test_without_a_model_the_title_is_there_when_the_turn_is_over(tmp_path: Path) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path, answers("yes"), answers("no")).open()
+        turns = await TurnHarness(tmp_path, answers("yes"), answers("no")).open()
         await turns.run("Which  ferry?\nI wonder.")
         assert (await blocks_of(turns))[-1] == Titled(text="Which ferry? I wonder.")
         await turns.run("And back?")
-        await turns.settle()
+        await turns.ensure_title()
         assert len(titles(await blocks_of(turns))) == 1
 
     run(check)
@@ -190,10 +190,10 @@ def test_without_a_model_the_title_is_there_when_the_turn_is_over(tmp_path: Path
 
 def test_a_message_without_words_takes_its_title_from_the_answer(tmp_path: Path) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path, answers("A picture of a cat."), answers("?")).open()
+        turns = await TurnHarness(tmp_path, answers("A picture of a cat."), answers("?")).open()
         await turns.run("...")
         assert turns.session.views.conversation.title == "A picture of a cat."
-        other = await Stage(tmp_path, answers("!"), answers("?")).open()
+        other = await TurnHarness(tmp_path, answers("!"), answers("?")).open()
         await other.run("...")
         assert other.session.views.conversation.title == ""
 
@@ -202,14 +202,14 @@ def test_a_message_without_words_takes_its_title_from_the_answer(tmp_path: Path)
 
 def test_a_model_that_does_not_come_to_an_end_is_given_up(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"))
+        stage = TurnHarness(tmp_path, answers("yes"))
         turns = await stage.open()
         model = TitleModel("x" * 1_000_000)
         model.gate.clear()
         await turns.session.append([TurnStarted(n=1), UserPrompt(text="Which ferry?")], TurnId("turn_1"))
         await turns.session.append([TurnEnded(reason="completed")], TurnId("turn_1"))
-        await Titling(turns.session, model, deadline_s=0.01).settle()
-        (outcome,) = only(await blocks_of(turns), ModelAnswered)
+        await TitleGenerator(turns.session, model, deadline_s=0.01).finish()
+        (outcome,) = blocks_of_type(await blocks_of(turns), ModelAnswered)
         assert isinstance(outcome, ModelAnswered)
         assert (outcome.error, outcome.purpose) == ("timeout", "title")
         assert len(await turns.session.text(outcome.text)) <= 4_000
@@ -241,18 +241,18 @@ class Clinging:
 
 def test_a_model_that_does_not_let_go_does_not_keep_the_next_turn_waiting(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"), answers("no"))
+        stage = TurnHarness(tmp_path, answers("yes"), answers("no"))
         stage.title_model = model = Clinging()
         turns = await stage.open()
-        turns = replace(turns, titles=Titling(turns.session, model, grace_s=0.001))
+        turns = replace(turns, titles=TitleGenerator(turns.session, model, grace_s=0.001))
         await turns.run("Which ferry?")
         await model.begun.wait()
         assert await turns.run("And back?") == "completed"
         assert turns.session.views.conversation.title == ""
         model.let_go.set()
         # The call that was given up may still be ending; then the second wait is for the one that follows it.
-        await turns.titles.settle()
-        await turns.titles.settle()
+        await turns.titles.finish()
+        await turns.titles.finish()
         assert turns.session.views.conversation.title == "Which ferry?"
         assert turns.session.views.spend.outcomes["decision"] == 2
 
@@ -261,11 +261,11 @@ def test_a_model_that_does_not_let_go_does_not_keep_the_next_turn_waiting(tmp_pa
 
 def test_a_model_that_breaks_ends_nothing(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"), answers("no"))
+        stage = TurnHarness(tmp_path, answers("yes"), answers("no"))
         stage.title_model = TitleModel(fails=RuntimeError("broken"))
         turns = await stage.open()
         assert await turns.run("Which ferry?") == "completed"
-        await turns.settle()
+        await turns.ensure_title()
         assert turns.session.views.conversation.title == ""
         assert await turns.run("And back?") == "completed"
 
@@ -274,7 +274,7 @@ def test_a_model_that_breaks_ends_nothing(tmp_path: Path) -> None:
 
 def test_a_session_that_is_over_gives_no_title(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"))
+        stage = TurnHarness(tmp_path, answers("yes"))
         model = titled(stage, "Ferries")
         model.gate.clear()
         turns = await stage.open()
@@ -282,7 +282,7 @@ def test_a_session_that_is_over_gives_no_title(tmp_path: Path) -> None:
         await model.begun.wait()
         await turns.session.close()
         model.gate.set()
-        await turns.settle()
+        await turns.ensure_title()
         assert turns.session.views.conversation.title == ""
 
     run(check)
@@ -290,7 +290,7 @@ def test_a_session_that_is_over_gives_no_title(tmp_path: Path) -> None:
 
 def test_a_title_that_somebody_gave_meanwhile_stays(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"))
+        stage = TurnHarness(tmp_path, answers("yes"))
         model = titled(stage, "Ferries")
         model.gate.clear()
         turns = await stage.open()
@@ -298,7 +298,7 @@ def test_a_title_that_somebody_gave_meanwhile_stays(tmp_path: Path) -> None:
         await model.begun.wait()
         await turns.session.append([Titled(text="My own", author="user")], turns.session.views.turns.newest)
         model.gate.set()
-        await turns.settle()
+        await turns.ensure_title()
         assert turns.session.views.conversation.title == "My own"
 
     run(check)
@@ -307,7 +307,7 @@ def test_a_title_that_somebody_gave_meanwhile_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", [False, True])
 def test_whoever_opens_the_conversation_next_gives_the_title(tmp_path: Path, asked: bool) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"))
+        stage = TurnHarness(tmp_path, answers("yes"))
         session = (await stage.open()).session
         turn = TurnId("turn_1")
         blocks: list[AnyBlock] = [
@@ -321,7 +321,7 @@ def test_whoever_opens_the_conversation_next_gives_the_title(tmp_path: Path, ask
             await session.append([call], turn)
         model = titled(stage, "Ferries")
         turns = await stage.reopen(session)
-        await turns.settle()
+        await turns.ensure_title()
         assert turns.session.views.conversation.title == "Ferries"
         assert model.asked[0].number == 0
         segment = model.asked[0].segments[0]
@@ -340,13 +340,13 @@ class Forgetful(MemoryStore):
 
 def test_an_answer_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"))
+        stage = TurnHarness(tmp_path, answers("yes"))
         stage.store = Forgetful()
         model = titled(stage, "Ferries")
         turns = await stage.open()
         blocks = [TurnStarted(n=1), UserPrompt(text="Which ferry?"), Completion(text="At eight. " * 9_000)]
         await turns.session.append([*blocks, TurnEnded(reason="completed")], TurnId("turn_1"))
-        await turns.settle()
+        await turns.ensure_title()
         assert turns.session.views.conversation.title == "Ferries"
         segment = model.asked[0].segments[0]
         assert isinstance(segment, TextSegment)
@@ -357,12 +357,12 @@ def test_an_answer_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
 
 def test_a_running_turn_and_an_erased_conversation_get_none(tmp_path: Path) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path, answers("yes")).open()
+        turns = await TurnHarness(tmp_path, answers("yes")).open()
         await turns.session.append([TurnStarted(n=1), UserPrompt(text="Which ferry?")], TurnId("turn_1"))
-        await turns.settle()
+        await turns.ensure_title()
         assert turns.session.views.conversation.title == ""
         await turns.session.append([TurnEnded(reason="completed"), Erased(by="ann")], TurnId("turn_1"))
-        await turns.settle()
+        await turns.ensure_title()
         assert turns.session.views.conversation.title == ""
 
     run(check)
@@ -372,17 +372,17 @@ def test_a_title_disturbs_neither_prompts_nor_progress_nor_numbers(tmp_path: Pat
     async def check() -> None:
         prompts: list[list[int]] = []
         for model in (None, TitleModel("Ferries")):
-            stage = Stage(tmp_path, calls("t.look"), answers("yes"), answers("no"))
+            stage = TurnHarness(tmp_path, calls("t.look"), answers("yes"), answers("no"))
             stage.title_model = model
             turns = await stage.open()
             await turns.run("Which ferry?")
-            await turns.settle()
+            await turns.ensure_title()
             await turns.run("And back?")
             views = turns.session.views
             assert (views.spend.outcomes["decision"], views.spend.outcomes.get("title", 0)) == (3, int(bool(model)))
             assert (views.progress.attempts, views.progress.round, views.progress.unseen) == (1, 1, [])
             assert fold(await turns.session.entries(range(1, views.tail + 1))) == views
-            prompt = await turns.asking.prompter.prompt(turns.session, AskModel(1, 2, last=False))
+            prompt = await turns.model_caller.prompt_source.build_prompt(turns.session, AskModel(1, 2, last=False))
             prompts.append([len(one.text) for one in prompt.request.segments[:-1] if isinstance(one, TextSegment)])
         assert prompts[0] == prompts[1]
 
@@ -391,12 +391,12 @@ def test_a_title_disturbs_neither_prompts_nor_progress_nor_numbers(tmp_path: Pat
 
 def test_a_conversation_that_has_a_title_is_not_given_another(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("yes"))
+        stage = TurnHarness(tmp_path, answers("yes"))
         turns = await stage.open()
         await turns.run("Which ferry?")
         stage.title_model = model = TitleModel("Ferries")
         again = await stage.reopen(turns.session)
-        await again.settle()
+        await again.ensure_title()
         assert titles(await blocks_of(again)) == ["Which ferry?"]
         assert model.asked == []
 

@@ -22,16 +22,16 @@ from timeloom.core.blocks import (
     SourcesAdded,
     ToolCall,
     ToolError,
-    registered_error,
+    make_tool_error,
 )
-from timeloom.core.blocks.extract_payloads import take_out
+from timeloom.core.blocks.extract_payloads import extract_payloads
 from timeloom.core.ids import CallId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.tool import MAX_TEXT_BYTES, Artifact, Outcome, ToolNotice, ToolSpec
 from timeloom.runtime.turn import tool_result as module
-from timeloom.runtime.turn.tool_result import OWN_BLOCKS, CallPlace, result_blocks
+from timeloom.runtime.turn.tool_result import TOOL_BLOCKS, CallRef, build_result_blocks
 from timeloom.testing import strategies as some
 from timeloom.wire.record import decode_record, encode_record
 
@@ -50,8 +50,8 @@ def spec(tool_id: str = "x.y", *, reports: bool = False, max_text_bytes: int = M
 def blocks_of(
     outcome: Outcome, tool: ToolSpec | None = None, timeline: BlockTimeline | None = None
 ) -> Sequence[AnyBlock]:
-    at = CallPlace(spec=tool or spec(), turn_id=TURN, tool_call_id=CALL)
-    return result_blocks(outcome, at, (timeline or called()).views, show)
+    at = CallRef(spec=tool or spec(), turn_id=TURN, tool_call_id=CALL)
+    return build_result_blocks(outcome, at, (timeline or called()).views, show)
 
 
 def called(tool_id: str = "x.y", *before: AnyBlock) -> BlockTimeline:
@@ -177,7 +177,7 @@ def test_metadata_can_stand_alone() -> None:
 
 
 def test_an_error_is_told_and_stands_in_the_receipt() -> None:
-    error = registered_error("tool_timeout", "took too long")
+    error = make_tool_error("tool_timeout", "took too long")
     notice, status = blocks_of(Outcome(error=error))
     assert notice == Notice(code="tool_timeout", text="took too long", tool_call_id=CALL)
     assert isinstance(status, ResultStatus) and isinstance(status.text, str)
@@ -191,7 +191,7 @@ def test_a_foreign_code_is_told_under_one_of_ours() -> None:
 
 
 def test_an_error_that_was_told_is_not_told_again() -> None:
-    error = registered_error("hide_before_cache", "too old")
+    error = make_tool_error("hide_before_cache", "too old")
     outcome = Outcome(notices=(ToolNotice("hide_before_cache", "it lies before the cache point"),), error=error)
     assert notices_of(blocks_of(outcome)) == [("hide_before_cache", "it lies before the cache point")]
 
@@ -204,12 +204,12 @@ def test_a_tool_that_reports_tells_errors_in_its_report_only() -> None:
     assert (status.text, status.mime) == ("Runtime error: oom — no memory", "text/markdown")
     assert isinstance(digest, ResultDigest)
     assert digest.digest.error == failed.error
-    violation = registered_error("protocol_violation.param_ref_not_visible", "not visible")
+    violation = make_tool_error("protocol_violation.param_ref_not_visible", "not visible")
     assert kinds(blocks_of(Outcome(error=violation), report)) == ["Notice", "ResultStatus"]
 
 
 def test_a_file_that_is_missing_is_told_and_has_no_content() -> None:
-    error = registered_error("tool_result_error", "the file is empty")
+    error = make_tool_error("tool_result_error", "the file is empty")
     blocks = blocks_of(Outcome(artifacts=(Artifact(path=FILE, mime="text/html", error=error),)))
     assert kinds(blocks) == ["Notice", "ResultDigest"]
     assert notices_of(blocks) == [("tool_result_error", f"{FILE}: the file is empty")]
@@ -258,9 +258,9 @@ def test_feedback_of_a_tool_is_a_machines() -> None:
 
 def version(call: str, path: str = FILE) -> tuple[AnyBlock, ...]:
     return tuple(
-        result_blocks(
+        build_result_blocks(
             Outcome(artifacts=(text_artifact("old", path),)),
-            CallPlace(spec=spec(), turn_id=OLD_TURN, tool_call_id=CallId(call)),
+            CallRef(spec=spec(), turn_id=OLD_TURN, tool_call_id=CallId(call)),
             BlockTimeline().views,
             show,
         )
@@ -357,8 +357,8 @@ def test_the_details_of_an_error_are_bounded() -> None:
 def test_stored_text_stays_stored_and_is_shown_by_what_it_says() -> None:
     ref = ref_of(b"stored")
     artifact = Artifact(path=FILE, mime="text/plain", text=ref)
-    at = CallPlace(spec=spec(), turn_id=TURN, tool_call_id=CALL)
-    known = result_blocks(Outcome(artifacts=(artifact,)), at, called().views, show, {ref: "stored"})
+    at = CallRef(spec=spec(), turn_id=TURN, tool_call_id=CALL)
+    known = build_result_blocks(Outcome(artifacts=(artifact,)), at, called().views, show, {ref: "stored"})
     assert (content_of(known).text, content_of(known).shown) == (ref, Shown("whole", 6))
     picture = Outcome(artifacts=(Artifact(path=FILE, mime="image/png", data=ref),))
     assert (content_of(blocks_of(picture)).data, content_of(blocks_of(picture)).shown) == (ref, Shown("whole"))
@@ -381,8 +381,8 @@ wild_artifacts = st.builds(
     Artifact,
     path=some.paths() | st.just(RESULT) | wild_text | st.just("so:sources_pool[1]"),
     mime=some.mimes | st.sampled_from(("application/pdf", "", "image/png")) | wild_text,
-    text=st.none() | wild_text | some.stored,
-    data=st.none() | st.binary(max_size=20) | some.stored,
+    text=st.none() | wild_text | some.blob_refs,
+    data=st.none() | st.binary(max_size=20) | some.blob_refs,
     kind=st.sampled_from(("file", "display", None)),
     visibility=st.sampled_from(("external", "internal", None)),
     channel=wild_text,
@@ -429,7 +429,7 @@ def test_the_blocks_of_any_outcome_are_in_order_close_the_call_and_can_be_stored
     timeline.append(*blocks, turn=TURN)
     assert f"{TURN}.{CALL}" not in timeline.views.calls.open
     for seq, block in enumerate(blocks, 1):
-        stored, _ = take_out(block)
+        stored, _ = extract_payloads(block)
         assert decode_record(encode_record(Draft(TURN, TS, stored)), seq).block == stored
 
 
@@ -456,7 +456,7 @@ def rank(block: AnyBlock) -> int:
         case ResultStatus() | ResultDigest() | ResultContent():
             return 2
         case _:
-            assert isinstance(block, OWN_BLOCKS)
+            assert isinstance(block, TOOL_BLOCKS)
             return 3
 
 

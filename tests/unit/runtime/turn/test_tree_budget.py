@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.turn import HEADER, Stage, answers, blocks_of, calls, run
+from tests.harness.turn import HEADER, TurnHarness, answers, blocks_of, calls, run
 from timeloom.app import open_session
 from timeloom.core.blocks import ModelAnswered, ModelCalled
 from timeloom.core.ids import ConversationId
@@ -16,7 +16,7 @@ from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.ports.ledger import scope
 from timeloom.ports.store import Store
 from timeloom.runtime.governance.costs import model_cost
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite.store import SqliteStore
 
@@ -24,14 +24,16 @@ CHILDREN = 100
 LOOKS = 3
 
 
-async def child(store: Store, parent: ConversationId, tmp_path: Path, budgets: Budgets) -> tuple[str, Turns, Stage]:
-    stage = Stage(tmp_path, *(calls("t.look") for _ in range(LOOKS)), answers("seen"))
+async def child(
+    store: Store, parent: ConversationId, tmp_path: Path, budgets: Budgets
+) -> tuple[str, TurnRunner, TurnHarness]:
+    stage = TurnHarness(tmp_path, *(calls("t.look") for _ in range(LOOKS)), answers("seen"))
     stage.setting = replace(stage.setting, budgets=budgets)
     turns = await stage.open(await open_session(store, None, replace(HEADER, parent=parent)))
     return await turns.run("look around"), turns, stage
 
 
-async def spent_by(children: list[tuple[str, Turns, Stage]]) -> tuple[Counter[str], int]:
+async def spent_by(children: list[tuple[str, TurnRunner, TurnHarness]]) -> tuple[Counter[str], int]:
     """Return the amounts spent according to the timelines, and the tokens of the largest call."""
     spent, largest = Counter[str](), 0
     for _, turns, stage in children:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import Stage, Step, answers, blocks_of, calls, decided, only, run, script
+from tests.harness.turn import Step, TurnHarness, answers, blocks_of, blocks_of_type, calls, decision_reply, run, script
 from timeloom.core.blocks import (
     Completion,
     EndReason,
@@ -21,14 +21,14 @@ from timeloom.core.blocks import (
     TurnEnded,
     WorkingSummary,
 )
-from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.render.foreign_text.fence import unescape
 from timeloom.core.timeline import Entry
 
 
 def test_a_conversation_of_several_rounds_is_wholly_on_the_timeline(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(
+        stage = TurnHarness(
             tmp_path,
             calls("react.plan", mode="new", steps=["write", "answer"]),
             calls("react.write", notes="✓ [1]", path="files/a.md", content="# A\n\nline one\n"),
@@ -51,9 +51,9 @@ def test_a_conversation_of_several_rounds_is_wholly_on_the_timeline(tmp_path: Pa
         plans = [block for block in blocks if isinstance(block, PlanRecorded)]
         assert plans[-1].snapshot.state == "complete"
         turn = turns.session.views.progress.turn_id
-        assert (turns.workshop.out_dir / turn / "files" / "a.md").read_text() == "# A\n\nline 1\n"
-        assert stage.said("answer") == "done [[S:9]]"
-        assert stage.said("canvas") == "# A\n\nline one\n"
+        assert (turns.action_context.out_dir / turn / "files" / "a.md").read_text() == "# A\n\nline 1\n"
+        assert stage.channel_text("answer") == "done [[S:9]]"
+        assert stage.channel_text("canvas") == "# A\n\nline one\n"
 
     run(check)
 
@@ -61,10 +61,12 @@ def test_a_conversation_of_several_rounds_is_wholly_on_the_timeline(tmp_path: Pa
 def test_escapes_of_the_prompt_that_a_model_copies_do_not_reach_files(tmp_path: Path) -> None:
     async def check() -> None:
         copied = "close with <~/channel:code> or <~channel:code>, ~ is ~"
-        stage = Stage(tmp_path, calls("react.write", path="files/a.md", content=copied, kind="file"), answers("ok"))
+        stage = TurnHarness(
+            tmp_path, calls("react.write", path="files/a.md", content=copied, kind="file"), answers("ok")
+        )
         turns = await stage.open()
         await turns.run("go")
-        file = turns.workshop.out_dir / turns.session.views.progress.turn_id / "files" / "a.md"
+        file = turns.action_context.out_dir / turns.session.views.progress.turn_id / "files" / "a.md"
         assert file.read_text() == unescape(copied) != copied
 
     run(check)
@@ -72,13 +74,13 @@ def test_escapes_of_the_prompt_that_a_model_copies_do_not_reach_files(tmp_path: 
 
 def test_a_second_turn_sees_the_first(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("one"), answers("two"))
+        stage = TurnHarness(tmp_path, answers("one"), answers("two"))
         turns = await stage.open()
         await turns.run("first")
         await turns.run("second")
         again = await stage.reopen(turns.session)
         stage.model = script(answers("one"), answers("two"), answers("three"))
-        again.asking.model = stage.model
+        again.model_caller.model = stage.model
         assert await again.run("third") == "completed"
         texts = [block.text for block in await blocks_of(again) if isinstance(block, Completion)]
         assert texts == ["one", "two", "three"]
@@ -92,15 +94,15 @@ def test_a_second_turn_sees_the_first(tmp_path: Path) -> None:
         (["nothing"] * 3, "protocol_failure"),
         ([{"error": "overloaded", "repeat": 5}], "provider_error"),
         ([calls("t.look")] * 2 + [calls("t.look")] * 3, "max_iterations"),
-        ([decided({"action": "exit", "notes": "cannot"})], "exited"),
-        ([decided({"action": "exit", "final_answer": "no"})], "exited"),
+        ([decision_reply({"action": "exit", "notes": "cannot"})], "exited"),
+        ([decision_reply({"action": "exit", "final_answer": "no"})], "exited"),
     ],
 )
 def test_a_turn_that_comes_to_no_answer_says_why(tmp_path: Path, steps: list[str | Step], reason: EndReason) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path, *steps, limits=Limits(max_iterations=3)).open()
+        turns = await TurnHarness(tmp_path, *steps, limits=TurnLimits(max_iterations=3)).open()
         assert await turns.run("go") == reason
-        (end,) = only(await blocks_of(turns), TurnEnded)
+        (end,) = blocks_of_type(await blocks_of(turns), TurnEnded)
         assert isinstance(end, TurnEnded)
         assert end.text or reason == "exited"
 
@@ -109,7 +111,7 @@ def test_a_turn_that_comes_to_no_answer_says_why(tmp_path: Path, steps: list[str
 
 def test_failures_that_pass_are_tried_again(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(
+        stage = TurnHarness(
             tmp_path, {"error": "overloaded"}, {"error": "cut", "reply": "<channel:thinking>half"}, answers("ok")
         )
         turns = await stage.open()
@@ -124,10 +126,10 @@ def test_failures_that_pass_are_tried_again(tmp_path: Path) -> None:
 def test_a_prompt_that_is_too_long_is_sent_again_with_less(tmp_path: Path) -> None:
     async def check() -> None:
         looks = [calls("t.look", size=4000), calls("t.look", size=4000), calls("t.look")]
-        stage = Stage(tmp_path, *looks, {"error": "context_too_long"}, answers("ok"))
+        stage = TurnHarness(tmp_path, *looks, {"error": "context_too_long"}, answers("ok"))
         turns = await stage.open()
         assert await turns.run("go") == "completed"
-        (summary,) = only(await blocks_of(turns), RangeSummary)
+        (summary,) = blocks_of_type(await blocks_of(turns), RangeSummary)
         assert isinstance(summary, RangeSummary)
         assert "ar:turns[1].react.turn.index" in str(summary.text)
         first, second = [block for block in await blocks_of(turns) if isinstance(block, ModelCalled)][-2:]
@@ -141,12 +143,12 @@ def test_several_actions_share_a_round_where_that_is_allowed(tmp_path: Path) -> 
     for mode, expected in (("safe_fanout", 2), ("off", 0)):
 
         async def check(mode: str = mode, expected: int = expected) -> None:
-            limits = Limits(fanout="safe_fanout" if mode == "safe_fanout" else "off")
-            stage = Stage(tmp_path, both, answers("ok"), limits=limits)
+            limits = TurnLimits(fanout="safe_fanout" if mode == "safe_fanout" else "off")
+            stage = TurnHarness(tmp_path, both, answers("ok"), limits=limits)
             turns = await stage.open()
             assert await turns.run("go") == "completed"
             assert len(stage.effects) == expected
-            notices = only(await blocks_of(turns), Notice)
+            notices = blocks_of_type(await blocks_of(turns), Notice)
             assert bool(notices) == (mode == "off")
 
         run(check)
@@ -154,7 +156,7 @@ def test_several_actions_share_a_round_where_that_is_allowed(tmp_path: Path) -> 
 
 def test_an_unknown_tool_and_bad_parameters_are_results(tmp_path: Path) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path, calls("t.nope"), calls("t.look", size="big"), answers("ok")).open()
+        turns = await TurnHarness(tmp_path, calls("t.nope"), calls("t.look", size="big"), answers("ok")).open()
         assert await turns.run("go") == "completed"
         failed = [
             block.error.code for block in await blocks_of(turns) if isinstance(block, ResultStatus) and block.error
@@ -167,7 +169,7 @@ def test_an_unknown_tool_and_bad_parameters_are_results(tmp_path: Path) -> None:
 def test_a_steer_stops_the_generation_at_once(tmp_path: Path) -> None:
     async def check() -> None:
         slow: Step = {"reply": answers("never"), "chunk": 1, "delay_ms": 200}
-        stage = Stage(tmp_path, slow, answers("the other way"))
+        stage = TurnHarness(tmp_path, slow, answers("the other way"))
         turns = await stage.open()
         asked = asyncio.Event()
         turns.session.listen(lambda entry: asked.set() if isinstance(entry.block, ModelCalled) else None)
@@ -177,14 +179,14 @@ def test_a_steer_stops_the_generation_at_once(tmp_path: Path) -> None:
         assert await running == "completed"
         blocks = await blocks_of(turns)
         assert [block.error for block in blocks if isinstance(block, ModelAnswered)] == ["steered", ""]
-        assert len(only(blocks, Steer)) == 1
+        assert len(blocks_of_type(blocks, Steer)) == 1
 
     run(check)
 
 
 def test_a_steer_without_words_ends_the_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, {"reply": answers("never"), "chunk": 1, "delay_ms": 200})
+        stage = TurnHarness(tmp_path, {"reply": answers("never"), "chunk": 1, "delay_ms": 200})
         turns = await stage.open()
         asked = asyncio.Event()
         turns.session.listen(lambda entry: asked.set() if isinstance(entry.block, ModelCalled) else None)
@@ -198,7 +200,7 @@ def test_a_steer_without_words_ends_the_turn(tmp_path: Path) -> None:
 
 def test_a_follow_up_is_seen_in_the_same_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, {"reply": answers("first"), "chunk": 20, "delay_ms": 5}, answers("second"))
+        stage = TurnHarness(tmp_path, {"reply": answers("first"), "chunk": 20, "delay_ms": 5}, answers("second"))
         turns = await stage.open()
         sent: list[asyncio.Task[object]] = []
 
@@ -210,7 +212,7 @@ def test_a_follow_up_is_seen_in_the_same_turn(tmp_path: Path) -> None:
         turns.session.listen(follow)
         assert await turns.run("go") == "completed"
         blocks = await blocks_of(turns)
-        assert len(only(blocks, Followup)) == 1
+        assert len(blocks_of_type(blocks, Followup)) == 1
         assert [block.text for block in blocks if isinstance(block, Completion)] == ["first", "second"]
 
     run(check)
@@ -218,7 +220,7 @@ def test_a_follow_up_is_seen_in_the_same_turn(tmp_path: Path) -> None:
 
 def test_there_is_nothing_to_go_on_with_before_the_first_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        turns = await Stage(tmp_path, answers("x")).open()
-        assert await turns.go_on() == "runtime_error"
+        turns = await TurnHarness(tmp_path, answers("x")).open()
+        assert await turns.resume() == "runtime_error"
 
     run(check)

@@ -10,7 +10,7 @@ import pytest
 
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
 from timeloom.sandbox.local.interpreter import find_interpreter
-from timeloom.testing.sandbox_contract.fixtures import left
+from timeloom.testing.sandbox_contract.fixtures import run_program
 
 SECRET = "canary-of-a-neighbour"
 LOOK = """
@@ -33,11 +33,11 @@ def printed(python: Path, code: str, runs: Path) -> str:
     async def once() -> str:
         sandbox = LocalSandbox(LocalSettings(folder=runs, python=python, warm=0))
         try:
-            done = await left(sandbox, code)
+            done = await run_program(sandbox, code)
         finally:
             await sandbox.close()
-        assert not done.heard.stderr
-        return done.heard.stdout
+        assert not done.output.stderr
+        return done.output.stdout
 
     return asyncio.run(once())
 

@@ -13,15 +13,22 @@ from typing import TypeVar
 
 import pytest
 
-from timeloom.ports.sandbox import MIB, Limits, SandboxUnavailableError
+from timeloom.ports.sandbox import MIB, ExecutionLimits, SandboxUnavailableError
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
 from timeloom.sandbox.local.bwrap_args import resource_limits
 from timeloom.sandbox.local.interpreter import find_interpreter
-from timeloom.sandbox.local.orphans import kill_orphans, kill_young, orphans
+from timeloom.sandbox.local.orphans import find_orphans, kill_orphans, kill_starting
 from timeloom.sandbox.local.pipes import Pipes
-from timeloom.sandbox.processes.cgroup import hierarchies
-from timeloom.sandbox.processes.process_tree import Tree
-from timeloom.testing.sandbox_contract.fixtures import WAIT_S, Heard, TableBroker, left, program, started
+from timeloom.sandbox.processes.cgroup import find_hierarchies
+from timeloom.sandbox.processes.process_tree import ProcessTree
+from timeloom.testing.sandbox_contract.fixtures import (
+    WAIT_S,
+    OutputRecorder,
+    TableBroker,
+    program,
+    run_program,
+    start_program,
+)
 
 T = TypeVar("T")
 
@@ -72,7 +79,7 @@ def traces(folder: Path) -> tuple[int, int, int, int]:
 
 def groups() -> list[str]:
     """Control groups that this process has made."""
-    return [folder.name for place in hierarchies() for folder in place.folder.glob(f"timeloom-*.{os.getpid()}.*")]
+    return [folder.name for place in find_hierarchies() for folder in place.folder.glob(f"timeloom-*.{os.getpid()}.*")]
 
 
 def held() -> tuple[int, list[str], list[str]]:
@@ -103,9 +110,11 @@ def test_an_interpreter_that_waited_has_its_libraries_and_serves_one_program(war
         for _ in range(2):
             await sandbox.warm()
             waiting = set(children()) - others
-            done = await left(sandbox, "import sys\nprint('json' in sys.modules, hasattr(sys, 'seen'))\nsys.seen = 1\n")
+            done = await run_program(
+                sandbox, "import sys\nprint('json' in sys.modules, hasattr(sys, 'seen'))\nsys.seen = 1\n"
+            )
             assert not waiting & set(children()), "who has served is gone"
-            said.append(done.heard.stdout + done.heard.stderr)
+            said.append(done.output.stdout + done.output.stderr)
         await sandbox.close()
         return said
 
@@ -131,15 +140,15 @@ print(open("/proc/self/oom_score_adj").read(), open(f"/proc/self/fd/{own.fileno(
 
     async def once() -> str:
         sandbox = LocalSandbox(LocalSettings(folder=tmp_path / "runs", warm=0, cgroups=cgroups))
-        done = await left(sandbox, code)
+        done = await run_program(sandbox, code)
         await sandbox.close()
-        return done.heard.stdout + done.heard.stderr
+        return done.output.stdout + done.output.stderr
 
     assert run(once()) == "1000\n 5\n"
 
 
 def test_an_interpreter_that_waited_takes_the_limits_of_its_program(warm: LocalSettings) -> None:
-    limits = Limits(wall_s=WAIT_S, memory_bytes=300 * MIB, processes=7, open_files=33, file_bytes=5 * MIB)
+    limits = ExecutionLimits(wall_s=WAIT_S, memory_bytes=300 * MIB, processes=7, open_files=33, file_bytes=5 * MIB)
     code = """
 import resource
 for name in ("AS", "NPROC", "NOFILE", "FSIZE", "CORE", "CPU"):
@@ -149,9 +158,9 @@ for name in ("AS", "NPROC", "NOFILE", "FSIZE", "CORE", "CPU"):
     async def once() -> str:
         sandbox = LocalSandbox(warm)
         await sandbox.warm()
-        done = await left(sandbox, program(code, limits=limits))
+        done = await run_program(sandbox, program(code, limits=limits))
         await sandbox.close()
-        return done.heard.stdout
+        return done.output.stdout
 
     values = dict(line.split(" ", 1) for line in run(once()).splitlines())
     assert values["NPROC"] == "8 8"
@@ -186,9 +195,9 @@ def test_one_that_died_while_it_waited_is_not_used(warm: LocalSettings) -> None:
         await sandbox.warm()
         for pid in children():
             kill(int(pid))
-        done = await left(sandbox, "print('alive')")
+        done = await run_program(sandbox, "print('alive')")
         await sandbox.close()
-        return done.heard.stdout
+        return done.output.stdout
 
     assert run(once()) == "alive\n"
 
@@ -208,7 +217,7 @@ def test_a_list_of_fonts_is_made_once_and_given_to_all(tmp_path: Path) -> None:
     async def twice() -> list[str]:
         sandbox = LocalSandbox(settings)
         await sandbox.warm()
-        said = [(await left(sandbox, code)).heard.stdout for _ in range(2)]
+        said = [(await run_program(sandbox, code)).output.stdout for _ in range(2)]
         await sandbox.close()
         return said
 
@@ -220,11 +229,11 @@ def test_executions_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
 
     async def many() -> None:
         sandbox = LocalSandbox(LocalSettings(folder=tmp_path / "runs", warm=0))
-        await left(sandbox, "print(1)")
+        await run_program(sandbox, "print(1)")
         before = traces(tmp_path)
         for code in ["print(1)", "1 / 0", "open('x', 'w').write('y')", "import os; os.fork()"] * 5:
-            await left(sandbox, code)
-        task, _ = await started(sandbox, program("print('on')\nimport time\ntime.sleep(600)\n"), "on")
+            await run_program(sandbox, code)
+        task, _ = await start_program(sandbox, program("print('on')\nimport time\ntime.sleep(600)\n"), "on")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert traces(tmp_path) == before
@@ -242,19 +251,19 @@ def test_whoever_is_cancelled_while_a_sandbox_starts_leaves_nothing(tmp_path: Pa
         await sandbox.check()
         before = (len(children()), descriptors())
         for n in range(20):
-            task = asyncio.create_task(left(sandbox, "import time\ntime.sleep(600)\n"))
+            task = asyncio.create_task(run_program(sandbox, "import time\ntime.sleep(600)\n"))
             await asyncio.sleep(n * 0.003)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         # What was started for somebody who is gone is ended as soon as it has been started.
         await asyncio.to_thread(until, lambda: len(children()) <= before[0] and descriptors() <= before[1])
-        assert (await left(sandbox, "print('next')")).heard.stdout == "next\n"
+        assert (await run_program(sandbox, "print('next')")).output.stdout == "next\n"
         await sandbox.close()
 
     run(many())
     assert list((tmp_path / "runs").iterdir()) == []
     # Those of the whole machine, so one of somebody else may be there for a moment.
-    until(lambda: not list(orphans()))
+    until(lambda: not list(find_orphans()))
 
 
 @pytest.fixture(name="young")
@@ -269,7 +278,7 @@ def _young() -> Generator["subprocess.Popen[bytes]"]:
     command = ["bwrap", "--unshare-user", "--unshare-pid", "--die-with-parent", "--ro-bind", "/", "/"]
     command += ["--info-fd", str(writing), "--", "python", "-I", "-S", "/etc/start.pyc", "/etc/setup", "door"]
     with subprocess.Popen(command, pass_fds=[writing]) as process:
-        until(lambda: len(Tree(process.pid).pids()) == 2)
+        until(lambda: len(ProcessTree(process.pid).pids()) == 2)
         yield process
         process.kill()
     os.close(reading)
@@ -277,23 +286,23 @@ def _young() -> Generator["subprocess.Popen[bytes]"]:
 
 
 def test_who_kills_a_young_bubblewrap_leaves_no_orphan(young: "subprocess.Popen[bytes]") -> None:
-    _, child = Tree(young.pid).pids()
-    kill_young(young)
-    kill_young(young)
+    _, child = ProcessTree(young.pid).pids()
+    kill_starting(young)
+    kill_starting(young)
     # Whoever inherits the dead may take a while to bury them; the dead have no arguments.
-    assert child not in orphans()
+    assert child not in find_orphans()
     place = Path(f"/proc/{child}/cmdline")
     assert not place.exists() or place.read_bytes() == b""
 
 
 def test_an_orphan_of_a_dead_supervisor_is_found_and_killed(young: "subprocess.Popen[bytes]") -> None:
-    _, child = Tree(young.pid).pids()
-    assert child not in orphans()
+    _, child = ProcessTree(young.pid).pids()
+    assert child not in find_orphans()
     young.kill()
     young.wait()
-    assert child in orphans()
+    assert child in find_orphans()
     kill_orphans()
-    assert child not in orphans()
+    assert child not in find_orphans()
 
 
 def test_a_closed_sandbox_runs_nothing(tmp_path: Path) -> None:
@@ -314,7 +323,7 @@ def test_closing_in_the_middle_of_a_run_tells_whoever_waits_and_leaves_nothing(c
     async def once() -> None:
         sandbox = LocalSandbox(LocalSettings(folder=tmp_path / "runs", warm=1, preload=("json",)))
         looking = asyncio.Event()
-        heard = Heard()
+        heard = OutputRecorder()
 
         async def look() -> None:
             async with sandbox.run(program(code), TableBroker(), heard):
@@ -322,7 +331,7 @@ def test_closing_in_the_middle_of_a_run_tells_whoever_waits_and_leaves_nothing(c
                 await asyncio.sleep(WAIT_S)
 
         task = asyncio.create_task(look())
-        await heard.until("on")
+        await heard.wait_for_word("on")
         if "sleep" not in code:
             await looking.wait()
         await sandbox.close()
@@ -345,7 +354,7 @@ def test_closing_while_programs_start_leaves_nothing(tmp_path: Path) -> None:
             sandbox = LocalSandbox(LocalSettings(folder=tmp_path / "runs", warm=0))
             if n % 2:
                 await sandbox.check()
-            tasks = [asyncio.create_task(left(sandbox, "import time\ntime.sleep(600)\n")) for _ in range(3)]
+            tasks = [asyncio.create_task(run_program(sandbox, "import time\ntime.sleep(600)\n")) for _ in range(3)]
             await asyncio.sleep(n * 0.01)
             await sandbox.close()
             assert list((tmp_path / "runs").iterdir()) == []
@@ -388,6 +397,6 @@ def test_an_interpreter_is_known_by_what_it_says_of_itself(tmp_path: Path) -> No
 def test_what_does_not_fit_into_a_pipe_is_an_error() -> None:
     before = descriptors()
     with pytest.raises(OSError, match="does not fit"), Pipes() as pipes:
-        pipes.to_us()
-        pipes.filled(b"x" * 10**6)
+        pipes.open_reader()
+        pipes.open_filled(b"x" * 10**6)
     assert descriptors() == before

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from timeloom.ports.sandbox import Program, SandboxUnavailableError
-from timeloom.sandbox.folders.run_folder import Owner
+from timeloom.sandbox.folders.run_folder import FolderOwner
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.sandbox.local.errors import refusal
+from timeloom.sandbox.local.errors import startup_error
 from timeloom.sandbox.local.identity import check_identity, check_isolated
-from timeloom.testing.sandbox_contract.fixtures import Heard, TableBroker
+from timeloom.testing.sandbox_contract.fixtures import OutputRecorder, TableBroker
 
 
 def refused(settings: LocalSettings, ran: Path) -> str:
@@ -23,7 +23,7 @@ def refused(settings: LocalSettings, ran: Path) -> str:
         sandbox = LocalSandbox(settings)
         given = Program(code=f"open({str(ran)!r}, 'w')", execution_id="none")
         try:
-            async with sandbox.run(given, TableBroker(), Heard()):
+            async with sandbox.run(given, TableBroker(), OutputRecorder()):
                 pass
         finally:
             await sandbox.close()
@@ -129,15 +129,15 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
 
 def test_a_process_of_ours_is_not_taken_for_an_isolated_one() -> None:
     with pytest.raises(SandboxUnavailableError, match="rights"):
-        check_identity(os.getpid(), Owner(os.getuid() + 1, os.getgid()))
+        check_identity(os.getpid(), FolderOwner(os.getuid() + 1, os.getgid()))
     with pytest.raises(SandboxUnavailableError, match="rights"):
-        check_identity(os.getpid(), Owner(os.getuid(), os.getgid()))
+        check_identity(os.getpid(), FolderOwner(os.getuid(), os.getgid()))
     with pytest.raises(SandboxUnavailableError, match="cgroup, ipc, mnt, net, pid, user, uts"):
         check_isolated(os.getpid())
 
 
 def test_what_bubblewrap_says_is_passed_on_without_paths() -> None:
-    said = str(refusal("bwrap: Can't mkdir /home/somebody/x: odd\nmore"))
+    said = str(startup_error("bwrap: Can't mkdir /home/somebody/x: odd\nmore"))
     assert "Can't mkdir" in said
     assert "somebody" not in said
-    assert "without a word" in str(refusal(""))
+    assert "without a word" in str(startup_error(""))

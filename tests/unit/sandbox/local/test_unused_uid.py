@@ -9,12 +9,12 @@ import pytest
 
 from timeloom.ports.sandbox import SandboxUnavailableError
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.sandbox.local.unused_uid import nobodys_number
-from timeloom.testing.sandbox_contract.fixtures import Heard, TableBroker, program
+from timeloom.sandbox.local.unused_uid import find_unused_uid
+from timeloom.testing.sandbox_contract.fixtures import OutputRecorder, TableBroker, program
 
 
 def test_the_number_is_no_users_and_no_groups() -> None:
-    number = nobodys_number()
+    number = find_unused_uid()
     with pytest.raises(KeyError):
         pwd.getpwuid(number)
     with pytest.raises(KeyError):
@@ -23,19 +23,19 @@ def test_the_number_is_no_users_and_no_groups() -> None:
 
 def test_where_every_number_has_an_account_no_program_runs() -> None:
     with pytest.raises(SandboxUnavailableError, match="belongs to an account"):
-        nobodys_number([range(1)])
+        find_unused_uid([range(1)])
 
 
 def test_a_number_that_this_process_cannot_become_is_passed_over(tmp_path: Path) -> None:
     few = tmp_path / "uid_map"
     few.write_text("         0          0      65536\n")
-    assert nobodys_number(maps=[few]) < 65536
+    assert find_unused_uid(id_maps=[few]) < 65536
 
 
 @pytest.mark.anyio
 async def test_a_program_sees_itself_as_1001_and_is_nobody_here(tmp_path: Path) -> None:
     sandbox = LocalSandbox(LocalSettings(folder=tmp_path / "runs", warm=0))
-    heard = Heard()
+    heard = OutputRecorder()
     code = "import os\nopen(OUT_DIR / 'a', 'w').close()\nprint(os.getuid())"
     try:
         async with sandbox.run(program(code), TableBroker(), heard) as ran:
@@ -43,4 +43,4 @@ async def test_a_program_sees_itself_as_1001_and_is_nobody_here(tmp_path: Path) 
     finally:
         await sandbox.close()
     assert heard.stdout == "1001\n"
-    assert owner == (nobodys_number() if os.geteuid() == 0 else os.geteuid())
+    assert owner == (find_unused_uid() if os.geteuid() == 0 else os.geteuid())

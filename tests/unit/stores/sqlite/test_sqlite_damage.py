@@ -15,7 +15,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Entry
 from timeloom.ports.reader import ConversationQuery
-from timeloom.ports.store import StoreError, Verified
+from timeloom.ports.store import StoreError, VerifyReport
 from timeloom.stores.batch import record_crc
 from timeloom.stores.blob_folder import tenant_folder
 from timeloom.stores.sqlite import SqliteStore
@@ -58,17 +58,17 @@ async def outcome(store: SqliteStore, name: ConversationId) -> list[Entry] | Cod
         return error
 
 
-def looked_at(folder: Path) -> tuple[dict[ConversationId, list[Entry] | CodedError], Verified]:
+def looked_at(folder: Path) -> tuple[dict[ConversationId, list[Entry] | CodedError], VerifyReport]:
     """Return the store's findings for each conversation and for itself."""
 
-    async def look() -> tuple[dict[ConversationId, list[Entry] | CodedError], Verified]:
+    async def look() -> tuple[dict[ConversationId, list[Entry] | CodedError], VerifyReport]:
         async with await SqliteStore.open(folder) as store:
             return {name: await outcome(store, name) for name in NAMES}, await store.verify()
 
     return asyncio.run(look())
 
 
-def only_damaged(folder: Path, state: State, name: ConversationId, code: str) -> Verified:
+def only_damaged(folder: Path, state: State, name: ConversationId, code: str) -> VerifyReport:
     """The check's outcome, after making sure that this conversation alone cannot be loaded."""
     found, verified = looked_at(folder)
     error = found[name]
@@ -268,7 +268,7 @@ def test_an_append_mends_a_payload_that_was_cut(state: State, tmp_path: Path) ->
     path = tmp_path / "blobs" / tenant_folder("tenant") / SHARED.sha256[:2] / SHARED.sha256
     cut(path)
 
-    async def append() -> Verified:
+    async def append() -> VerifyReport:
         async with await SqliteStore.open(tmp_path) as store:
             again = draft(Attachment(artifact_path=PATH, mime="a/b", data=b"shared" * 100))
             await store.append(NAMES[0], len(state[NAMES[0]]), [again])
@@ -389,7 +389,7 @@ def test_when_a_part_of_the_list_is_lost_the_check_goes_on_with_the_rest(tmp_pat
             for n in range(count):
                 await store.append(ConversationId(f"conv_{n}"), 0, [header(), thought(f"{n}")])
 
-    async def check() -> Verified:
+    async def check() -> VerifyReport:
         async with await SqliteStore.open(tmp_path) as store:
             return await store.verify()
 
@@ -405,7 +405,7 @@ def test_when_a_part_of_the_list_is_lost_the_check_goes_on_with_the_rest(tmp_pat
 def test_a_lost_page_of_any_table_ends_in_codes_and_findings(table: str, state: State, tmp_path: Path) -> None:
     wipe(tmp_path, leaf_pages(tmp_path, table)[0])
 
-    async def use() -> Verified:
+    async def use() -> VerifyReport:
         async with await SqliteStore.open(tmp_path) as store:
             for name in NAMES:
                 found = await outcome(store, name)

@@ -8,9 +8,9 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.erase import SECRET, found_in
+from tests.harness.erase import SECRET, find_secret
 from timeloom.core.blocks import Erased, UserPrompt
-from timeloom.core.blocks.redact import erased
+from timeloom.core.blocks.redact import redact_block
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
@@ -31,7 +31,7 @@ async def fill(store: SqliteStore) -> None:
 
 async def erase_all(store: SqliteStore) -> None:
     entries = await store.load(NAMES[1])
-    gone = [replace(entry, block=erased(entry.block)) for entry in entries[1:]]
+    gone = [replace(entry, block=redact_block(entry.block)) for entry in entries[1:]]
     await store.erase(NAMES[1], len(entries), gone, draft(Erased(by="ann")))
 
 
@@ -41,7 +41,7 @@ def test_rows_that_moved_leave_no_copies_behind(tmp_path: Path) -> None:
             await fill(store)
             await erase_all(store)
             await store.scrub()
-            assert found_in(tmp_path) == []
+            assert find_secret(tmp_path) == []
             assert (await store.verify()).findings == ()
 
     asyncio.run(check())
@@ -53,7 +53,7 @@ def test_a_deleted_conversation_leaves_none_either(tmp_path: Path) -> None:
             await fill(store)
             await store.delete(NAMES[1])
             await store.scrub()
-            assert found_in(tmp_path) == []
+            assert find_secret(tmp_path) == []
 
     asyncio.run(check())
 
@@ -70,7 +70,7 @@ def test_who_keeps_an_old_state_open_keeps_it_from_being_scrubbed(tmp_path: Path
                 await store.scrub()
             reading.close()
             await store.scrub()
-            assert found_in(tmp_path) == []
+            assert find_secret(tmp_path) == []
 
     asyncio.run(check())
 

@@ -19,7 +19,7 @@ from timeloom.stores.disk import Disk
 from timeloom.stores.sqlite import SqliteStore, connections, writer
 from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.tables import append_delete
-from timeloom.testing.store_contract.fixtures import CONVERSATION, draft, header, refused, thought
+from timeloom.testing.store_contract.fixtures import CONVERSATION, draft, expect_error, header, thought
 
 LARGE = "a large text " * 4000
 
@@ -55,7 +55,7 @@ def test_a_payload_that_cannot_be_written_refuses_its_append_and_no_other(fails:
             disk.fails = fails
             with_payload = opened.append(CONVERSATION, 1, [thought("with it"), draft(UserPrompt(text=LARGE))])
             without = opened.append(ConversationId("conv_b"), 0, [header()])
-            error, _ = await asyncio.gather(refused("store_unwritable", with_payload), without)
+            error, _ = await asyncio.gather(expect_error("store_unwritable", with_payload), without)
             assert str(tmp_path) not in str(error)
             assert (await opened.info(CONVERSATION)).tail == 1
             disk.fails = ""
@@ -66,14 +66,14 @@ def test_a_payload_that_cannot_be_written_refuses_its_append_and_no_other(fails:
 
 
 def test_a_full_disk_refuses_appends_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = connections.Connections.writer
+    original = connections.ConnectionPool.writer
 
-    def small(self: connections.Connections) -> Database:
+    def small(self: connections.ConnectionPool) -> Database:
         connection = original(self)
         connection.execute("PRAGMA max_page_count = 60").fetchall()
         return connection
 
-    monkeypatch.setattr(connections.Connections, "writer", small)
+    monkeypatch.setattr(connections.ConnectionPool, "writer", small)
 
     async def attempt() -> None:
         async with await SqliteStore.open(tmp_path) as opened:
@@ -137,9 +137,9 @@ def test_after_a_failed_sync_nothing_is_accepted_until_the_store_is_opened_again
         async with await SqliteStore.open(tmp_path, vfs="failing-sync") as opened:
             await opened.append(CONVERSATION, 0, [header()])
             _FailingFile.fails = "journal.db-wal"
-            await refused("store_unwritable", opened.append(CONVERSATION, 1, [thought("lost?")]))
+            await expect_error("store_unwritable", opened.append(CONVERSATION, 1, [thought("lost?")]))
             _FailingFile.fails = ""
-            error = await refused("store_unwritable", opened.append(CONVERSATION, 1, [thought("refused")]))
+            error = await expect_error("store_unwritable", opened.append(CONVERSATION, 1, [thought("refused")]))
             assert "open it again" in str(error)
             assert len(await opened.load(CONVERSATION)) == 1
         async with await SqliteStore.open(tmp_path) as opened:
@@ -163,7 +163,7 @@ def test_a_checkpoint_that_fails_ends_writing_and_loses_nothing(
         async with await SqliteStore.open(tmp_path, vfs="failing-checkpoint") as opened:
             _FailingFile.fails = "journal.db"
             await opened.append(CONVERSATION, 0, [header()])
-            await refused("store_unwritable", opened.append(CONVERSATION, 1, [thought("refused")]))
+            await expect_error("store_unwritable", opened.append(CONVERSATION, 1, [thought("refused")]))
             _FailingFile.fails = ""
         async with await SqliteStore.open(tmp_path) as opened:
             await opened.append(CONVERSATION, 1, [thought("on")])
@@ -188,8 +188,8 @@ def test_an_error_nobody_foresaw_ends_the_writer_and_everybody_is_told(
             await opened.append(CONVERSATION, 0, [header()])
             with monkeypatch.context() as patch:
                 patch.setattr(append_delete, "append", broken)
-                await refused("store_closed", opened.append(CONVERSATION, 1, [thought("x")]))
-            await refused("store_closed", opened.append(CONVERSATION, 1, [thought("x")]))
+                await expect_error("store_closed", opened.append(CONVERSATION, 1, [thought("x")]))
+            await expect_error("store_closed", opened.append(CONVERSATION, 1, [thought("x")]))
             assert len(await opened.load(CONVERSATION)) == 1
         async with await SqliteStore.open(tmp_path) as opened:
             await opened.append(CONVERSATION, 1, [thought("x")])
@@ -202,7 +202,7 @@ def test_an_error_nobody_foresaw_where_one_is_alone_leaves_the_store_as_it_was(
 ) -> None:
     append = append_delete.append
 
-    def broken(*given: Any) -> append_delete.Whereabouts:
+    def broken(*given: Any) -> append_delete.ConversationRow:
         if threading.current_thread() is threading.main_thread():
             raise ZeroDivisionError
         return append(*given)
@@ -231,4 +231,4 @@ def test_what_an_error_of_the_database_means() -> None:
         (apsw.FullError(), "store_unwritable"),
         (apsw.CorruptError(), "store_damaged"),
     ):
-        assert connections.explained(error).code == code
+        assert connections.to_store_error(error).code == code

@@ -48,7 +48,7 @@ async def fill(folder: Path) -> None:
 async def counts(folder: Path) -> FeedbackCounts:
     async with await SqliteStore.open(folder) as store:
         assert (await store.verify()).findings == ()
-        return (await store.judged(FeedbackQuery(tenant="tenant"))).total
+        return (await store.list_feedback(FeedbackQuery(tenant="tenant"))).total
 
 
 def execute(folder: Path, sql: str) -> None:
@@ -86,7 +86,7 @@ def test_a_damaged_entry_of_an_older_journal_stays_counted(tmp_path: Path) -> No
 
     async def total() -> FeedbackCounts:
         async with await SqliteStore.open(tmp_path) as store:
-            return (await store.judged(FeedbackQuery(tenant="tenant"))).total
+            return (await store.list_feedback(FeedbackQuery(tenant="tenant"))).total
 
     asyncio.run(fill(tmp_path))
     asyncio.run(told())
@@ -112,7 +112,7 @@ def test_a_damaged_conversation_of_an_older_journal_leaves_the_others_counted(tm
     async def total() -> FeedbackCounts:
         async with await SqliteStore.open(tmp_path) as store:
             await store.append(TWO, 3, [said("neutral")])
-            return (await store.judged(FeedbackQuery(tenant="tenant"))).total
+            return (await store.list_feedback(FeedbackQuery(tenant="tenant"))).total
 
     asyncio.run(fill(tmp_path))
     execute(tmp_path, OLD)

@@ -11,10 +11,10 @@ from typing import cast
 import apsw
 import pytest
 
-from timeloom.ports.leases import HeldError, LeaseLostError
+from timeloom.ports.leases import ConversationHeldError, LeaseLostError
 from timeloom.stores.sqlite import SqliteStore, migrations
 from timeloom.stores.sqlite.database import Database
-from timeloom.testing.store_contract.fixtures import CONVERSATION, header, refused, thought
+from timeloom.testing.store_contract.fixtures import CONVERSATION, expect_error, header, thought
 
 HOLDER = textwrap.dedent(
     """
@@ -44,8 +44,8 @@ def changed(folder: Path, sql: str) -> None:
 def test_the_conversation_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
     async def attempt(process: subprocess.Popen[str]) -> None:
         async with await SqliteStore.open(tmp_path) as store:
-            error = await refused("conversation_held", store.acquire(CONVERSATION, "another"))
-            assert isinstance(error, HeldError)
+            error = await expect_error("conversation_held", store.acquire(CONVERSATION, "another"))
+            assert isinstance(error, ConversationHeldError)
             assert "the program" in str(error) and f"process {process.pid} on " in str(error)
             assert str(tmp_path) not in str(error)
             process.kill()
@@ -88,7 +88,7 @@ def test_a_folder_that_was_copied_while_it_was_open_is_free(tmp_path: Path) -> N
                 # The first to open it has removed what it brought along.
                 assert list((tmp_path / "copy" / "holders").iterdir()) == []
                 await copy.acquire(CONVERSATION, "there")
-            await refused("conversation_held", store.acquire(CONVERSATION, "there"))
+            await expect_error("conversation_held", store.acquire(CONVERSATION, "there"))
 
     asyncio.run(attempt())
 
@@ -111,7 +111,7 @@ def test_where_no_holder_file_can_be_made_nothing_is_held(tmp_path: Path) -> Non
         async with await SqliteStore.open(tmp_path) as store:
             await store.append(CONVERSATION, 0, [header()])
             (tmp_path / "holders").write_text("in the way")
-            error = await refused("store_unwritable", store.acquire(CONVERSATION, "holder"))
+            error = await expect_error("store_unwritable", store.acquire(CONVERSATION, "holder"))
             assert str(tmp_path) not in str(error)
             await store.append(CONVERSATION, 1, [thought("free")])
 
@@ -149,8 +149,8 @@ def test_an_older_journal_that_is_damaged_is_read_as_it_is(tmp_path: Path, monke
     async def look() -> None:
         async with await SqliteStore.open(tmp_path) as store:
             assert (await store.load(CONVERSATION, limit=1))[0].seq == 1
-            await refused("store_damaged", store.append(CONVERSATION, 1, [thought("on")]))
-            await refused("store_damaged", store.acquire(CONVERSATION, "holder"))
+            await expect_error("store_damaged", store.append(CONVERSATION, 1, [thought("on")]))
+            await expect_error("store_damaged", store.acquire(CONVERSATION, "holder"))
             findings = (await store.verify()).findings
             assert findings
             assert not [each for each in findings if "the schema of" in each.message]

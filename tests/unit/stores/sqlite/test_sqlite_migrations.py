@@ -9,11 +9,11 @@ import pytest
 
 from timeloom.ports.store import StoreError
 from timeloom.stores.sqlite import SqliteStore, migrations
-from timeloom.stores.sqlite.database import Database, Values
+from timeloom.stores.sqlite.database import Database, RowValues
 from timeloom.testing.store_contract.fixtures import CONVERSATION, header
 
 
-def rows(folder: Path, sql: str) -> list[Values]:
+def rows(folder: Path, sql: str) -> list[RowValues]:
     connection = cast(Database, apsw.Connection(str(folder / "journal.db")))
     try:
         return connection.execute(sql).fetchall()

@@ -19,14 +19,14 @@ from timeloom.ports.journal import ConflictError
 from timeloom.ports.store import Store
 from timeloom.stores.blob_folder import BlobFolder
 from timeloom.stores.sqlite import SqliteStore, store, writer
-from timeloom.stores.sqlite.database import Database, Values
+from timeloom.stores.sqlite.database import Database, RowValues
 from timeloom.stores.sqlite.tables import append_delete
-from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, draft, header, refused, thought
+from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, draft, expect_error, header, thought
 
 LARGE = "a large text " * 4000
 
 
-def rows(folder: Path, sql: str) -> list[Values]:
+def rows(folder: Path, sql: str) -> list[RowValues]:
     connection = cast(Database, apsw.Connection(str(folder / "journal.db")))
     try:
         return connection.execute(sql).fetchall()
@@ -68,7 +68,7 @@ def test_a_closed_store_leaves_one_database_file(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_store_is_not_made_one_unless_wanted(tmp_path: Path) -> None:
     async def attempt() -> None:
-        await refused("store_missing", SqliteStore.open(tmp_path, create=False))
+        await expect_error("store_missing", SqliteStore.open(tmp_path, create=False))
 
     asyncio.run(attempt())
     assert list(tmp_path.iterdir()) == []
@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_used_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
 
     async def attempt() -> None:
-        error = await refused("store_unwritable", SqliteStore.open(tmp_path / "file"))
+        error = await expect_error("store_unwritable", SqliteStore.open(tmp_path / "file"))
         assert str(tmp_path) not in str(error)
 
     asyncio.run(attempt())
@@ -93,7 +93,7 @@ def test_a_data_folder_may_be_reached_by_a_link_and_its_database_may_not_be_one(
             await opened.append(CONVERSATION, 0, [header()])
         (tmp_path / "real" / "journal.db").rename(tmp_path / "elsewhere.db")
         (tmp_path / "real" / "journal.db").symlink_to(tmp_path / "elsewhere.db")
-        await refused("store_unwritable", SqliteStore.open(tmp_path / "real"))
+        await expect_error("store_unwritable", SqliteStore.open(tmp_path / "real"))
 
     asyncio.run(attempt())
 
@@ -120,7 +120,7 @@ def test_another_process_that_holds_the_store_too_long_is_named_as_the_reason(tm
         async with await SqliteStore.open(tmp_path, lock_wait_s=0.05) as opened:
             await opened.append(CONVERSATION, 0, [header()])
             with write_lock(tmp_path):
-                await refused("store_locked", opened.append(CONVERSATION, 1, [thought("x")]))
+                await expect_error("store_locked", opened.append(CONVERSATION, 1, [thought("x")]))
                 assert len(await opened.load(CONVERSATION)) == 1
             await opened.append(CONVERSATION, 1, [thought("x")])
 
@@ -165,7 +165,7 @@ def test_an_append_whose_caller_gave_up_is_stored_whole_or_not_at_all(tmp_path: 
                 with pytest.raises(asyncio.CancelledError):
                     await task
             # What was accepted is finished in order, so this comes after it.
-            await refused("conflict", opened.append(CONVERSATION, 10**6, [thought("x")]))
+            await expect_error("conflict", opened.append(CONVERSATION, 10**6, [thought("x")]))
             assert (await opened.info(CONVERSATION)).tail % 2 == 1
             assert (await opened.verify()).findings == ()
 
@@ -198,7 +198,7 @@ def test_a_lone_writer_commits_where_it_stands(tmp_path: Path, monkeypatch: pyte
                 await opened.append(CONVERSATION, tail, [thought("x" * 500)])
             assert WatchedWriter.by_thread < 60
             await opened.append(other, 0, [header()])
-            await refused("conflict", opened.append(other, 7, [thought("x")]))
+            await expect_error("conflict", opened.append(other, 7, [thought("x")]))
             assert len(await opened.load(CONVERSATION)) == 60
             assert (await opened.verify()).findings == ()
 
@@ -216,7 +216,7 @@ def test_a_lone_writer_waits_for_another_process_in_the_writers_thread(
             await opened.append(CONVERSATION, 0, [header()])
             await opened.append(CONVERSATION, 1, [thought("x")])
             with write_lock(tmp_path):
-                await refused("store_locked", opened.append(CONVERSATION, 2, [thought("y")]))
+                await expect_error("store_locked", opened.append(CONVERSATION, 2, [thought("y")]))
             assert [entry.seq for entry in await opened.append(CONVERSATION, 2, [thought("y")])] == [3]
 
     asyncio.run(attempt())
@@ -280,7 +280,7 @@ def test_a_delete_that_was_cut_short_is_finished_when_the_store_opens(tmp_path: 
 
     async def go_on() -> None:
         async with await SqliteStore.open(tmp_path) as opened:
-            await refused("blob_missing", opened.read_blob("tenant", ref_of(b"mine")))
+            await expect_error("blob_missing", opened.read_blob("tenant", ref_of(b"mine")))
             assert await opened.read_blob("tenant", ref_of(b"shared")) == b"shared"
             verified = await opened.verify()
             assert (verified.findings, verified.orphans) == ((), 0)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.exec import PlainSandbox, executed
-from tests.harness.react_tools import T1, Stage, memory_stage
+from tests.harness.exec import PlainSandbox, run_exec
+from tests.harness.react_tools import T1, ToolHarness, open_tool_harness
 from timeloom.core.blocks import SourcesAdded
 from timeloom.core.paths import FilePath
 from timeloom.core.sources import SourceRow
 from timeloom.ports.tool import Outcome
-from timeloom.tools.artifacts import stored_file
-from timeloom.tools.exec.inputs import names_in
+from timeloom.tools.artifacts import find_stored_file
+from timeloom.tools.exec.inputs import find_named_paths
 from timeloom.tools.exec.settings import ExecSettings
 
 pytestmark = pytest.mark.anyio
@@ -24,8 +24,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
-    return await memory_stage(tmp_path / "out")
+async def stage(tmp_path: Path) -> ToolHarness:
+    return await open_tool_harness(tmp_path / "out")
 
 
 def printed(outcome: Outcome) -> str:
@@ -48,12 +48,12 @@ LIST = "for path in sorted(OUT_DIR.rglob('*')):\n    if path.is_file():\n       
 # --- what it finds ---------------------------------------------------------------------------------------------
 
 
-async def test_files_that_the_code_names_are_there(stage: Stage) -> None:
+async def test_files_that_the_code_names_are_there(stage: ToolHarness) -> None:
     await stage.attach("my data.csv", "text/csv", b"a,b\n1,2\n", turn=T1)
-    await stage.leave("fi:turn_0.files/old.md", "# Old")
-    await stage.leave("fi:turn_0.files/other.md", "# Other")
+    await stage.record_file("fi:turn_0.files/old.md", "# Old")
+    await stage.record_file("fi:turn_0.files/other.md", "# Other")
     code = "first = OUT_DIR / 'turn_1/attachments/my data.csv'\nsecond = 'fi:turn_0.files/old.md'\n" + LIST
-    outcome = await executed(stage, code)
+    outcome = await run_exec(stage, code)
     assert listing(outcome) == ["turn_0/files/old.md", "turn_1/attachments/my data.csv"]
 
 
@@ -61,41 +61,41 @@ async def test_files_that_the_code_names_are_there(stage: Stage) -> None:
     "code",
     ["OUT_DIR.glob('turn_0/files/*.md')", "f'{OUT_DIR}/turn_0/files/{1}.md'", "'turn_0/files'", "'turn_0/files/'"],
 )
-async def test_of_a_pattern_or_folder_all_files_are_there(stage: Stage, code: str) -> None:
-    await stage.leave("fi:turn_0.files/1.md", "# 1")
-    await stage.leave("fi:turn_0.files/deep/2.md", "# 2")
-    outcome = await executed(stage, f"{code}\n{LIST}")
+async def test_of_a_pattern_or_folder_all_files_are_there(stage: ToolHarness, code: str) -> None:
+    await stage.record_file("fi:turn_0.files/1.md", "# 1")
+    await stage.record_file("fi:turn_0.files/deep/2.md", "# 2")
+    outcome = await run_exec(stage, f"{code}\n{LIST}")
     assert listing(outcome) == ["turn_0/files/1.md", "turn_0/files/deep/2.md"]
 
 
-async def test_files_of_the_current_turn_are_there_unasked(stage: Stage) -> None:
-    await executed(stage, "(OUT_DIR / 'turn_1/files/first.md').write_text('# 1')", {"filename": "first.md"})
-    outcome = await executed(stage, LIST)
+async def test_files_of_the_current_turn_are_there_unasked(stage: ToolHarness) -> None:
+    await run_exec(stage, "(OUT_DIR / 'turn_1/files/first.md').write_text('# 1')", {"filename": "first.md"})
+    outcome = await run_exec(stage, LIST)
     assert listing(outcome) == ["turn_1/files/first.md"]
     assert outcome.artifacts == ()
 
 
-async def test_what_is_named_and_not_found_is_told(stage: Stage) -> None:
-    outcome = await executed(stage, "print('turn_0/files/none.md', 'turn_1/files/new.md')")
+async def test_what_is_named_and_not_found_is_told(stage: ToolHarness) -> None:
+    outcome = await run_exec(stage, "print('turn_0/files/none.md', 'turn_1/files/new.md')")
     assert "Named in the code and not found:\n- fi:turn_0.files/none.md\nPrinted:" in report(outcome)
 
 
-async def test_what_is_too_much_to_bring_is_told(stage: Stage) -> None:
+async def test_what_is_too_much_to_bring_is_told(stage: ToolHarness) -> None:
     for n in range(3):
-        await stage.leave(f"fi:turn_0.files/{n}.md", "x" * 400)
+        await stage.record_file(f"fi:turn_0.files/{n}.md", "x" * 400)
     sandbox = PlainSandbox()
     settings = ExecSettings(input_files=2)
-    outcome = await executed(stage, "'turn_0/files/'", sandbox=sandbox, settings=settings)
+    outcome = await run_exec(stage, "'turn_0/files/'", sandbox=sandbox, settings=settings)
     assert len(sandbox.programs[0].inputs) == 2
     assert "Not given to the program, because it would be too much:\n- turn_0/files/2.md" in report(outcome)
-    outcome = await executed(stage, "'turn_0/files/'", sandbox=sandbox, settings=ExecSettings(input_bytes=500))
+    outcome = await run_exec(stage, "'turn_0/files/'", sandbox=sandbox, settings=ExecSettings(input_bytes=500))
     assert len(sandbox.programs[1].inputs) == 1
 
 
-async def test_a_folder_of_very_many_files_is_named_and_not_brought(stage: Stage) -> None:
+async def test_a_folder_of_very_many_files_is_named_and_not_brought(stage: ToolHarness) -> None:
     for n in range(101):
-        await stage.leave(f"fi:turn_0.files/{n}.md", "x")
-    outcome = await executed(stage, "'turn_0/files/'")
+        await stage.record_file(f"fi:turn_0.files/{n}.md", "x")
+    outcome = await run_exec(stage, "'turn_0/files/'")
     assert "- fi:turn_0.files/ holds 101 files" in report(outcome)
 
 
@@ -106,7 +106,7 @@ x = "turn_0/files/c d.md"
 y = f"{OUT_DIR}/turn_0/files/{name}.csv"
 return_1/files/no.md
 """
-    assert list(names_in(code)) == [
+    assert list(find_named_paths(code)) == [
         ("turn_0/files/a.md, and (turn_0/files/b.md).", "turn_0/files/a.md"),
         ("turn_0/files/c d.md", "turn_0/files/c"),
         ("turn_0/files/",),
@@ -115,15 +115,15 @@ return_1/files/no.md
 
 def test_only_so_many_names_are_looked_up() -> None:
     code = "\n".join(f"'turn_0/files/{n}.md'" for n in range(1000))
-    assert len(list(names_in(code))) == 500
+    assert len(list(find_named_paths(code))) == 500
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------
 
 
-async def test_kept_files_are_plain_files_of_the_workspace(stage: Stage) -> None:
+async def test_kept_files_are_plain_files_of_the_workspace(stage: ToolHarness) -> None:
     code = "import os\npath = OUT_DIR / 'turn_1/files/a.sh'\npath.write_text('echo')\nos.chmod(path, 0o4755)"
-    outcome = await executed(stage, code, {"filename": "a.sh"})
+    outcome = await run_exec(stage, code, {"filename": "a.sh"})
     kept = stage.out_dir / "turn_1/files/a.sh"
     assert kept.read_text() == "echo"
     assert kept.stat().st_mode & 0o7777 == 0o644
@@ -132,9 +132,9 @@ async def test_kept_files_are_plain_files_of_the_workspace(stage: Stage) -> None
     ]
 
 
-async def test_files_beside_the_contract_are_internal(stage: Stage) -> None:
+async def test_files_beside_the_contract_are_internal(stage: ToolHarness) -> None:
     code = "for name in 'ba':\n    (OUT_DIR / f'turn_1/files/{name}.md').write_text('# ' + name)"
-    outcome = await executed(stage, code, {"filename": "b.md"})
+    outcome = await run_exec(stage, code, {"filename": "b.md"})
     assert [(one.path, one.visibility) for one in outcome.artifacts] == [
         ("fi:turn_1.files/b.md", "external"),
         ("fi:turn_1.files/a.md", "internal"),
@@ -145,61 +145,61 @@ async def test_files_beside_the_contract_are_internal(stage: Stage) -> None:
     )
 
 
-async def test_a_file_in_the_wrong_place_is_moved_to_the_right_one(stage: Stage) -> None:
+async def test_a_file_in_the_wrong_place_is_moved_to_the_right_one(stage: ToolHarness) -> None:
     code = (
         "(OUT_DIR / 'outputs').mkdir()\nfor name in ('a', 'outputs/b'):\n    (OUT_DIR / f'{name}.md').write_text('# x')"
     )
-    outcome = await executed(stage, code, {"filename": "a.md"})
+    outcome = await run_exec(stage, code, {"filename": "a.md"})
     assert [one.path for one in outcome.artifacts] == ["fi:turn_1.files/a.md", "fi:turn_1.outputs/b.md"]
     assert "- a.md is now turn_1/files/a.md" in report(outcome)
 
 
-async def test_of_two_files_of_one_name_that_in_the_right_place_counts(stage: Stage) -> None:
+async def test_of_two_files_of_one_name_that_in_the_right_place_counts(stage: ToolHarness) -> None:
     code = "(OUT_DIR / 'a.md').write_text('# wrong')\n(OUT_DIR / 'turn_1/files/a.md').write_text('# right')"
-    outcome = await executed(stage, code, {"filename": "a.md"})
+    outcome = await run_exec(stage, code, {"filename": "a.md"})
     assert [one.text for one in outcome.artifacts] == ["# right"]
     assert "Not kept:\n- a.md: another file is kept as turn_1/files/a.md" in report(outcome)
 
 
-async def test_a_file_that_was_there_before_gives_way_to_a_new_one(stage: Stage) -> None:
-    await executed(stage, "(OUT_DIR / 'turn_1/files/a.md').write_text('# old')", {"filename": "a.md"})
-    outcome = await executed(stage, "(OUT_DIR / 'a.md').write_text('# new')", {"filename": "a.md"})
+async def test_a_file_that_was_there_before_gives_way_to_a_new_one(stage: ToolHarness) -> None:
+    await run_exec(stage, "(OUT_DIR / 'turn_1/files/a.md').write_text('# old')", {"filename": "a.md"})
+    outcome = await run_exec(stage, "(OUT_DIR / 'a.md').write_text('# new')", {"filename": "a.md"})
     assert [one.text for one in outcome.artifacts] == ["# new"]
     assert (stage.out_dir / "turn_1/files/a.md").read_text() == "# new"
 
 
-async def test_a_changed_file_of_another_turn_is_a_new_file_of_the_current_one(stage: Stage) -> None:
-    await stage.leave("fi:turn_0.files/old.md", "# Old")
-    outcome = await executed(stage, "(OUT_DIR / 'turn_0/files/old.md').write_text('# New')")
+async def test_a_changed_file_of_another_turn_is_a_new_file_of_the_current_one(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_0.files/old.md", "# Old")
+    outcome = await run_exec(stage, "(OUT_DIR / 'turn_0/files/old.md').write_text('# New')")
     assert [(one.path, one.text) for one in outcome.artifacts] == [("fi:turn_1.files/old.md", "# New")]
     assert (stage.out_dir / "turn_0/files/old.md").read_text() == "# Old"
 
 
-async def test_what_a_tool_changes_while_the_program_runs_is_not_taken_back(stage: Stage) -> None:
-    await stage.leave("fi:turn_1.files/a.md", "# Old")
+async def test_what_a_tool_changes_while_the_program_runs_is_not_taken_back(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_1.files/a.md", "# Old")
     file = stage.out_dir / "turn_1/files/a.md"
-    outcome = await executed(stage, f"open({str(file)!r}, 'w').write('# New, by a tool that it called')")
+    outcome = await run_exec(stage, f"open({str(file)!r}, 'w').write('# New, by a tool that it called')")
     assert outcome.artifacts == ()
     assert file.read_text() == "# New, by a tool that it called"
 
 
-async def test_files_that_take_no_room_are_not_read_beyond_what_is_kept(stage: Stage) -> None:
+async def test_files_that_take_no_room_are_not_read_beyond_what_is_kept(stage: ToolHarness) -> None:
     code = "for n in range(9):\n    with open(OUT_DIR / f'{n}.bin', 'wb') as file:\n        file.truncate(1_000_000)"
-    outcome = await executed(stage, code, settings=ExecSettings(kept_bytes=3_500_000))
+    outcome = await run_exec(stage, code, settings=ExecSettings(kept_bytes=3_500_000))
     assert len(outcome.artifacts) == 3
     assert report(outcome).count("at most 100 files and 3500000 bytes are kept") == 6
 
 
-async def test_a_changed_attachment_is_not_kept(stage: Stage) -> None:
+async def test_a_changed_attachment_is_not_kept(stage: ToolHarness) -> None:
     await stage.attach("a.csv", "text/csv", b"a,b\n", turn=T1)
-    outcome = await executed(stage, "(OUT_DIR / 'turn_1/attachments/a.csv').write_text('x')")
+    outcome = await run_exec(stage, "(OUT_DIR / 'turn_1/attachments/a.csv').write_text('x')")
     assert "- turn_1/attachments/a.csv: an attachment cannot be changed" in report(outcome)
     assert (stage.out_dir / "turn_1/attachments/a.csv").read_bytes() == b"a,b\n"
 
 
-async def test_an_attachment_that_is_as_it_was_is_not_mentioned(stage: Stage) -> None:
+async def test_an_attachment_that_is_as_it_was_is_not_mentioned(stage: ToolHarness) -> None:
     await stage.attach("a.csv", "text/csv", b"a,b\n", turn=T1)
-    outcome = await executed(stage, "print(open(OUT_DIR / 'turn_1/attachments/a.csv').read())")
+    outcome = await run_exec(stage, "print(open(OUT_DIR / 'turn_1/attachments/a.csv').read())")
     assert report(outcome).startswith("The program ended without an error.\nPrinted:")
 
 
@@ -223,9 +223,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-async def test_what_is_no_plain_file_is_refused(stage: Stage, kind: str) -> None:
+async def test_what_is_no_plain_file_is_refused(stage: ToolHarness, kind: str) -> None:
     action, reason = HOSTILE[kind]
-    outcome = await executed(stage, f"import os\npath = OUT_DIR / 'turn_1/files/a.md'\n{action}", {"filename": "a.md"})
+    outcome = await run_exec(stage, f"import os\npath = OUT_DIR / 'turn_1/files/a.md'\n{action}", {"filename": "a.md"})
     assert outcome.error is not None
     assert outcome.error.code == "missing_artifact"
     line = next(line for line in report(outcome).splitlines() if line.startswith("- turn_1/files/a.md: "))
@@ -234,7 +234,7 @@ async def test_what_is_no_plain_file_is_refused(stage: Stage, kind: str) -> None
     assert not (stage.out_dir / "turn_1/files/a.md").exists()
 
 
-async def test_names_that_no_path_has_are_refused_and_shown_harmless(stage: Stage) -> None:
+async def test_names_that_no_path_has_are_refused_and_shown_harmless(stage: ToolHarness) -> None:
     code = r"""
 import os
 for name in ("..x.", "a\nSucceeded:", "b\u202e.md", "x" * 255, "con", "\udcff.md", ".part-1"):
@@ -242,7 +242,7 @@ for name in ("..x.", "a\nSucceeded:", "b\u202e.md", "x" * 255, "con", "\udcff.md
 os.makedirs(OUT_DIR / "__pycache__")
 open(OUT_DIR / "__pycache__/x.pyc", "w").write("x")
 """
-    outcome = await executed(stage, code)
+    outcome = await run_exec(stage, code)
     assert [one.path for one in outcome.artifacts] == ["fi:turn_1.files/" + "x" * 255]
     refused = report(outcome).partition("Not kept:\n")[2].splitlines()
     assert len(refused) == 6
@@ -250,47 +250,47 @@ open(OUT_DIR / "__pycache__/x.pyc", "w").write("x")
     assert all(line.startswith("- ") and line.isprintable() for line in refused)
 
 
-async def test_a_deep_folder_is_left_alone(stage: Stage) -> None:
+async def test_a_deep_folder_is_left_alone(stage: ToolHarness) -> None:
     code = (
         "import os\nos.chdir(OUT_DIR)\nfor _ in range(90):\n    os.mkdir('d'); os.chdir('d')\nopen('x', 'w').write('x')"
     )
-    outcome = await executed(stage, code)
+    outcome = await run_exec(stage, code)
     assert outcome.artifacts == ()
     assert "Not kept:\n- d/d/d" in report(outcome)
 
 
-async def test_only_so_much_is_kept_and_the_contract_first(stage: Stage) -> None:
+async def test_only_so_much_is_kept_and_the_contract_first(stage: ToolHarness) -> None:
     code = "for n in range(40):\n    (OUT_DIR / f'turn_1/files/{n:02}.md').write_text('# x')"
-    outcome = await executed(stage, code, {"filename": "39.md"}, settings=ExecSettings(kept_files=3))
+    outcome = await run_exec(stage, code, {"filename": "39.md"}, settings=ExecSettings(kept_files=3))
     assert [one.path[-5:] for one in outcome.artifacts] == ["39.md", "00.md", "01.md"]
     assert "of one program at most 3 files" in report(outcome)
     assert "- and 17 more" in report(outcome)
-    outcome = await executed(stage, code, {"filename": "39.md"}, settings=ExecSettings(kept_bytes=8))
+    outcome = await run_exec(stage, code, {"filename": "39.md"}, settings=ExecSettings(kept_bytes=8))
     assert len(outcome.artifacts) == 2
 
 
 # --- how it stands on the timeline -----------------------------------------------------------------------------
 
 
-async def test_a_long_text_is_cut_and_known_to_be(stage: Stage) -> None:
+async def test_a_long_text_is_cut_and_known_to_be(stage: ToolHarness) -> None:
     for size in (20_479, 20_480, 20_481, 20_494, 20_495, 60_000):
         code = f"open(OUT_DIR / 'turn_1/files/a.md', 'w').write('x' * {size - 2} + 'é')"
         context = stage.context()
-        outcome = await executed(stage, code, {"filename": "a.md"})
+        outcome = await run_exec(stage, code, {"filename": "a.md"})
         (artifact,) = outcome.artifacts
         assert isinstance(artifact.text, str)
         assert artifact.size_bytes == size
         assert artifact.text.endswith("...[truncated]") == (size > 20_480)
         assert len(artifact.text.encode()) <= 20_480
         await stage.record("exec_tools.execute_code_python", context, outcome)
-        stored = await stored_file(FilePath(T1, "files", "a.md"), stage)
+        stored = await find_stored_file(FilePath(T1, "files", "a.md"), stage)
         assert stored is not None
         assert stored.complete == (size <= 20_480)
 
 
-async def test_a_text_that_is_not_utf8_is_left_on_the_disk(stage: Stage) -> None:
+async def test_a_text_that_is_not_utf8_is_left_on_the_disk(stage: ToolHarness) -> None:
     code = "open(OUT_DIR / 'turn_1/files/a.csv', 'wb').write('Fähre'.encode('latin-1'))"
-    (artifact,) = (await executed(stage, code, {"filename": "a.csv"})).artifacts
+    (artifact,) = (await run_exec(stage, code, {"filename": "a.csv"})).artifacts
     assert (artifact.text, artifact.data, artifact.size_bytes) == (None, None, 5)
     assert (stage.out_dir / "turn_1/files/a.csv").read_bytes() == "Fähre".encode("latin-1")
 
@@ -308,25 +308,25 @@ async def test_a_text_that_is_not_utf8_is_left_on_the_disk(stage: Stage) -> None
     ],
 )
 async def test_bytes_go_on_the_timeline_for_pdf_and_images(
-    stage: Stage, name: str, data: bytes, attached: bool, warned: bool
+    stage: ToolHarness, name: str, data: bytes, attached: bool, warned: bool
 ) -> None:
     code = f"open(OUT_DIR / 'turn_1/files/{name}', 'wb').write({data!r})"
     settings = ExecSettings(pdf_bytes=1000)
-    (artifact,) = (await executed(stage, code, {"filename": name}, settings=settings)).artifacts
+    (artifact,) = (await run_exec(stage, code, {"filename": name}, settings=settings)).artifacts
     assert artifact.data == (data if attached else None)
     assert artifact.text is None
     assert bool(artifact.write_warning) == warned
 
 
-async def test_texts_beyond_what_a_prompt_has_room_for_are_named(stage: Stage) -> None:
+async def test_texts_beyond_what_a_prompt_has_room_for_are_named(stage: ToolHarness) -> None:
     code = "for n in range(3):\n    (OUT_DIR / f'turn_1/files/{n}.md').write_text('x' * 400)"
-    outcome = await executed(stage, code, settings=ExecSettings(shown_bytes=900))
+    outcome = await run_exec(stage, code, settings=ExecSettings(shown_bytes=900))
     assert [one.shown and one.shown.how for one in outcome.artifacts] == [None, None, "stub"]
     assert all(one.text == "x" * 400 for one in outcome.artifacts)
 
 
-async def test_sources_that_a_text_cites_are_those_it_uses(stage: Stage) -> None:
+async def test_sources_that_a_text_cites_are_those_it_uses(stage: ToolHarness) -> None:
     await stage.append(SourcesAdded(rows=(SourceRow(sid=1, title="t", url="https://a.example/"),)))
     code = "(OUT_DIR / 'turn_1/files/a.md').write_text('Cheap [[' + 'S:1]] and [[' + 'S:9]]')"
-    (artifact,) = (await executed(stage, code, {"filename": "a.md"})).artifacts
+    (artifact,) = (await run_exec(stage, code, {"filename": "a.md"})).artifacts
     assert artifact.sources_used == (1,)

@@ -5,16 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.harness.react_tools import T2, Stage, memory_stage, said
+from tests.harness.react_tools import T2, ToolHarness, decode_status, open_tool_harness
 from timeloom.core.blocks import Digest, ResultContent, ResultDigest
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId
 from timeloom.ports.tool import Outcome
 from timeloom.tools.react import select_files
 from timeloom.tools.react.checkout import CheckoutStatus, checkout
-from timeloom.tools.react.patch import GONE
+from timeloom.tools.react.patch import DELETED_STUB
 from timeloom.tools.react.pull import PullStatus, pull
-from timeloom.tools.react.read import Reading
+from timeloom.tools.react.read import ReadTool
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
@@ -26,16 +26,16 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
+async def stage(tmp_path: Path) -> ToolHarness:
     """An earlier turn with three files, an output and an attachment."""
-    stage = await memory_stage(tmp_path / "out")
+    stage = await open_tool_harness(tmp_path / "out")
     for name in ("files/src/main.py", "files/src/lib/util.py", "files/readme.md", "outputs/table.csv"):
-        await stage.leave(f"fi:turn_1.{name}", f"this is {name}", mime="text/plain")
+        await stage.record_file(f"fi:turn_1.{name}", f"this is {name}", mime="text/plain")
     await stage.attach("map.png", "image/png", PNG)
     return stage
 
 
-async def pulled(stage: Stage, *paths: str) -> PullStatus:
+async def pulled(stage: ToolHarness, *paths: str) -> PullStatus:
     context = stage.context(T2)
     outcome = await pull(context, paths)
     assert outcome.artifacts == ()
@@ -43,7 +43,7 @@ async def pulled(stage: Stage, *paths: str) -> PullStatus:
     return msgspec.json.decode(outcome.status or "", type=PullStatus)
 
 
-async def checked_out(stage: Stage, *paths: str, replace: bool = False) -> Outcome:
+async def checked_out(stage: ToolHarness, *paths: str, replace: bool = False) -> Outcome:
     context = stage.context(T2)
     outcome = await checkout(context, paths, "replace" if replace else "overlay")
     await stage.record("react.checkout", context, outcome)
@@ -54,7 +54,7 @@ def status(outcome: Outcome) -> CheckoutStatus:
     return msgspec.json.decode(outcome.status or "", type=CheckoutStatus)
 
 
-def tree(stage: Stage, turn: str = T2) -> dict[str, str]:
+def tree(stage: ToolHarness, turn: str = T2) -> dict[str, str]:
     root = stage.out_dir / turn / "files"
     return {file.relative_to(root).as_posix(): file.read_text() for file in sorted(root.rglob("*")) if file.is_file()}
 
@@ -62,7 +62,7 @@ def tree(stage: Stage, turn: str = T2) -> dict[str, str]:
 # --- pull --------------------------------------------------------------------------------------------------------
 
 
-async def test_files_and_attachments_are_brought_read_only(stage: Stage) -> None:
+async def test_files_and_attachments_are_brought_read_only(stage: ToolHarness) -> None:
     found = await pulled(stage, "fi:turn_1.files/readme.md", "fi:turn_1.user.attachments/map.png")
     assert [file.physical_path for file in found.pulled] == ["turn_1/files/readme.md", "turn_1/attachments/map.png"]
     assert all(file.readonly for file in found.pulled)
@@ -80,12 +80,14 @@ async def test_files_and_attachments_are_brought_read_only(stage: Stage) -> None
         ("turn_1/attachments/", 1),
     ],
 )
-async def test_a_folder_means_the_files_that_the_timeline_knows_below_it(stage: Stage, folder: str, count: int) -> None:
+async def test_a_folder_means_the_files_that_the_timeline_knows_below_it(
+    stage: ToolHarness, folder: str, count: int
+) -> None:
     assert len((await pulled(stage, folder)).pulled) == count
 
 
-async def test_what_cannot_be_brought_is_missing_for_a_reason(stage: Stage) -> None:
-    await stage.leave("fi:turn_2.files/mine.md", "mine", T2)
+async def test_what_cannot_be_brought_is_missing_for_a_reason(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_2.files/mine.md", "mine", T2)
     part = Digest(artifact_path="fi:turn_1.outputs/part.txt", size_bytes=99)
     content = ResultContent(tool_call_id=CallId("c"), artifact_path=part.artifact_path, mime="text/plain", text="be")
     await stage.append(ResultDigest(tool_call_id=CallId("c"), digest=part), content)
@@ -109,7 +111,7 @@ async def test_what_cannot_be_brought_is_missing_for_a_reason(stage: Stage) -> N
     assert "of fi:turn_1.outputs/part.txt only the first 2 bytes were kept" in found.reasons[part.artifact_path]
 
 
-async def test_one_call_brings_only_so_many_files(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_call_brings_only_so_many_files(stage: ToolHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     for paths in ((), ("fi:turn_1.files/x.md",) * 101):
         with pytest.raises(CodedError) as refused:
             await pull(stage.context(T2), paths)
@@ -119,11 +121,11 @@ async def test_one_call_brings_only_so_many_files(stage: Stage, monkeypatch: pyt
     assert found.reasons["turn_1/files/"].startswith("tool_params_invalid: fi:turn_1.files/ holds 3 files")
 
 
-async def test_what_a_read_has_shown_is_no_version_of_the_file(stage: Stage) -> None:
+async def test_what_a_read_has_shown_is_no_version_of_the_file(stage: ToolHarness) -> None:
     (stage.out_dir / "turn_1/files").mkdir(parents=True)
     (stage.out_dir / "turn_1/files/disk.txt").write_text("on disk alone")
     context = stage.context(T2)
-    await stage.record("react.read", context, await Reading().read(context, ("turn_1/files/disk.txt",)))
+    await stage.record("react.read", context, await ReadTool().read(context, ("turn_1/files/disk.txt",)))
     (stage.out_dir / "turn_1/files/disk.txt").unlink()
     assert (await pulled(stage, "turn_1/files/disk.txt")).pulled == []
 
@@ -131,7 +133,7 @@ async def test_what_a_read_has_shown_is_no_version_of_the_file(stage: Stage) -> 
 # --- checkout ----------------------------------------------------------------------------------------------------
 
 
-async def test_an_overlay_puts_copies_over_what_is_there(stage: Stage) -> None:
+async def test_an_overlay_puts_copies_over_what_is_there(stage: ToolHarness) -> None:
     await checked_out(stage, "fi:turn_1.files/readme.md")
     (stage.out_dir / "turn_2/files/own.md").write_text("my own")
     (stage.out_dir / "turn_2/files/readme.md").write_text("edited")
@@ -150,7 +152,7 @@ async def test_an_overlay_puts_copies_over_what_is_there(stage: Stage) -> None:
     ]
 
 
-async def test_a_copy_is_a_version_on_the_timeline_that_is_not_shown(stage: Stage) -> None:
+async def test_a_copy_is_a_version_on_the_timeline_that_is_not_shown(stage: ToolHarness) -> None:
     outcome = await checked_out(stage, "fi:turn_1.files/readme.md")
     (copy,) = outcome.artifacts
     assert (copy.path, copy.text, copy.visibility) == (
@@ -161,29 +163,29 @@ async def test_a_copy_is_a_version_on_the_timeline_that_is_not_shown(stage: Stag
     assert copy.shown
     assert copy.shown.how == "stub"
     (stage.out_dir / "turn_2/files/readme.md").unlink()
-    read = await Reading().read(stage.context(T2), ("fi:turn_2.files/readme.md",))
+    read = await ReadTool().read(stage.context(T2), ("fi:turn_2.files/readme.md",))
     assert read.artifacts[0].text == "this is files/readme.md"
 
 
-async def test_what_is_the_same_already_is_not_copied_again(stage: Stage) -> None:
+async def test_what_is_the_same_already_is_not_copied_again(stage: ToolHarness) -> None:
     await checked_out(stage, "fi:turn_1.files/readme.md")
     again = await checked_out(stage, "fi:turn_1.files/readme.md")
     assert (again.artifacts, status(again).unchanged) == ((), ["fi:turn_2.files/readme.md"])
 
 
-async def test_replace_takes_all_other_files_away_for_good(stage: Stage) -> None:
+async def test_replace_takes_all_other_files_away_for_good(stage: ToolHarness) -> None:
     await checked_out(stage, "fi:turn_1.files/readme.md")
     (stage.out_dir / "turn_2/files/own.md").write_text("never recorded")
     outcome = await checked_out(stage, "fi:turn_1.files/src/", replace=True)
     assert list(tree(stage)) == ["src/lib/util.py", "src/main.py"]
     assert status(outcome).removed == ["fi:turn_2.files/own.md", "fi:turn_2.files/readme.md"]
-    assert (outcome.artifacts[-1].path, outcome.artifacts[-1].shown) == ("fi:turn_2.files/readme.md", GONE)
-    read = await Reading().read(stage.context(T2), ("fi:turn_2.files/readme.md", "fi:turn_2.files/own.md"))
-    assert said(read)["missing"] == ["fi:turn_2.files/readme.md", "fi:turn_2.files/own.md"]
+    assert (outcome.artifacts[-1].path, outcome.artifacts[-1].shown) == ("fi:turn_2.files/readme.md", DELETED_STUB)
+    read = await ReadTool().read(stage.context(T2), ("fi:turn_2.files/readme.md", "fi:turn_2.files/own.md"))
+    assert decode_status(read)["missing"] == ["fi:turn_2.files/readme.md", "fi:turn_2.files/own.md"]
     assert (await pulled(stage, "fi:turn_1.files/readme.md")).missing == []
 
 
-async def test_bytes_are_copied_as_they_are(stage: Stage) -> None:
+async def test_bytes_are_copied_as_they_are(stage: ToolHarness) -> None:
     (stage.out_dir / "turn_1/files").mkdir(parents=True)
     (stage.out_dir / "turn_1/files/a.xlsx").write_bytes(b"PK\0\xff")
     (stage.out_dir / "turn_1/files/latin.txt").write_bytes(b"caf\xe9")
@@ -205,7 +207,9 @@ async def test_bytes_are_copied_as_they_are(stage: Stage) -> None:
         (("fi:turn_9.files/",), "path_not_found"),
     ],
 )
-async def test_a_checkout_that_cannot_be_whole_changes_nothing(stage: Stage, paths: tuple[str, ...], code: str) -> None:
+async def test_a_checkout_that_cannot_be_whole_changes_nothing(
+    stage: ToolHarness, paths: tuple[str, ...], code: str
+) -> None:
     with pytest.raises(CodedError) as refused:
         await checkout(stage.context(T2), paths, "replace")
     assert refused.value.code == code

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.react_tools import T1, T2, Stage, memory_stage, said
+from tests.harness.react_tools import T1, T2, ToolHarness, decode_status, open_tool_harness
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import FilePath
 from timeloom.ports.tool import Outcome
-from timeloom.tools.artifacts import stored_file
+from timeloom.tools.artifacts import find_stored_file
 from timeloom.tools.react import patch as module
 from timeloom.tools.react.patch import patch
-from timeloom.tools.react.read import Reading, ReadItem
+from timeloom.tools.react.read import ReadItem, ReadTool
 from timeloom.tools.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -27,23 +27,23 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
-    return await memory_stage(tmp_path / "out")
+async def stage(tmp_path: Path) -> ToolHarness:
+    return await open_tool_harness(tmp_path / "out")
 
 
-async def patched(stage: Stage, path: str, text: str) -> Outcome:
+async def patched(stage: ToolHarness, path: str, text: str) -> Outcome:
     context = stage.context(T2)
     outcome = await patch(context, path, text)
     await stage.record("react.patch", context, outcome)
     return outcome
 
 
-def on_disk(stage: Stage, place: str = "turn_2/files/a.md") -> str:
+def on_disk(stage: ToolHarness, place: str = "turn_2/files/a.md") -> str:
     return (stage.out_dir / place).read_text()
 
 
-async def test_a_diff_changes_the_file_and_is_shown_instead_of_the_file(stage: Stage) -> None:
-    await stage.leave(HERE, BEFORE, T2)
+async def test_a_diff_changes_the_file_and_is_shown_instead_of_the_file(stage: ToolHarness) -> None:
+    await stage.record_file(HERE, BEFORE, T2)
     outcome = await patched(stage, "files/a.md", DIFF)
     file, diff = outcome.artifacts
     assert (file.path, file.text, file.kind, file.visibility) == (HERE, AFTER, "file", "external")
@@ -52,7 +52,7 @@ async def test_a_diff_changes_the_file_and_is_shown_instead_of_the_file(stage: S
     assert (diff.path, diff.text, diff.mime) == ("tc:turn_2.call2.result", DIFF, "text/x-diff")
     assert diff.content_only
     assert on_disk(stage) == AFTER
-    assert said(outcome) == {
+    assert decode_status(outcome) == {
         "path": HERE,
         "physical_path": "turn_2/files/a.md",
         "result": "patched",
@@ -64,59 +64,63 @@ async def test_a_diff_changes_the_file_and_is_shown_instead_of_the_file(stage: S
 
 
 @pytest.mark.parametrize("path", ["turn_1/files/a.md", THERE])
-async def test_a_file_of_another_turn_is_copied_then_patched_and_that_is_said(stage: Stage, path: str) -> None:
-    await stage.leave(THERE, BEFORE)
+async def test_a_file_of_another_turn_is_copied_then_patched_and_that_is_said(stage: ToolHarness, path: str) -> None:
+    await stage.record_file(THERE, BEFORE)
     outcome = await patched(stage, path, DIFF)
-    assert said(outcome)["copied_from"] == THERE
+    assert decode_status(outcome)["copied_from"] == THERE
     assert [notice.code for notice in outcome.notices] == ["protocol_violation.path_rewritten"]
     assert (on_disk(stage), on_disk(stage, "turn_1/files/a.md")) == (AFTER, BEFORE)
-    stored = await stored_file(FilePath(T1, "files", "a.md"), stage)
+    stored = await find_stored_file(FilePath(T1, "files", "a.md"), stage)
     assert stored
     assert stored.data.decode() == BEFORE
 
 
-async def test_a_copy_that_exists_is_patched_and_not_copied_again(stage: Stage) -> None:
-    await stage.leave(THERE, BEFORE)
+async def test_a_copy_that_exists_is_patched_and_not_copied_again(stage: ToolHarness) -> None:
+    await stage.record_file(THERE, BEFORE)
     await patched(stage, THERE, DIFF)
     outcome = await patched(stage, THERE, "@@ -1,2 +1,2 @@\n-red\n+pink\n green\n")
     assert on_disk(stage) == "pink\ngreen\nviolet\n"
-    assert "copied_from" not in said(outcome)
+    assert "copied_from" not in decode_status(outcome)
 
 
-async def test_a_whole_new_text_replaces_or_creates_the_file(stage: Stage) -> None:
+async def test_a_whole_new_text_replaces_or_creates_the_file(stage: ToolHarness) -> None:
     created = await patched(stage, "a.md", "one\n")
-    assert (said(created)["result"], len(created.artifacts), created.artifacts[0].shown) == ("created", 1, None)
+    assert (decode_status(created)["result"], len(created.artifacts), created.artifacts[0].shown) == (
+        "created",
+        1,
+        None,
+    )
     replaced = await patched(stage, "a.md", "two\n")
-    assert (said(replaced)["result"], on_disk(stage)) == ("replaced", "two\n")
+    assert (decode_status(replaced)["result"], on_disk(stage)) == ("replaced", "two\n")
 
 
-async def test_a_deleted_file_is_gone_from_disk_and_timeline(stage: Stage) -> None:
-    await stage.leave(HERE, BEFORE, T2)
+async def test_a_deleted_file_is_gone_from_disk_and_timeline(stage: ToolHarness) -> None:
+    await stage.record_file(HERE, BEFORE, T2)
     deleted = await patched(stage, "a.md", "--- a/a.md\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-red\n-green\n-blue\n")
-    assert (said(deleted)["result"], deleted.artifacts[0].text) == ("deleted", None)
-    assert deleted.artifacts[0].shown == module.GONE
+    assert (decode_status(deleted)["result"], deleted.artifacts[0].text) == ("deleted", None)
+    assert deleted.artifacts[0].shown == module.DELETED_STUB
     assert not (stage.out_dir / "turn_2/files/a.md").exists()
-    read = await Reading().read(stage.context(T2), (HERE,))
-    assert said(read)["missing"] == [HERE]
+    read = await ReadTool().read(stage.context(T2), (HERE,))
+    assert decode_status(read)["missing"] == [HERE]
 
 
 @pytest.mark.parametrize("same", ["", BEFORE])
-async def test_a_patch_that_changes_nothing_leaves_no_version(stage: Stage, same: str) -> None:
-    await stage.leave(HERE, BEFORE, T2)
+async def test_a_patch_that_changes_nothing_leaves_no_version(stage: ToolHarness, same: str) -> None:
+    await stage.record_file(HERE, BEFORE, T2)
     outcome = await patched(stage, "a.md", same)
-    assert (said(outcome)["result"], outcome.artifacts, outcome.notices) == ("unchanged", (), ())
+    assert (decode_status(outcome)["result"], outcome.artifacts, outcome.notices) == ("unchanged", (), ())
 
 
-async def test_a_refused_patch_changes_nothing_and_copies_nothing(stage: Stage) -> None:
-    await stage.leave(THERE, BEFORE)
+async def test_a_refused_patch_changes_nothing_and_copies_nothing(stage: ToolHarness) -> None:
+    await stage.record_file(THERE, BEFORE)
     with pytest.raises(CodedError) as refused:
         await patch(stage.context(T2), THERE, "@@ -1 +1 @@\n-purple\n+x\n")
     assert refused.value.code == "patch_no_match"
     assert not (stage.out_dir / "turn_2").exists()
 
 
-async def test_a_patch_of_no_file_says_where_other_turns_have_one(stage: Stage) -> None:
-    await stage.leave(THERE, BEFORE)
+async def test_a_patch_of_no_file_says_where_other_turns_have_one(stage: ToolHarness) -> None:
+    await stage.record_file(THERE, BEFORE)
     with pytest.raises(CodedError) as refused:
         await patch(stage.context(T2), "files/a.md", DIFF)
     assert refused.value.code == "patch_no_match"
@@ -137,7 +141,7 @@ async def test_a_patch_of_no_file_says_where_other_turns_have_one(stage: Stage) 
     ],
 )
 async def test_what_cannot_be_patched_is_refused(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, path: str, code: str
+    stage: ToolHarness, monkeypatch: pytest.MonkeyPatch, path: str, code: str
 ) -> None:
     monkeypatch.setattr(module, "MAX_CONTENT_BYTES", 10)
     (stage.out_dir / "turn_2/files").mkdir(parents=True)
@@ -147,9 +151,9 @@ async def test_what_cannot_be_patched_is_refused(
     assert refused.value.code == code
 
 
-async def test_displayed_line_numbers_are_refused(stage: Stage) -> None:
-    await stage.leave(HERE, BEFORE, T2)
-    read = await Reading().read(stage.context(T2), items=(ReadItem(path=HERE, line_count=3),))
+async def test_displayed_line_numbers_are_refused(stage: ToolHarness) -> None:
+    await stage.record_file(HERE, BEFORE, T2)
+    read = await ReadTool().read(stage.context(T2), items=(ReadItem(path=HERE, line_count=3),))
     shown = read.artifacts[0].shown
     assert shown
     with pytest.raises(CodedError) as refused:
@@ -167,8 +171,10 @@ REMOVED = "--- a/files/a.md\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-red\n-green\n-blue
     [("files/a.md", ADDED, "a.md"), ("files/new.md", CREATED, "new.md"), ("files/a.md", REMOVED, "a.md")],
     ids=["added lines", "a new file", "a file taken away"],
 )
-async def test_a_call_that_is_made_again_comes_to_the_same(stage: Stage, path: str, text: str, place: str) -> None:
-    await stage.leave(HERE, BEFORE, T2)
+async def test_a_call_that_is_made_again_comes_to_the_same(
+    stage: ToolHarness, path: str, text: str, place: str
+) -> None:
+    await stage.record_file(HERE, BEFORE, T2)
     context = stage.context(T2)
     file = stage.out_dir / "turn_2/files" / place
     first = await patch(context, path, text)
@@ -177,24 +183,24 @@ async def test_a_call_that_is_made_again_comes_to_the_same(stage: Stage, path: s
     assert (file.read_text() if file.exists() else None) == left
 
 
-async def test_a_copied_file_is_copied_again_where_the_call_is_made_again(stage: Stage) -> None:
-    await stage.leave(THERE, BEFORE)
+async def test_a_copied_file_is_copied_again_where_the_call_is_made_again(stage: ToolHarness) -> None:
+    await stage.record_file(THERE, BEFORE)
     context = stage.context(T2)
     first = await patch(context, THERE, ADDED)
-    assert said(first)["copied_from"] == THERE
+    assert decode_status(first)["copied_from"] == THERE
     assert await patch(context, THERE, ADDED) == first
 
 
-async def test_another_call_goes_on_from_what_the_first_one_left(stage: Stage) -> None:
-    await stage.leave(HERE, BEFORE, T2)
+async def test_another_call_goes_on_from_what_the_first_one_left(stage: ToolHarness) -> None:
+    await stage.record_file(HERE, BEFORE, T2)
     await patched(stage, "files/a.md", ADDED)
     await patched(stage, "files/a.md", ADDED)
     assert on_disk(stage) == "red\npink\npink\ngreen\nblue\n"
-    assert [str(path) for path in Workspace(stage.out_dir).walk(()).files] == ["turn_2/files/a.md"]
+    assert [str(path) for path in Workspace(stage.out_dir).list_files(()).files] == ["turn_2/files/a.md"]
 
 
-async def test_what_a_program_wrote_in_the_place_of_what_was_kept_is_passed_over(stage: Stage) -> None:
-    await stage.leave(HERE, BEFORE, T2)
+async def test_what_a_program_wrote_in_the_place_of_what_was_kept_is_passed_over(stage: ToolHarness) -> None:
+    await stage.record_file(HERE, BEFORE, T2)
     (stage.out_dir / "turn_2/files").mkdir(parents=True)
     (stage.out_dir / "turn_2/files/.part-before").write_bytes(b"\xc1 no record")
     await patched(stage, "files/a.md", DIFF)

@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.harness.react_tools import T1, T2, TS, Stage, memory_stage, said
+from tests.harness.react_tools import T1, T2, TS, ToolHarness, decode_status, open_tool_harness
 from timeloom.core.blocks import PlanRecorded
 from timeloom.core.codes import CodedError
 from timeloom.core.plans.changes import PlanMode
 from timeloom.ports.tool import Outcome
-from timeloom.tools.react.plan import PlanStanding, plan
+from timeloom.tools.react.plan import ChangedPlan, plan
 
 pytestmark = pytest.mark.anyio
 STEPS = ("collect metrics", "compare trends", "draft answer")
@@ -22,25 +22,25 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
-    return await memory_stage(tmp_path)
+async def stage(tmp_path: Path) -> ToolHarness:
+    return await open_tool_harness(tmp_path)
 
 
-async def planned(stage: Stage, mode: PlanMode, steps: tuple[str, ...] = (), plan_id: str = "") -> Outcome:
+async def planned(stage: ToolHarness, mode: PlanMode, steps: tuple[str, ...] = (), plan_id: str = "") -> Outcome:
     context = stage.context(T2)
     outcome = await plan(context, mode, steps, plan_id)
     await stage.record("react.plan", context, outcome)
     return outcome
 
 
-async def test_a_new_plan_is_recorded_and_becomes_the_current_one(stage: Stage) -> None:
+async def test_a_new_plan_is_recorded_and_becomes_the_current_one(stage: ToolHarness) -> None:
     outcome = await planned(stage, "new", STEPS)
     (block,) = outcome.blocks
     assert isinstance(block, PlanRecorded)
     assert (block.snapshot.steps, block.snapshot.created_ts, block.change) == (STEPS, TS, "new")
     plan_id = block.snapshot.plan_id
     assert plan_id.startswith("plan:turn_2:")
-    assert said(outcome) == {
+    assert decode_status(outcome) == {
         "mode": "new",
         "changed": [
             {
@@ -56,7 +56,7 @@ async def test_a_new_plan_is_recorded_and_becomes_the_current_one(stage: Stage) 
     assert stage.views.plans.current == plan_id
 
 
-async def test_the_same_call_makes_the_same_plan_and_another_call_another(stage: Stage) -> None:
+async def test_the_same_call_makes_the_same_plan_and_another_call_another(stage: ToolHarness) -> None:
     context = stage.context(T1)
     first, again = await plan(context, "new", STEPS), await plan(context, "new", STEPS)
     assert first == again
@@ -64,18 +64,18 @@ async def test_the_same_call_makes_the_same_plan_and_another_call_another(stage:
     assert (await plan(context, "new", STEPS)).status != first.status
 
 
-async def test_replacing_activating_and_closing_say_what_is_current_then(stage: Stage) -> None:
+async def test_replacing_activating_and_closing_say_what_is_current_then(stage: ToolHarness) -> None:
     await planned(stage, "new", STEPS)
     old = str(stage.views.plans.current)
-    replaced = said(await planned(stage, "replace", ("one",)))
-    changed = msgspec.convert(replaced["changed"], list[PlanStanding])
+    replaced = decode_status(await planned(stage, "replace", ("one",)))
+    changed = msgspec.convert(replaced["changed"], list[ChangedPlan])
     assert [standing.state for standing in changed] == ["superseded", "open"]
     second = str(replaced["current"])
-    third = str(said(await planned(stage, "new", ("two",)))["current"])
-    assert said(await planned(stage, "activate", plan_id=second))["current"] == second
-    assert said(await planned(stage, "activate", plan_id=second))["changed"] == []
-    assert said(await planned(stage, "close", plan_id=third))["current"] == second
-    assert said(await planned(stage, "close"))["current"] is None
+    third = str(decode_status(await planned(stage, "new", ("two",)))["current"])
+    assert decode_status(await planned(stage, "activate", plan_id=second))["current"] == second
+    assert decode_status(await planned(stage, "activate", plan_id=second))["changed"] == []
+    assert decode_status(await planned(stage, "close", plan_id=third))["current"] == second
+    assert decode_status(await planned(stage, "close"))["current"] is None
     for mode, plan_id, code in (("close", "", "plan_unknown"), ("activate", old, "plan_not_open")):
         with pytest.raises(CodedError) as refused:
             await plan(stage.context(T2), mode, (), plan_id)  # pyright: ignore[reportArgumentType]

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from tests.harness.react_tools import T2, TS, Stage, memory_stage
+from tests.harness.react_tools import T2, TS, ToolHarness, open_tool_harness
 from timeloom.core.blocks import (
     Attachment,
     Completion,
@@ -37,11 +37,11 @@ from timeloom.core.ids import CallId, MessageId, PlanId
 from timeloom.core.paths import KnowledgePath, SkillPath
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.stores.sqlite import SqliteStore
-from timeloom.tools.react.read import MAX_REQUESTS, ReadInfo, Reading, ReadItem, ReadLimits, ReadStatus
-from timeloom.tools.react.resolve import Readable
+from timeloom.tools.react.read import MAX_REQUESTS, ReadInfo, ReadItem, ReadLimits, ReadStatus, ReadTool
+from timeloom.tools.react.resolve import ReadableContent
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
@@ -54,14 +54,14 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
-    return await memory_stage(tmp_path / "out")
+async def stage(tmp_path: Path) -> ToolHarness:
+    return await open_tool_harness(tmp_path / "out")
 
 
-async def read(stage: Stage, *paths: str, tool: Reading | None = None, **more: object) -> Outcome:
+async def read(stage: ToolHarness, *paths: str, tool: ReadTool | None = None, **more: object) -> Outcome:
     """A read in the second turn, recorded as the runtime would."""
     context = stage.context(T2)
-    outcome = await (tool or Reading()).read(context, paths, **more)  # pyright: ignore[reportArgumentType]
+    outcome = await (tool or ReadTool()).read(context, paths, **more)  # pyright: ignore[reportArgumentType]
     await stage.record("react.read", context, outcome)
     return outcome
 
@@ -82,7 +82,7 @@ def texts(outcome: Outcome) -> dict[str, object]:
 # --- what each namespace leads to --------------------------------------------------------------------------------
 
 
-async def test_messages_and_events_are_read_by_their_paths(stage: Stage) -> None:
+async def test_messages_and_events_are_read_by_their_paths(stage: ToolHarness) -> None:
     await stage.append(
         TurnStarted(n=1),
         UserPrompt(text="where?"),
@@ -101,14 +101,14 @@ async def test_messages_and_events_are_read_by_their_paths(stage: Stage) -> None
         assert len(found.exists_in_visible_context) == 1
 
 
-async def test_a_bare_path_means_the_newest_and_is_shown_under_its_number(stage: Stage) -> None:
+async def test_a_bare_path_means_the_newest_and_is_shown_under_its_number(stage: ToolHarness) -> None:
     await stage.append(Completion(text="here"), Completion(text="there", n=2))
     await stage.append(Hidden(target="ar:turn_1.assistant.completion.2", replacement="x"))
     outcome = await read(stage, "ar:turn_1.assistant.completion")
     assert texts(outcome) == {"ar:turn_1.assistant.completion.2": "there"}
 
 
-async def test_the_parts_of_a_call_are_read_also_by_their_older_spelling(stage: Stage) -> None:
+async def test_the_parts_of_a_call_are_read_also_by_their_older_spelling(stage: ToolHarness) -> None:
     call = CallId("c1")
     digest = Digest(artifact_path="tc:turn_1.c1.result", mime="application/json")
     await stage.append(
@@ -137,16 +137,16 @@ async def test_the_parts_of_a_call_are_read_also_by_their_older_spelling(stage: 
     assert texts(await read(stage, "tc:turn_1.c1.notice")) == {"tc:turn_1.c1.notice": "slow\n\nslower"}
 
 
-async def test_a_result_that_is_only_metadata_is_read_as_that(stage: Stage) -> None:
-    await stage.leave("fi:turn_1.files/a.md", "text")
+async def test_a_result_that_is_only_metadata_is_read_as_that(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_1.files/a.md", "text")
     outcome = await read(stage, "tc:turn_1.call1.result")
     assert '"artifact_path":"fi:turn_1.files/a.md"' in str(texts(outcome)["tc:turn_1.call1.result"])
 
 
-async def test_plans_the_turn_index_and_named_artifacts_are_read(stage: Stage) -> None:
+async def test_plans_the_turn_index_and_named_artifacts_are_read(stage: ToolHarness) -> None:
     plan = PlanSnapshot(plan_id=PlanId("p1"), steps=("one",), statuses=("pending",))
     await stage.append(TurnStarted(n=1), UserPrompt(text="plan it"), PlanRecorded(snapshot=plan))
-    await stage.leave("fi:turn_1.outputs/table.csv", "a,b\n", mime="text/csv")
+    await stage.record_file("fi:turn_1.outputs/table.csv", "a,b\n", mime="text/csv")
     outcome = await read(
         stage,
         "ar:plan.latest:p1",
@@ -162,7 +162,7 @@ async def test_plans_the_turn_index_and_named_artifacts_are_read(stage: Stage) -
     assert status(await read(stage, "ar:turn_9.react.turn.index")).missing == ["ar:turn_9.react.turn.index"]
 
 
-async def test_indexes_are_read_by_the_numbers_of_turns_and_entries_by_their_places(stage: Stage) -> None:
+async def test_indexes_are_read_by_the_numbers_of_turns_and_entries_by_their_places(stage: ToolHarness) -> None:
     await stage.append(TurnStarted(n=1), UserPrompt(text="one"))
     await stage.append(TurnStarted(n=2), UserPrompt(text="two"), turn=T2)
     outcome = await read(stage, "ar:turns[2,7].react.turn.index", "ar:log[3-4,90]")
@@ -174,17 +174,17 @@ async def test_indexes_are_read_by_the_numbers_of_turns_and_entries_by_their_pla
     assert status(outcome).missing == ["ar:turns[7].react.turn.index", "ar:log[90]"]
 
 
-async def test_a_file_that_was_edited_is_read_as_it_was(stage: Stage) -> None:
+async def test_a_file_that_was_edited_is_read_as_it_was(stage: ToolHarness) -> None:
     await stage.append(TurnStarted(n=1))
     for text in ("first", "second"):
-        await stage.leave("fi:turn_1.files/a.md", text)
+        await stage.record_file("fi:turn_1.files/a.md", text)
     index = texts(await read(stage, "ar:turn_1.react.turn.index"))["ar:turn_1.react.turn.index"]
     place = re.search(r"ar:log\[\d+\](?=.*: an older version of fi:turn_1.files/a.md)", str(index))
     assert place
     assert texts(await read(stage, place[0])) == {place[0]: "first"}
 
 
-async def test_a_block_without_text_of_its_own_is_read_as_json(stage: Stage) -> None:
+async def test_a_block_without_text_of_its_own_is_read_as_json(stage: ToolHarness) -> None:
     foreign = Unknown(
         json='{"type":"react.dream"}', foreign_type="react.dream", foreign_path="ar:turn_1.artifacts.dream"
     )
@@ -194,7 +194,7 @@ async def test_a_block_without_text_of_its_own_is_read_as_json(stage: Stage) -> 
     assert said["ar:turn_1.artifacts.dream"] == '{"type":"react.dream"}'
 
 
-async def test_sources_are_read_one_by_one_and_files_among_them_as_files(stage: Stage) -> None:
+async def test_sources_are_read_one_by_one_and_files_among_them_as_files(stage: ToolHarness) -> None:
     image = await stage.attach("map.png", "image/png", PNG)
     file_row = {"source_type": "attachment", "artifact_path": image, "physical_path": "turn_1/attachments/map.png"}
     rows = (
@@ -218,14 +218,14 @@ async def test_sources_are_read_one_by_one_and_files_among_them_as_files(stage: 
 class Books:
     """A shelf with one skill."""
 
-    async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> Readable | None:
+    async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> ReadableContent | None:
         if str(path) != "sk:public.pdf-press":
             return None
-        return Readable(path=str(path), mime="text/markdown", text="# How to print", size_bytes=14)
+        return ReadableContent(path=str(path), mime="text/markdown", text="# How to print", size_bytes=14)
 
 
-async def test_skills_and_knowledge_come_from_the_shelf(stage: Stage) -> None:
-    outcome = await read(stage, "sk:public.pdf-press", "sk:none", "ks:docs/a.md", tool=Reading(shelf=Books()))
+async def test_skills_and_knowledge_come_from_the_shelf(stage: ToolHarness) -> None:
+    outcome = await read(stage, "sk:public.pdf-press", "sk:none", "ks:docs/a.md", tool=ReadTool(source=Books()))
     assert texts(outcome) == {"sk:public.pdf-press": "# How to print"}
     assert (status(outcome).missing_skills, status(outcome).missing) == (["sk:none"], ["ks:docs/a.md"])
     assert status(await read(stage, "sk:public.pdf-press")).missing_skills == ["sk:public.pdf-press"]
@@ -237,9 +237,9 @@ async def test_skills_and_knowledge_come_from_the_shelf(stage: Stage) -> None:
 async def test_a_file_of_another_turn_is_brought_into_the_workspace_read_only(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "data")
     try:
-        stage = Stage(store, tmp_path / "out")
+        stage = ToolHarness(store, tmp_path / "out")
         await stage.append()
-        path = await stage.leave("fi:turn_1.files/a/long.md", LONG)
+        path = await stage.record_file("fi:turn_1.files/a/long.md", LONG)
         outcome = await read(stage, path)
         place = stage.out_dir / "turn_1/files/a/long.md"
         assert (place.read_text(), place.stat().st_mode & 0o222) == (LONG, 0)
@@ -248,18 +248,18 @@ async def test_a_file_of_another_turn_is_brought_into_the_workspace_read_only(tm
         await store.close()
 
 
-async def test_the_newest_version_counts_and_a_failed_one_does_not(stage: Stage) -> None:
+async def test_the_newest_version_counts_and_a_failed_one_does_not(stage: ToolHarness) -> None:
     path = "fi:turn_1.files/a.md"
-    await stage.leave(path, "old")
-    await stage.leave(path, "new", T2)
+    await stage.record_file(path, "old")
+    await stage.record_file(path, "new", T2)
     failed = Digest(artifact_path=path, error=ToolError(code="tool_result_error", message="empty"))
     await stage.append(ResultDigest(tool_call_id=CallId("c9"), digest=failed), turn=T2)
     await stage.append(Hidden(target=path, replacement="x"), turn=T2)
     assert texts(await read(stage, path)) == {path: "new"}
 
 
-async def test_of_the_current_turn_the_workspace_has_the_newest_state(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_2.files/a.md", "as recorded", T2)
+async def test_of_the_current_turn_the_workspace_has_the_newest_state(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_2.files/a.md", "as recorded", T2)
     await read(stage, path)
     assert (stage.out_dir / "turn_2/files/a.md").read_text() == "as recorded"
     (stage.out_dir / "turn_2/files/a.md").write_text("as a program left it")
@@ -269,8 +269,8 @@ async def test_of_the_current_turn_the_workspace_has_the_newest_state(stage: Sta
     assert texts(await read(stage, "turn_1/files/only.txt")) == {"fi:turn_1.files/only.txt": "on disk alone"}
 
 
-async def test_a_copy_that_was_changed_is_replaced_by_what_the_timeline_says(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_1.files/a.md", "true")
+async def test_a_copy_that_was_changed_is_replaced_by_what_the_timeline_says(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_1.files/a.md", "true")
     (stage.out_dir / "turn_1/files").mkdir(parents=True)
     (stage.out_dir / "turn_1/files/a.md").write_text("false")
     await stage.append(Hidden(target=path, replacement="x"))
@@ -278,7 +278,7 @@ async def test_a_copy_that_was_changed_is_replaced_by_what_the_timeline_says(sta
     assert (stage.out_dir / "turn_1/files/a.md").read_text() == "true"
 
 
-async def test_a_file_of_which_only_the_beginning_was_kept_is_shown_as_that(stage: Stage) -> None:
+async def test_a_file_of_which_only_the_beginning_was_kept_is_shown_as_that(stage: ToolHarness) -> None:
     path, call = "fi:turn_1.outputs/big.txt", CallId("c1")
     digest = Digest(artifact_path=path, mime="text/plain", size_bytes=99)
     content = ResultContent(
@@ -293,7 +293,7 @@ async def test_a_file_of_which_only_the_beginning_was_kept_is_shown_as_that(stag
     assert texts(await read(stage, path)) == {path: "begin and end"}
 
 
-async def test_an_image_is_attached_whole_and_other_binaries_are_only_described(stage: Stage) -> None:
+async def test_an_image_is_attached_whole_and_other_binaries_are_only_described(stage: ToolHarness) -> None:
     image = await stage.attach("map.png", "image/png", PNG)
     sheet = await stage.attach("data.xlsx", "application/vnd.ms-excel", b"PK\x03\x04\0")
     await stage.append(Hidden(target=image, replacement="x"))
@@ -305,18 +305,18 @@ async def test_an_image_is_attached_whole_and_other_binaries_are_only_described(
     assert "physical_path" in status(outcome).items[1].left_out
 
 
-async def test_an_image_above_its_bound_is_only_described(stage: Stage) -> None:
+async def test_an_image_above_its_bound_is_only_described(stage: ToolHarness) -> None:
     image = await stage.attach("map.png", "image/png", PNG)
     pdf = await stage.attach("menu.pdf", "application/pdf", b"%PDF-1.7\0")
     await stage.append(Hidden(target=image, replacement="x"))
-    outcome = await read(stage, image, pdf, tool=Reading(limits=ReadLimits(image_bytes=5, pdf_bytes=5)))
+    outcome = await read(stage, image, pdf, tool=ReadTool(limits=ReadLimits(image_bytes=5, pdf_bytes=5)))
     assert [artifact.data for artifact in outcome.artifacts] == [None, None]
     assert {item.left_out.partition(" of ")[0] for item in status(outcome).items} == {
         "larger than the 5 bytes that are shown"
     }
 
 
-async def test_an_image_that_is_in_sight_is_not_repeated(stage: Stage) -> None:
+async def test_an_image_that_is_in_sight_is_not_repeated(stage: ToolHarness) -> None:
     image = await stage.attach("map.png", "image/png", PNG)
     outcome = await read(stage, image)
     assert (outcome.artifacts, status(outcome).exists_in_visible_context) == ((), [image])
@@ -325,7 +325,7 @@ async def test_an_image_that_is_in_sight_is_not_repeated(stage: Stage) -> None:
 # --- what is in sight --------------------------------------------------------------------------------------------
 
 
-async def test_what_was_read_is_in_sight_until_it_is_hidden(stage: Stage) -> None:
+async def test_what_was_read_is_in_sight_until_it_is_hidden(stage: ToolHarness) -> None:
     path = await stage.attach("notes.txt", "text/plain", b"from the user")
     assert texts(await read(stage, path)) == {path: "from the user"}
     assert status(await read(stage, path)).exists_in_visible_context == [path]
@@ -333,7 +333,7 @@ async def test_what_was_read_is_in_sight_until_it_is_hidden(stage: Stage) -> Non
     assert texts(await read(stage, path)) == {path: "from the user"}
 
 
-async def test_a_result_with_bytes_is_read_by_the_path_of_its_call(stage: Stage) -> None:
+async def test_a_result_with_bytes_is_read_by_the_path_of_its_call(stage: ToolHarness) -> None:
     path, call = "tc:turn_1.c1.result", CallId("c1")
     await stage.append(ResultContent(tool_call_id=call, artifact_path=path, mime="image/png", data=PNG))
     assert status(await read(stage, path)).exists_in_visible_context == [path]
@@ -341,13 +341,13 @@ async def test_a_result_with_bytes_is_read_by_the_path_of_its_call(stage: Stage)
     assert (await read(stage, path)).artifacts[0].data == PNG
 
 
-async def test_the_text_of_an_attachment_is_in_sight_where_that_was_decided(stage: Stage) -> None:
+async def test_the_text_of_an_attachment_is_in_sight_where_that_was_decided(stage: ToolHarness) -> None:
     path = "fi:turn_1.user.attachments/a.txt"
     await stage.append(Attachment(artifact_path=path, mime="text/plain", text="all of it", shown=Shown("whole", 3)))
     assert status(await read(stage, path)).exists_in_visible_context == [path]
 
 
-async def test_a_preview_or_stub_is_not_the_thing_itself(stage: Stage) -> None:
+async def test_a_preview_or_stub_is_not_the_thing_itself(stage: ToolHarness) -> None:
     call = CallId("c1")
     await stage.append(ResultStatus(tool_call_id=call, text="the whole report", shown=Shown("stub", 4, "report")))
     assert texts(await read(stage, "tc:turn_1.c1.result")) == {"tc:turn_1.c1.result": "the whole report"}
@@ -356,16 +356,16 @@ async def test_a_preview_or_stub_is_not_the_thing_itself(stage: Stage) -> None:
     assert texts(await read(stage, path)) == {path: "attached text"}
 
 
-async def test_the_same_path_twice_in_one_call_is_shown_once(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_1.files/a.md", "text")
+async def test_the_same_path_twice_in_one_call_is_shown_once(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_1.files/a.md", "text")
     await stage.append(Hidden(target=path, replacement="x"))
     outcome = await read(stage, path, "turn_1/files/a.md")
     assert len(outcome.artifacts) == 1
     assert status(outcome).exists_in_visible_context == [path]
 
 
-async def test_a_range_that_is_in_sight_is_not_repeated_and_another_one_is_shown(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_1.files/long.md", LONG)
+async def test_a_range_that_is_in_sight_is_not_repeated_and_another_one_is_shown(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_1.files/long.md", LONG)
     item = ReadItem(path=path, line_start=10, line_count=2)
     first, again = await read(stage, items=(item,)), await read(stage, items=(item,))
     assert first.artifacts[0].text == "row 10\nrow 11\n"
@@ -374,15 +374,15 @@ async def test_a_range_that_is_in_sight_is_not_repeated_and_another_one_is_shown
     assert status(again).exists_in_visible_context == [path]
     other = await read(stage, items=(ReadItem(path=path, line_start=12, line_count=1),))
     assert other.artifacts[0].text == "row 12\n"
-    whole = await read(stage, path, tool=Reading(limits=ReadLimits(text_symbols=10**6, tokens=10**6)))
+    whole = await read(stage, path, tool=ReadTool(limits=ReadLimits(text_symbols=10**6, tokens=10**6)))
     assert status(whole).exists_in_visible_context == [path]
 
 
 # --- bounds ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_long_text_is_shown_in_parts_that_say_how_to_go_on(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_1.files/long.md", LONG)
+async def test_a_long_text_is_shown_in_parts_that_say_how_to_go_on(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_1.files/long.md", LONG)
     outcome = await read(stage, path)
     item = info(outcome)
     assert item.lines.startswith("[1-")
@@ -395,9 +395,9 @@ async def test_a_long_text_is_shown_in_parts_that_say_how_to_go_on(stage: Stage)
     assert str(outcome.artifacts[0].text) + str(following.artifacts[0].text) in LONG
 
 
-async def test_a_line_too_long_for_one_read_is_read_in_parts(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_1.files/one.json", "x" * 3000, mime="application/json")
-    tool = Reading(limits=ReadLimits(text_symbols=2000))
+async def test_a_line_too_long_for_one_read_is_read_in_parts(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_1.files/one.json", "x" * 3000, mime="application/json")
+    tool = ReadTool(limits=ReadLimits(text_symbols=2000))
     first = info(await read(stage, path, tool=tool))
     assert (first.lines, first.cut_line) == ("[]/1", 1)
     assert first.next_item
@@ -405,35 +405,35 @@ async def test_a_line_too_long_for_one_read_is_read_in_parts(stage: Stage) -> No
     assert first.next_item.symbol_start + len(str(rest.artifacts[0].text).rstrip()) == 3001
 
 
-async def test_a_caller_may_ask_for_less(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_1.files/long.md", LONG)
+async def test_a_caller_may_ask_for_less(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_1.files/long.md", LONG)
     outcome = await read(stage, path, max_text_symbols=30)
     assert len(str(outcome.artifacts[0].text)) < 30
     assert info(await read(stage, path, max_text_symbols=10**9)).line_count == 5000
 
 
-async def test_stats_come_without_content(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_1.files/long.md", LONG)
+async def test_stats_come_without_content(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_1.files/long.md", LONG)
     image = await stage.attach("map.png", "image/png", PNG)
     sheet = await stage.attach("data.xlsx", "application/vnd.ms-excel", b"PK\0")
     outcome = await read(stage, path, image, sheet, stats_only=True)
     item = status(outcome).items[0]
     assert (outcome.artifacts, item.line_count, item.text_symbols, item.size_bytes) == ((), 5000, len(LONG), len(LONG))
-    assert item.tokens == estimate(LONG)
+    assert item.tokens == estimate_tokens(LONG)
 
 
-async def test_a_text_above_its_bound_in_bytes_is_only_described(stage: Stage) -> None:
-    path = await stage.leave("fi:turn_1.files/long.md", LONG)
-    outcome = await read(stage, path, tool=Reading(limits=ReadLimits(text_bytes=100)))
+async def test_a_text_above_its_bound_in_bytes_is_only_described(stage: ToolHarness) -> None:
+    path = await stage.record_file("fi:turn_1.files/long.md", LONG)
+    outcome = await read(stage, path, tool=ReadTool(limits=ReadLimits(text_bytes=100)))
     assert outcome.artifacts == ()
     assert info(outcome).left_out == "larger than the 100 bytes of text that are read"
 
 
-async def test_one_call_shows_only_so_much(stage: Stage) -> None:
-    paths = [await stage.leave(f"fi:turn_1.files/{n}.md", f"{n} " * 200) for n in range(3)]
+async def test_one_call_shows_only_so_much(stage: ToolHarness) -> None:
+    paths = [await stage.record_file(f"fi:turn_1.files/{n}.md", f"{n} " * 200) for n in range(3)]
     for path in paths:
         await stage.append(Hidden(target=path, replacement="x"))
-    outcome = await read(stage, *paths, tool=Reading(limits=ReadLimits(call_tokens=500)))
+    outcome = await read(stage, *paths, tool=ReadTool(limits=ReadLimits(call_tokens=500)))
     shown, left = status(outcome).items[0], status(outcome).items[-1]
     assert len(outcome.artifacts) == 500 // (shown.tokens or 1) < 3
     assert "call of its own" in left.left_out
@@ -453,13 +453,15 @@ async def test_one_call_shows_only_so_much(stage: Stage) -> None:
         ("ar:turn_9.user.prompt", "path_not_found", "ar:turn_9.user.prompt"),
     ],
 )
-async def test_a_path_that_leads_nowhere_is_missing_for_a_reason(stage: Stage, path: str, code: str, name: str) -> None:
+async def test_a_path_that_leads_nowhere_is_missing_for_a_reason(
+    stage: ToolHarness, path: str, code: str, name: str
+) -> None:
     found = status(await read(stage, path))
     assert found.missing == [name]
     assert found.reasons[name].startswith(f"{code}: ")
 
 
-async def test_a_link_in_the_workspace_is_not_followed(stage: Stage, tmp_path: Path) -> None:
+async def test_a_link_in_the_workspace_is_not_followed(stage: ToolHarness, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (stage.out_dir / "turn_2/files").mkdir(parents=True)
     (stage.out_dir / "turn_2/files/a.md").symlink_to(tmp_path / "secret")
@@ -478,7 +480,7 @@ async def test_a_link_in_the_workspace_is_not_followed(stage: Stage, tmp_path: P
         {"paths": ("x",), "max_text_symbols": 0},
     ],
 )
-async def test_what_makes_no_sense_is_refused(stage: Stage, wrong: Mapping[str, object]) -> None:
+async def test_what_makes_no_sense_is_refused(stage: ToolHarness, wrong: Mapping[str, object]) -> None:
     with pytest.raises(CodedError) as refused:
-        await Reading().read(stage.context(), **wrong)  # pyright: ignore[reportArgumentType]
+        await ReadTool().read(stage.context(), **wrong)  # pyright: ignore[reportArgumentType]
     assert refused.value.code == "tool_params_invalid"

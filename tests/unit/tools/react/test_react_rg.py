@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.react_tools import T2, Stage, memory_stage
+from tests.harness.react_tools import T2, ToolHarness, open_tool_harness
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import PhysicalPath
 from timeloom.ports.tool import Outcome
 from timeloom.tools.react import rg as module
 from timeloom.tools.react.grep import MAX_PATTERN_CHARS, check_pattern
 from timeloom.tools.react.grep_worker import matching_lines
-from timeloom.tools.react.read import Reading, ReadItem
+from timeloom.tools.react.read import ReadItem, ReadTool
 from timeloom.tools.react.rg import RgStatus, rg
 from timeloom.tools.workspace import Workspace
 
@@ -43,8 +43,8 @@ with_both = pytest.mark.usefixtures("engine")
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
-    stage = await memory_stage(tmp_path / "out")
+async def stage(tmp_path: Path) -> ToolHarness:
+    stage = await open_tool_harness(tmp_path / "out")
     for place, text in FILES.items():
         Workspace(stage.out_dir).write(PhysicalPath(place), text.encode())
     Workspace(stage.out_dir).write(PhysicalPath("turn_2/files/photo.png"), b"\x89PNG\0needle")
@@ -60,7 +60,9 @@ FILES = {
 }
 
 
-async def found(stage: Stage, pattern: str = "", name: str = "", *roots: str, ignore_case: bool = False) -> RgStatus:
+async def found(
+    stage: ToolHarness, pattern: str = "", name: str = "", *roots: str, ignore_case: bool = False
+) -> RgStatus:
     outcome = await rg(stage.context(T2), pattern, name, roots, ignore_case)
     assert outcome.artifacts == ()
     return msgspec.json.decode(outcome.status or "", type=RgStatus)
@@ -71,7 +73,7 @@ def places(status: RgStatus) -> list[str]:
 
 
 @with_both
-async def test_content_is_found_with_what_it_takes_to_read_the_regions(stage: Stage) -> None:
+async def test_content_is_found_with_what_it_takes_to_read_the_regions(stage: ToolHarness) -> None:
     status = await found(stage, "needle", "", "files/")
     (file,) = status.files
     assert (file.logical_path, file.physical_path) == ("fi:turn_2.files/src/main.py", "turn_2/files/src/main.py")
@@ -86,7 +88,7 @@ async def test_content_is_found_with_what_it_takes_to_read_the_regions(stage: St
         ReadItem(path=file.logical_path, line_start=8, line_count=7),
         ReadItem(path=file.logical_path, line_start=29, line_count=5),
     )
-    read = await Reading().read(stage.context(T2), items=file.read_items)
+    read = await ReadTool().read(stage.context(T2), items=file.read_items)
     assert str(read.artifacts[0].text).startswith("import os\nimport os\nimport os\nneedle = 1\n")
     assert (status.searched_files, status.complete, status.notes) == (2, True, [])
 
@@ -104,12 +106,12 @@ async def test_content_is_found_with_what_it_takes_to_read_the_regions(stage: St
     ],
 )
 @with_both
-async def test_roots_say_where_to_look(stage: Stage, roots: tuple[str, ...], where: list[str]) -> None:
+async def test_roots_say_where_to_look(stage: ToolHarness, roots: tuple[str, ...], where: list[str]) -> None:
     assert places(await found(stage, "needle", "", *roots)) == where
 
 
 @with_both
-async def test_names_are_matched_alone_or_with_their_folders(stage: Stage) -> None:
+async def test_names_are_matched_alone_or_with_their_folders(stage: ToolHarness) -> None:
     assert places(await found(stage, "", r"^report\.md$")) == ["turn_2/files/report.md"]
     assert places(await found(stage, "", r"src/.*\.py$")) == ["turn_2/files/src/main.py"]
     by_name = (await found(stage, "", r"\.PNG$", ignore_case=True)).files
@@ -122,24 +124,24 @@ async def test_names_are_matched_alone_or_with_their_folders(stage: Stage) -> No
 
 
 @with_both
-async def test_case_counts_unless_it_is_asked_not_to(stage: Stage) -> None:
+async def test_case_counts_unless_it_is_asked_not_to(stage: ToolHarness) -> None:
     assert places(await found(stage, "NEEDLE")) == []
     assert len(places(await found(stage, "NEEDLE", ignore_case=True))) == 4
     assert places(await found(stage, "nëedle")) == ["turn_2/files/report.md"]
 
 
 @with_both
-async def test_a_pattern_that_only_python_knows_is_found_too(stage: Stage) -> None:
+async def test_a_pattern_that_only_python_knows_is_found_too(stage: ToolHarness) -> None:
     assert places(await found(stage, r"(?<=x = )needle")) == ["turn_2/files/src/main.py"]
 
 
 @with_both
-async def test_a_pattern_may_look_like_an_option(stage: Stage) -> None:
+async def test_a_pattern_may_look_like_an_option(stage: ToolHarness) -> None:
     Workspace(stage.out_dir).write(PhysicalPath("turn_2/files/--files"), b"say --pre=x\n")
     assert places(await found(stage, "--pre=x")) == ["turn_2/files/--files"]
 
 
-async def test_a_hostile_pattern_ends_with_its_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hostile_pattern_ends_with_its_time(stage: ToolHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(module, "DEADLINE_S", 0.5)
     Workspace(stage.out_dir).write(PhysicalPath("turn_2/files/bomb.txt"), b"a" * 5000 + b"b\n")
@@ -148,7 +150,7 @@ async def test_a_hostile_pattern_ends_with_its_time(stage: Stage, monkeypatch: p
     assert "takes too long" in status.notes[0]
 
 
-async def test_a_name_search_that_takes_too_long_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_search_that_takes_too_long_says_so(stage: ToolHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(module, "DEADLINE_S", 0.3)
     Workspace(stage.out_dir).write(PhysicalPath(f"turn_2/files/{'a' * 120}b"), b"x")
@@ -158,7 +160,7 @@ async def test_a_name_search_that_takes_too_long_says_so(stage: Stage, monkeypat
 
 
 @with_both
-async def test_more_than_a_result_holds_is_cut_and_said(stage: Stage) -> None:
+async def test_more_than_a_result_holds_is_cut_and_said(stage: ToolHarness) -> None:
     for n in range(60):
         Workspace(stage.out_dir).write(PhysicalPath(f"turn_2/files/many/{n:03}.txt"), b"hay\n" * 30)
     by_content = await found(stage, "hay", "", "files/many")
@@ -171,7 +173,7 @@ async def test_more_than_a_result_holds_is_cut_and_said(stage: Stage) -> None:
 
 
 @with_both
-async def test_one_line_in_each_of_many_files_stays_within_the_bound(stage: Stage) -> None:
+async def test_one_line_in_each_of_many_files_stays_within_the_bound(stage: ToolHarness) -> None:
     for n in range(120):
         Workspace(stage.out_dir).write(PhysicalPath(f"turn_2/files/many/{n:03}.txt"), b"hay\n")
     status = await found(stage, "hay", "", "files/many")
@@ -180,7 +182,7 @@ async def test_one_line_in_each_of_many_files_stays_within_the_bound(stage: Stag
 
 @with_both
 async def test_what_is_too_large_is_not_searched_and_that_is_said(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: ToolHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_TEXT_BYTES", 60)
     status = await found(stage, "needle", "", "turn_2")
@@ -192,7 +194,7 @@ async def test_what_is_too_large_is_not_searched_and_that_is_said(
 
 
 @with_both
-async def test_long_lines_are_cut(stage: Stage) -> None:
+async def test_long_lines_are_cut(stage: ToolHarness) -> None:
     Workspace(stage.out_dir).write(PhysicalPath("turn_2/files/one.json"), b'{"needle":"' + b"x" * 200_000 + b'"}')
     (file,) = (await found(stage, "needle", "one")).files
     assert file.matches[0].text.startswith('{"needle":"xxx')
@@ -200,7 +202,7 @@ async def test_long_lines_are_cut(stage: Stage) -> None:
 
 
 @with_both
-async def test_no_link_leads_out_of_the_workspace(stage: Stage, tmp_path: Path) -> None:
+async def test_no_link_leads_out_of_the_workspace(stage: ToolHarness, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/secret.txt").write_text("the secret needle")
     (stage.out_dir / "turn_2/files/link.txt").symlink_to(tmp_path / "outside/secret.txt")
@@ -213,7 +215,7 @@ async def test_no_link_leads_out_of_the_workspace(stage: Stage, tmp_path: Path) 
         assert (await found(stage, "", "secret|link|hard", *roots)).files == []
 
 
-async def test_a_root_that_is_not_there_is_named_with_the_way_to_bring_it(stage: Stage) -> None:
+async def test_a_root_that_is_not_there_is_named_with_the_way_to_bring_it(stage: ToolHarness) -> None:
     status = await found(stage, "x", "", "fi:turn_1.files/none/", "../..", "tmp/x", "/etc")
     assert status.missing_roots == ["fi:turn_1.files/none/", "'..'…", "'tmp'…", "''…"]
     assert "react.pull" in status.notes[0]
@@ -224,8 +226,8 @@ async def test_a_root_that_is_not_there_is_named_with_the_way_to_bring_it(stage:
     ]
 
 
-async def test_a_walk_that_is_cut_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timeloom.tools.workspace.MAX_WALKED_FILES", 2)
+async def test_a_walk_that_is_cut_says_so(stage: ToolHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timeloom.tools.workspace.MAX_LISTED_FILES", 2)
     assert "smaller root" in (await found(stage, "", "nothing")).notes[0]
 
 
@@ -233,7 +235,7 @@ async def test_a_walk_that_is_cut_says_so(stage: Stage, monkeypatch: pytest.Monk
     ("pattern", "name"),
     [("", ""), ("(", ""), ("", "[z-a]"), ("x" * (MAX_PATTERN_CHARS + 1), ""), ("a\nb", ""), ("\ud800", "")],
 )
-async def test_what_is_no_pattern_is_refused(stage: Stage, pattern: str, name: str) -> None:
+async def test_what_is_no_pattern_is_refused(stage: ToolHarness, pattern: str, name: str) -> None:
     with pytest.raises(CodedError) as refused:
         await rg(stage.context(T2), pattern, name)
     assert refused.value.code == "tool_params_invalid"
@@ -256,7 +258,7 @@ def test_lines_match_as_each_would_alone(text: str, pattern: str, most: int) -> 
     assert list(matching_lines(text, compiled, most)) == expected[:most]
 
 
-async def test_a_cancelled_search_leaves_no_process(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_search_leaves_no_process(stage: ToolHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     Workspace(stage.out_dir).write(PhysicalPath("turn_2/files/bomb.txt"), b"a" * 5000 + b"b\n")
 

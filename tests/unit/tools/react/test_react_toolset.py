@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.harness.react_tools import T2, Stage, memory_stage
+from tests.harness.react_tools import T2, ToolHarness, open_tool_harness
 from timeloom.core.blocks import Hidden, Notice, ResultContent, ResultDigest, ResultStatus, ToolCall, UserPrompt
-from timeloom.core.render.entries.previews import shown_text
+from timeloom.core.render.entries.previews import preview_text
 from timeloom.ports.tool import Outcome
 from timeloom.runtime.turn.run_tool import RunSettings, run_call
 from timeloom.tools.react.rg import RgStatus
@@ -24,23 +24,23 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
-    stage = await memory_stage(tmp_path / "out")
+async def stage(tmp_path: Path) -> ToolHarness:
+    stage = await open_tool_harness(tmp_path / "out")
     await stage.append(UserPrompt(text="a report, please"))
     return stage
 
 
-async def called(stage: Stage, tool_id: str, **params: object) -> Outcome:
+async def called(stage: ToolHarness, tool_id: str, **params: object) -> Outcome:
     tool = ToolRegistry(react_tools()).resolve(tool_id)
     return await tool.call(json.dumps(params), stage.context(T2))
 
 
-async def run(stage: Stage, tool_id: str, **params: object) -> list[str]:
+async def run(stage: ToolHarness, tool_id: str, **params: object) -> list[str]:
     """Run the call like the runtime, append its blocks, and return their classes."""
     context = stage.context(T2)
     call = ToolCall(tool_id=tool_id, tool_call_id=context.tool_call_id, params=json.dumps(params))
     await stage.append(call, turn=T2)
-    blocks = await run_call(ToolRegistry(react_tools()).resolve(tool_id), call, context, RunSettings(show=shown_text))
+    blocks = await run_call(ToolRegistry(react_tools()).resolve(tool_id), call, context, RunSettings(show=preview_text))
     await stage.append(*blocks, turn=T2)
     return [type(block).__name__ for block in blocks]
 
@@ -52,7 +52,7 @@ async def test_every_tool_says_what_each_parameter_is() -> None:
         assert all(json.loads(example).keys() <= properties.keys() for example in tool.spec.examples)
 
 
-async def test_a_file_is_written_patched_found_read_and_hidden(stage: Stage) -> None:
+async def test_a_file_is_written_patched_found_read_and_hidden(stage: ToolHarness) -> None:
     long = "".join(f"line {n}\n" for n in range(1, 4001))
     assert await run(stage, "react.write", path="turn_1/files/a.md", content=long) == [
         Notice.__name__,
@@ -85,10 +85,10 @@ async def test_a_file_is_written_patched_found_read_and_hidden(stage: Stage) -> 
         Hidden.__name__,
     ]
     await run(stage, "react.read", paths=["fi:turn_2.files/a.md"])
-    assert stage.views.artifacts.artifacts["fi:turn_2.files/a.md"].edited
+    assert stage.views.artifacts.artifacts["fi:turn_2.files/a.md"].is_edited
 
 
-async def test_hiding_goes_by_its_older_name_too(stage: Stage) -> None:
+async def test_hiding_goes_by_its_older_name_too(stage: ToolHarness) -> None:
     outcome = await called(stage, "react.memory_hide", path="ar:turn_1.user.prompt", replacement_text="the task")
     assert outcome.blocks == (Hidden(target="ar:turn_1.user.prompt", replacement="the task"),)
 
@@ -106,7 +106,7 @@ async def test_hiding_goes_by_its_older_name_too(stage: Stage) -> None:
     ],
 )
 async def test_a_refusal_is_the_outcome_of_the_call(
-    stage: Stage, tool_id: str, params: dict[str, object], code: str
+    stage: ToolHarness, tool_id: str, params: dict[str, object], code: str
 ) -> None:
     outcome = await called(stage, tool_id, **params)
     assert outcome.error

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.react_tools import T1, T2, Stage, memory_stage
+from tests.harness.react_tools import T1, T2, ToolHarness, open_tool_harness
 from timeloom.core.blocks import Note, SourcesAdded
 from timeloom.core.codes import CodedError
 from timeloom.core.sources import SourceRow
 from timeloom.ports.tool import Outcome
 from timeloom.tools.react import write as module
-from timeloom.tools.react.read import Reading
+from timeloom.tools.react.read import ReadTool
 from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.react.write import Channel, write
 
@@ -25,12 +25,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
-    return await memory_stage(tmp_path / "out")
+async def stage(tmp_path: Path) -> ToolHarness:
+    return await open_tool_harness(tmp_path / "out")
 
 
 async def wrote(
-    stage: Stage, path: str, content: str, channel: Channel = "canvas", scratchpad: bool = False
+    stage: ToolHarness, path: str, content: str, channel: Channel = "canvas", scratchpad: bool = False
 ) -> Outcome:
     context = stage.context(T2)
     outcome = await write(context, path, content=content, channel=channel, scratchpad=scratchpad)
@@ -38,7 +38,7 @@ async def wrote(
     return outcome
 
 
-async def test_a_written_file_is_on_disk_and_on_the_timeline(stage: Stage) -> None:
+async def test_a_written_file_is_on_disk_and_on_the_timeline(stage: ToolHarness) -> None:
     await stage.append(SourcesAdded(rows=(SourceRow(sid=1, title="a"), SourceRow(sid=3, title="b"))))
     outcome = await wrote(stage, "files/reports/summary.md", REPORT)
     (artifact,) = outcome.artifacts
@@ -55,18 +55,18 @@ async def test_a_written_file_is_on_disk_and_on_the_timeline(stage: Stage) -> No
     assert (artifact.text, artifact.size_bytes, artifact.sources_used) == (REPORT, len(REPORT), (1, 3))
     assert (stage.out_dir / artifact.physical_path).read_text() == REPORT
     assert (outcome.notices, outcome.status, outcome.blocks, outcome.error) == ((), None, (), None)
-    read = await Reading().read(stage.context(T2), ("fi:turn_2.files/reports/summary.md",))
+    read = await ReadTool().read(stage.context(T2), ("fi:turn_2.files/reports/summary.md",))
     assert '"exists_in_visible_context":["fi:turn_2.files/reports/summary.md"]' in str(read.status)
 
 
-async def test_a_path_of_another_turn_is_moved_into_the_current_one_and_that_is_said(stage: Stage) -> None:
+async def test_a_path_of_another_turn_is_moved_into_the_current_one_and_that_is_said(stage: ToolHarness) -> None:
     outcome = await wrote(stage, "turn_1/outputs/x.csv", "a,b\n1,2\n3,4\n")
     assert outcome.artifacts[0].path == "fi:turn_2.outputs/x.csv"
     assert [notice.code for notice in outcome.notices] == ["protocol_violation.path_rewritten"]
     assert not (stage.out_dir / T1).exists()
 
 
-async def test_what_is_internal_is_kept_from_the_user_and_a_scratchpad_is_also_a_note(stage: Stage) -> None:
+async def test_what_is_internal_is_kept_from_the_user_and_a_scratchpad_is_also_a_note(stage: ToolHarness) -> None:
     plain = await wrote(stage, "notes.md", "[D] decided to compare by price", "internal")
     assert (plain.artifacts[0].visibility, plain.blocks) == ("internal", ())
     noted = await wrote(stage, "notes.md", "[D] decided to compare by price\n", "internal", scratchpad=True)
@@ -79,12 +79,14 @@ async def test_what_is_internal_is_kept_from_the_user_and_a_scratchpad_is_also_a
     ("path", "content", "warned"),
     [("a.html", "<p>hi</p>", True), ("a.md", "ok", True), ("a.csv", "a,b\n1,2\n", False), ("a.bin", "x" * 16, False)],
 )
-async def test_a_file_that_is_unusually_small_is_warned_of(stage: Stage, path: str, content: str, warned: bool) -> None:
+async def test_a_file_that_is_unusually_small_is_warned_of(
+    stage: ToolHarness, path: str, content: str, warned: bool
+) -> None:
     (artifact,) = (await wrote(stage, path, content)).artifacts
     assert bool(artifact.write_warning) == warned
 
 
-async def test_an_empty_file_is_an_error_and_leaves_what_was_there(stage: Stage) -> None:
+async def test_an_empty_file_is_an_error_and_leaves_what_was_there(stage: ToolHarness) -> None:
     await wrote(stage, "a.md", "something of some length")
     outcome = await wrote(stage, "a.md", " \n")
     (failed,) = outcome.artifacts
@@ -92,7 +94,7 @@ async def test_an_empty_file_is_an_error_and_leaves_what_was_there(stage: Stage)
     assert failed.error.code == "tool_result_error"
     assert (failed.text, failed.size_bytes, failed.kind, failed.visibility) == (None, 0, "file", "external")
     assert (stage.out_dir / "turn_2/files/a.md").read_text() == "something of some length"
-    read = await Reading().read(stage.context(T2), ("files/a.md",), max_text_symbols=20)
+    read = await ReadTool().read(stage.context(T2), ("files/a.md",), max_text_symbols=20)
     assert read.artifacts[0].text
 
 
@@ -111,7 +113,7 @@ async def test_an_empty_file_is_an_error_and_leaves_what_was_there(stage: Stage)
     ],
 )
 async def test_what_cannot_be_written_is_refused_before_anything_is_changed(
-    stage: Stage,
+    stage: ToolHarness,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
     content: str,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from timeloom.cli.chat.display.markdown_blocks import MarkdownBlock, MarkdownBlocks
-from timeloom.cli.sanitize import harmless
+from timeloom.cli.chat.display.markdown_blocks import MarkdownBlock, MarkdownSplitter
+from timeloom.cli.sanitize import sanitize
 from timeloom.core.citations.rewriter import CitationRewriter
 from timeloom.core.payload import Text, ref_of
 from timeloom.core.sources import SourceRow
@@ -16,30 +16,30 @@ class AnswerStream:
         # Without links a citation is only a number; the list below the answer shows the address.
         known = [{"sid": row.sid, "title": row.title, "url": row.url if links else ""} for row in rows]
         self._citations = CitationRewriter(known)
-        self._blocks = MarkdownBlocks()
-        self._said: list[str] = []
-        self.shown = 0
+        self._blocks = MarkdownSplitter()
+        self._received: list[str] = []
+        self.block_count = 0
         """The number of blocks returned so far."""
 
     def feed(self, text: str) -> list[MarkdownBlock]:
         """Add text and return the blocks that it completed."""
-        self._said.append(text)
-        return self._out(self._blocks.feed(self._citations.feed(harmless(text.replace("\r", "")))))
+        self._received.append(text)
+        return self._count_blocks(self._blocks.feed(self._citations.feed(sanitize(text.replace("\r", "")))))
 
     def close(self) -> list[MarkdownBlock]:
         """End the answer and return the remaining blocks."""
-        return self._out(self._blocks.feed(self._citations.close()) + self._blocks.close())
+        return self._count_blocks(self._blocks.feed(self._citations.close()) + self._blocks.close())
 
     @property
     def live(self) -> MarkdownBlock | None:
         """The incomplete block at the end of the text."""
         return self._blocks.live
 
-    def is_of(self, text: Text) -> bool:
+    def is_same_as(self, text: Text) -> bool:
         """Return whether the streamed text equals the stored answer, inline or by reference."""
-        said = "".join(self._said)
-        return said == text if isinstance(text, str) else ref_of(said.encode("utf-8", "replace")) == text
+        received = "".join(self._received)
+        return received == text if isinstance(text, str) else ref_of(received.encode("utf-8", "replace")) == text
 
-    def _out(self, blocks: list[MarkdownBlock]) -> list[MarkdownBlock]:
-        self.shown += len(blocks)
+    def _count_blocks(self, blocks: list[MarkdownBlock]) -> list[MarkdownBlock]:
+        self.block_count += len(blocks)
         return blocks

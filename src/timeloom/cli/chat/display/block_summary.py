@@ -25,38 +25,38 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.payload import BlobRef
 
-GIST_CHARS: Final = 160
+SUMMARY_CHARS: Final = 160
 
 
-def gist(block: AnyBlock) -> str:
+def summarize_block(block: AnyBlock) -> str:
     """Return the content of the block on one sanitized line; a large payload is shown as its size."""
-    said = _said(block)
-    if isinstance(said, BlobRef):
-        return f"({said.size_bytes:,} bytes)"
-    return one_line(said, GIST_CHARS)
+    text = _block_text(block)
+    if isinstance(text, BlobRef):
+        return f"({text.size_bytes:,} bytes)"
+    return one_line(text, SUMMARY_CHARS)
 
 
-def _said(block: AnyBlock) -> str | BlobRef:
+def _block_text(block: AnyBlock) -> str | BlobRef:
     match block:
         case ToolCall(tool_id=tool_id, params=params):
             return f"{tool_id} {params if isinstance(params, str) else ''}"
         case ResultDigest(digest=digest) | AttachmentMeta(digest=digest):
-            return _of_digest(digest)
+            return _digest_text(digest)
         case ContentBlock(text=text, mime=mime):
             return mime if text is None else text
         case ModelCalled(model=model, attempt=attempt):
             return model if attempt == 1 else f"{model}, attempt {attempt}"
         case ModelAnswered():
-            return _of_outcome(block)
+            return _model_result_text(block)
         case PlanRecorded(snapshot=plan):
             return f"{plan.state}: {'; '.join(plan.steps)}"
         case SourcesAdded(rows=rows):
             return ", ".join(f"[{row.sid}] {row.title or row.url}" for row in rows[:8])
         case _:
-            return _of_course(block)
+            return _event_text(block)
 
 
-def _of_course(block: AnyBlock) -> str | BlobRef:
+def _event_text(block: AnyBlock) -> str | BlobRef:
     match block:
         case ConversationStarted(tenant=tenant, project=project, user=user):
             return f"{tenant}/{project}, {user}"
@@ -78,7 +78,7 @@ def _of_course(block: AnyBlock) -> str | BlobRef:
             return getattr(block, "text", "")
 
 
-def _of_outcome(block: ModelAnswered) -> str:
+def _model_result_text(block: ModelAnswered) -> str:
     if block.error:
         return f"{block.error}: {block.detail}"
     usage = block.usage
@@ -86,7 +86,7 @@ def _of_outcome(block: ModelAnswered) -> str:
     return f"{block.stop_reason}, {sent} tokens in, {usage.cache_read_tokens} of them cached, {usage.output_tokens} out"
 
 
-def _of_digest(digest: Digest) -> str:
+def _digest_text(digest: Digest) -> str:
     if digest.error:
         return f"{digest.error.code}: {digest.error.message}"
     size = "" if digest.size_bytes is None else f"{digest.size_bytes:,} bytes"

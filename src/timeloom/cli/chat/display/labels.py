@@ -6,7 +6,7 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.cli.chat.display.format import size
+from timeloom.cli.chat.display.format import format_size
 from timeloom.cli.sanitize import one_line
 from timeloom.core.blocks import AnyBlock, EndReason, ResultDigest, ResultStatus, ToolError, TurnEnded
 from timeloom.core.payload import Text
@@ -20,10 +20,10 @@ MAX_PLAN_LINES: Final = 20
 """Maximum number of lines printed for a new plan; `/plan` shows up to 50."""
 
 _VALUE_CHARS: Final = 40
-_LEAST_LINES: Final = 2
+_MIN_LINES: Final = 2
 _RESULT_CHARS: Final = 160
 
-ENDS: Final[dict[EndReason, str]] = {
+END_REASON_LABELS: Final[dict[EndReason, str]] = {
     "completed": "done",
     "exited": "the agent ended the turn without an answer",
     "stopped": "stopped",
@@ -37,7 +37,7 @@ ENDS: Final[dict[EndReason, str]] = {
 }
 
 
-def short_params(params: Text) -> str:
+def abbreviate_params(params: Text) -> str:
     """Return the parameters of a call as `name=value` pairs with shortened values."""
     if not isinstance(params, str) or len(params) > MAX_SHORT_BYTES:
         return "(long)"
@@ -47,20 +47,22 @@ def short_params(params: Text) -> str:
         return one_line(params)
     if not isinstance(values, dict):
         return one_line(params)
-    return " ".join(f"{one_line(name, 40)}={_short(value)}" for name, value in cast(dict[str, object], values).items())
+    return " ".join(
+        f"{one_line(name, 40)}={_abbreviate_value(value)}" for name, value in cast(dict[str, object], values).items()
+    )
 
 
-def full_params(params: str) -> str:
+def format_params(params: str) -> str:
     """Return the parameters of a call as indented JSON; only unprintable characters are escaped."""
     try:
         # Parsed and encoded again, because an escape could hide the text that the tool will read.
         text = json.dumps(json.loads(params), ensure_ascii=False, indent=2)
     except (ValueError, RecursionError):
         text = params
-    return _with_signs(text)
+    return _escape_unprintable(text)
 
 
-def line_params(params: Text, most: int) -> str:
+def format_params_on_one_line(params: Text, most: int) -> str:
     """Return the first `most` characters of the parameters as JSON on one line; unprintable characters are escaped."""
     if not isinstance(params, str):
         return ""
@@ -68,17 +70,17 @@ def line_params(params: Text, most: int) -> str:
     if len(params) <= MAX_SHORT_BYTES:
         with suppress(ValueError, RecursionError):
             text = json.dumps(json.loads(params), ensure_ascii=False, separators=(",", ":"))
-    return _with_signs(text[:most])
+    return _escape_unprintable(text[:most])
 
 
-def result_words(results: list[AnyBlock]) -> str:
+def summarize_results(results: list[AnyBlock]) -> str:
     """Summarize the results of a call on one line: files, sizes and status texts."""
     words: list[str] = []
     for block in results:
         match block:
             case ResultDigest(digest=digest) if not digest.error:
                 name = digest.artifact_path.rpartition(":")[2]
-                bytes_ = "" if digest.size_bytes is None else f" ({size(digest.size_bytes)})"
+                bytes_ = "" if digest.size_bytes is None else f" ({format_size(digest.size_bytes)})"
                 if digest.artifact_path.startswith("fi:"):
                     words.append(name.partition(".")[2] + bytes_)
                 elif bytes_:
@@ -90,7 +92,7 @@ def result_words(results: list[AnyBlock]) -> str:
     return one_line(", ".join(dict.fromkeys(words)), _RESULT_CHARS)
 
 
-def error_in(block: AnyBlock) -> ToolError | None:
+def find_error(block: AnyBlock) -> ToolError | None:
     """Return the error of a result block; None for a success or another block."""
     match block:
         case ResultDigest(digest=digest):
@@ -101,42 +103,42 @@ def error_in(block: AnyBlock) -> ToolError | None:
             return None
 
 
-def plan_lines(plan: PlanSnapshot, most: int = 50) -> list[str]:
+def format_plan(plan: PlanSnapshot, most: int = 50) -> list[str]:
     """Return the plan as a checklist of at most `most` lines around the current step."""
     steps = [f"{marker(status)} {one_line(step)}" for step, status in zip(plan.steps, plan.statuses, strict=True)]
     if len(steps) <= most:
         return steps
     done = [status in ("done", "failed") for status in plan.statuses]
     current = done.index(False) if False in done else len(done) - 1
-    if most <= _LEAST_LINES:
+    if most <= _MIN_LINES:
         return [f"{steps[current]} ({current + 1}/{len(steps)})"][: max(most, 1)]
     first = max(0, min(current - 1, len(steps) - (most - 1)))
     shown = steps[first : first + most - 1]
     return [*shown, f"  ({sum(done)} of {len(steps)} done)"]
 
 
-def plan_changes(before: PlanSnapshot | None, plan: PlanSnapshot) -> list[str]:
+def format_plan_changes(before: PlanSnapshot | None, plan: PlanSnapshot) -> list[str]:
     """Return the steps whose status changed; the whole checklist if the plan or its steps are new."""
     if before is None or before.plan_id != plan.plan_id or before.steps != plan.steps:
-        return plan_lines(plan, MAX_PLAN_LINES)
+        return format_plan(plan, MAX_PLAN_LINES)
     steps = zip(before.statuses, plan.statuses, plan.steps, strict=True)
     return [f"{marker(now)} {one_line(step)}" for was, now, step in steps if was != now]
 
 
-def ending(block: TurnEnded) -> str:
+def describe_end(block: TurnEnded) -> str:
     """Describe why a turn ended without an answer."""
-    said = one_line(block.text, 300) if block.text else ""
-    return f"{ENDS[block.reason]}: {said}" if said else ENDS[block.reason]
+    detail = one_line(block.text, 300) if block.text else ""
+    return f"{END_REASON_LABELS[block.reason]}: {detail}" if detail else END_REASON_LABELS[block.reason]
 
 
-def _with_signs(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     """Return the text with JSON escapes for unprintable characters; line feeds stay."""
     if text.isprintable():
         return text
     return "".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
-def _short(value: object) -> str:
+def _abbreviate_value(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     short = one_line(text, _VALUE_CHARS)
     return short if short and " " not in short else f'"{short}"' if isinstance(value, str) else short

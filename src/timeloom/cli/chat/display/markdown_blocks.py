@@ -25,7 +25,7 @@ class MarkdownBlock(msgspec.Struct, frozen=True):
     number: int | None = None
 
 
-class MarkdownBlocks:
+class MarkdownSplitter:
     """Splits Markdown into blocks: returns each block once it is complete, and shows the incomplete one as `live`."""
 
     def __init__(self) -> None:
@@ -42,19 +42,19 @@ class MarkdownBlocks:
         """Add text and return the blocks that it completed."""
         *whole, rest = text.split("\n")
         for line in whole:
-            self._take("".join((*self._partial, line)))
+            self._add_line("".join((*self._partial, line)))
             self._partial.clear()
         if rest:
             self._partial.append(rest)
-        return self._given()
+        return self._take_done()
 
     def close(self) -> list[MarkdownBlock]:
         """End the text and return the remaining blocks."""
         if self._partial:
-            self._take("".join(self._partial))
+            self._add_line("".join(self._partial))
             self._partial.clear()
         self._flush()
-        return self._given()
+        return self._take_done()
 
     @property
     def live(self) -> MarkdownBlock | None:
@@ -73,23 +73,23 @@ class MarkdownBlocks:
             kept.append(self._lines[0])
         return MarkdownBlock("\n".join(reversed(kept)), self._gap, self._number)
 
-    def _given(self) -> list[MarkdownBlock]:
+    def _take_done(self) -> list[MarkdownBlock]:
         done, self._done = self._done, []
         return done
 
-    def _take(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         if self._marks:
             self._lines.append(line)
-            if _closes(line, self._marks):
+            if _is_closing_fence(line, self._marks):
                 self._marks = ""
                 if self._kind == "fence":
                     self._flush()
             return
         if not line.strip():
-            self._take_blank(line)
+            self._add_blank_line(line)
             return
-        if self._begins(line):
-            self._begin(line)
+        if self._is_block_start(line):
+            self._start_block(line)
         else:
             self._lines += [""] * self._blank
             self._blank = False
@@ -100,7 +100,7 @@ class MarkdownBlocks:
         elif _HEADING.match(line) and self._kind == "prose":
             self._flush()
 
-    def _take_blank(self, line: str) -> None:
+    def _add_blank_line(self, line: str) -> None:
         if self._kind == "item":
             # The next line may still belong to the item.
             self._blank = True
@@ -108,24 +108,24 @@ class MarkdownBlocks:
         self._flush()
         self._blank = True
 
-    def _begins(self, line: str) -> bool:
+    def _is_block_start(self, line: str) -> bool:
         """Return whether a new block begins at this line, which is not blank."""
         if self._kind == "none":
             return True
         if self._kind == "item":
-            return not _INDENTED.match(line) and (self._blank or bool(_starts(line)))
-        starts = _starts(line)
+            return not _INDENTED.match(line) and (self._blank or bool(_block_kind(line)))
+        starts = _block_kind(line)
         if self._kind == "quote":
             return bool(starts) and starts != "quote"
         # A line of dashes under prose makes it a heading.
         return bool(starts) and not (set(line.strip()) <= {"-"} and starts != "item")
 
-    def _begin(self, line: str) -> None:
+    def _start_block(self, line: str) -> None:
         was, number, blank = self._kind, self._number, self._blank
         self._flush()
         self._gap = self._gap or blank
         self._blank = False
-        self._kind = _starts(line) or "prose"
+        self._kind = _block_kind(line) or "prose"
         item = _ITEM.match(line) if self._kind == "item" else None
         if item and item["number"]:
             self._number = number + 1 if was == "item" and number is not None else int(item["number"])
@@ -141,7 +141,7 @@ class MarkdownBlocks:
         self._gap, self._blank = self._blank, False
 
 
-def _starts(line: str) -> Kind | None:
+def _block_kind(line: str) -> Kind | None:
     """Return the kind of block that this line starts even without a blank line before it; None for plain text."""
     if _FENCE.match(line):
         return "fence"
@@ -152,6 +152,6 @@ def _starts(line: str) -> Kind | None:
     return "quote" if line.lstrip(" ").startswith(">") else None
 
 
-def _closes(line: str, marks: str) -> bool:
+def _is_closing_fence(line: str, marks: str) -> bool:
     bare = line.strip()
     return len(bare) >= len(marks) and bare == marks[0] * len(bare)

@@ -15,12 +15,12 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from timeloom.cli.chat.display.markdown_blocks import MarkdownBlock
-from timeloom.cli.sanitize import harmless
+from timeloom.cli.sanitize import sanitize
 
 MAX_MARKDOWN_CHARS: Final = 20_000
 """Longest block that is rendered as Markdown. A longer one is printed as source text, because layout is slow."""
 
-LEAST_COLUMNS: Final = 10
+MIN_COLUMNS: Final = 10
 """Minimum width for rendering; narrower terminals are treated as if they had this many columns."""
 
 Style = Literal["plain", "quiet", "strong", "bad", "good", "link"]
@@ -36,11 +36,11 @@ _STYLES: Final[Mapping[Style, str]] = {
 _LIST_COLUMNS: Final = 4
 _CELL_COLUMNS: Final = 5
 _TRAILING: Final = re.compile(r"(?:\x1b\[[0-9;]*m| )+\Z")
-_WEB: Final = re.compile(r"(?:https?|mailto):[\x21-\x7e]+\Z", re.IGNORECASE)
+_WEB_URL: Final = re.compile(r"(?:https?|mailto):[\x21-\x7e]+\Z", re.IGNORECASE)
 _PARSER: Final = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
 
-class Drawing:
+class TerminalRenderer:
     """Renders sanitized text for a terminal: no control character of the input reaches the output."""
 
     def __init__(self, columns: Callable[[], int], *, colour: bool = True, links: bool = False) -> None:
@@ -51,50 +51,50 @@ class Drawing:
     @property
     def columns(self) -> int:
         """The width of a line in columns, at least `MIN_COLUMNS`."""
-        return max(self._columns(), LEAST_COLUMNS)
+        return max(self._columns(), MIN_COLUMNS)
 
-    def line(self, text: str, style: Style = "plain", *, indent: int = 0) -> str:
+    def render_line(self, text: str, style: Style = "plain", *, indent: int = 0) -> str:
         """Return the text, wrapped and styled; every line after the first is indented."""
         indent = min(indent, self.columns // 2)
-        room = max(self.columns - indent, LEAST_COLUMNS)
-        first, broken, others = harmless(text).partition("\n")
+        columns = max(self.columns - indent, MIN_COLUMNS)
+        first, broken, others = sanitize(text).partition("\n")
         # The first line also uses the columns of the indent.
         head = chop_cells(first, indent)[0] if indent and first else ""
-        lines = [*_wrapped(first[len(head) :], room), *(_wrapped(others, room) if broken else [])]
-        laid_out = "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
-        return self._drawn(Text(laid_out, style=_STYLES[style], no_wrap=True, overflow="ignore"), self.columns)
+        lines = [*_wrap(first[len(head) :], columns), *(_wrap(others, columns) if broken else [])]
+        wrapped = "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
+        return self._render(Text(wrapped, style=_STYLES[style], no_wrap=True, overflow="ignore"), self.columns)
 
-    def cut(self, text: str, style: Style = "plain", end: str = "") -> str:
+    def render_cut_line(self, text: str, style: Style = "plain", end: str = "") -> str:
         """Return the text on one line, cut to the width; `end` is appended and keeps up to half of the line."""
-        words, last = (" ".join(harmless(one).split("\n")) for one in (text, end))
-        last = _cut(last, max(self.columns // 2, self.columns - 1 - cell_len(words))) if last else ""
-        words = _cut(words, self.columns - 1 - cell_len(last)) + last
-        return self._drawn(Text(words, style=_STYLES[style], no_wrap=True, overflow="ignore"), self.columns)
+        body, last = (" ".join(sanitize(one).split("\n")) for one in (text, end))
+        last = _cut(last, max(self.columns // 2, self.columns - 1 - cell_len(body))) if last else ""
+        body = _cut(body, self.columns - 1 - cell_len(last)) + last
+        return self._render(Text(body, style=_STYLES[style], no_wrap=True, overflow="ignore"), self.columns)
 
-    def link(self, label: str, url: str, *, indent: int = 0) -> str:
+    def render_link(self, label: str, url: str, *, indent: int = 0) -> str:
         """Return the wrapped label, as a link if the terminal supports links and the URL is http, https or mailto."""
-        style = f"link {url}" if self.links and _WEB.match(url) else ""
-        drawn = self._drawn(Text(harmless(label), style=style), max(self.columns - indent, LEAST_COLUMNS))
+        style = f"link {url}" if self.links and _WEB_URL.match(url) else ""
+        drawn = self._render(Text(sanitize(label), style=style), max(self.columns - indent, MIN_COLUMNS))
         return drawn.replace("\n", "\n" + " " * indent)
 
-    def markdown(self, block: MarkdownBlock, *, links: bool | None = None) -> str:
+    def render_markdown(self, block: MarkdownBlock, *, links: bool | None = None) -> str:
         """Return the rendered block; its source text if it is too long or too deeply nested for the width."""
         links = self.links if links is None else links
-        text = harmless(block.text)
+        text = sanitize(block.text)
         if len(text) > MAX_MARKDOWN_CHARS:
-            return self._drawn(Text(text), self.columns)
+            return self._render(Text(text), self.columns)
         tokens = _PARSER.parse(text)
-        if _least_columns(tokens) > self.columns:
-            return self._drawn(Text(text), self.columns)
-        _make_harmless(tokens)
+        if _min_columns(tokens) > self.columns:
+            return self._render(Text(text), self.columns)
+        _sanitize_tokens(tokens)
         if block.number is not None and tokens and tokens[0].type == "ordered_list_open":
             tokens[0].attrs["start"] = block.number
-        return self._drawn(_Document(tokens, links=links), self.columns)
+        return self._render(_Document(tokens, links=links), self.columns)
 
-    def _drawn(self, what: RenderableType, columns: int) -> str:
-        paper = io.StringIO()
+    def _render(self, renderable: RenderableType, columns: int) -> str:
+        buffer = io.StringIO()
         console = Console(
-            file=paper,
+            file=buffer,
             width=columns,
             force_terminal=True,
             color_system="256" if self._colour else "standard",
@@ -103,11 +103,11 @@ class Drawing:
             legacy_windows=False,
             _environ={},
         )
-        console.print(what)
-        return "\n".join(map(_trimmed, paper.getvalue().split("\n"))).strip("\n")
+        console.print(renderable)
+        return "\n".join(map(_trim, buffer.getvalue().split("\n"))).strip("\n")
 
 
-def takes_links(environ: Mapping[str, str] = os.environ) -> bool:
+def can_show_links(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether the terminal is known to show links; `FORCE_HYPERLINK=1` or `0` overrides this."""
     forced = environ.get("FORCE_HYPERLINK")
     if forced is not None:
@@ -125,7 +125,7 @@ def takes_links(environ: Mapping[str, str] = os.environ) -> bool:
 _VTE_WITH_LINKS: Final = 5000
 
 
-class _CodeBlock(CodeBlock):
+class _PlainCodeBlock(CodeBlock):
     """Code in the terminal's colours, indented and without a frame, so that it can be copied."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -135,7 +135,7 @@ class _CodeBlock(CodeBlock):
         )
 
 
-class _Heading(Heading):
+class _LeftHeading(Heading):
     """A heading aligned to the left; rich centres it by default."""
 
     LEVEL_ALIGN = {}  # noqa: RUF012 - as the library has it
@@ -144,14 +144,19 @@ class _Heading(Heading):
 class _Document(Markdown):
     """A Markdown document made from tokens that were parsed and sanitized before."""
 
-    elements = {**Markdown.elements, "fence": _CodeBlock, "code_block": _CodeBlock, "heading_open": _Heading}  # noqa: RUF012
+    elements = {  # noqa: RUF012 - rich declares it so
+        **Markdown.elements,
+        "fence": _PlainCodeBlock,
+        "code_block": _PlainCodeBlock,
+        "heading_open": _LeftHeading,
+    }
 
     def __init__(self, tokens: Sequence[Token], *, links: bool) -> None:
         super().__init__("", hyperlinks=links)
         self.parsed = list(tokens)
 
 
-def _least_columns(tokens: Iterable[Token]) -> int:
+def _min_columns(tokens: Iterable[Token]) -> int:
     """Return the columns that the nested lists and quotes, or the widest table, need to be readable."""
     deepest = here = cells = most_cells = 0
     for token in tokens:
@@ -165,22 +170,22 @@ def _least_columns(tokens: Iterable[Token]) -> int:
         elif token.type in ("th_open", "td_open"):
             cells += 1
             most_cells = max(most_cells, cells)
-    return max(deepest * _LIST_COLUMNS + LEAST_COLUMNS if deepest else 0, most_cells * _CELL_COLUMNS)
+    return max(deepest * _LIST_COLUMNS + MIN_COLUMNS if deepest else 0, most_cells * _CELL_COLUMNS)
 
 
-def _make_harmless(tokens: Iterable[Token]) -> None:
+def _sanitize_tokens(tokens: Iterable[Token]) -> None:
     """Remove control characters from the parsed tokens, and all links except http, https and mailto."""
     for token in tokens:
-        token.content = harmless(token.content)
-        token.info = harmless(token.info)
+        token.content = sanitize(token.content)
+        token.info = sanitize(token.info)
         for name in ("href", "src"):
-            if name in token.attrs and not _WEB.match(str(token.attrs[name])):
+            if name in token.attrs and not _WEB_URL.match(str(token.attrs[name])):
                 token.attrs[name] = ""
         if token.children:
-            _make_harmless(token.children)
+            _sanitize_tokens(token.children)
 
 
-def _wrapped(text: str, columns: int) -> list[str]:
+def _wrap(text: str, columns: int) -> list[str]:
     console = Console(file=io.StringIO(), width=columns, _environ={})
     return [line.plain.rstrip() for line in Text(text).wrap(console, columns)] or [""]
 
@@ -189,7 +194,7 @@ def _cut(text: str, columns: int) -> str:
     return text if cell_len(text) <= columns else set_cell_size(text, columns - 1) + "…"
 
 
-def _trimmed(line: str) -> str:
+def _trim(line: str) -> str:
     """Return the line without its trailing spaces."""
     found = _TRAILING.search(line)
     return line if found is None else line[: found.start()] + found[0].replace(" ", "")

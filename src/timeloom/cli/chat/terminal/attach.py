@@ -4,15 +4,15 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from timeloom.cli.chat.display.format import size
+from timeloom.cli.chat.display.format import format_size
 from timeloom.cli.sanitize import one_line
 from timeloom.core.codes import CodedError
 from timeloom.core.paths.names import check_name
-from timeloom.runtime.turn.attachments import TextFile
-from timeloom.tools.charsets import exact_text
-from timeloom.tools.mime import UNKNOWN, mime_of, text_in
+from timeloom.runtime.turn.attachments import IncomingFile
+from timeloom.tools.charsets import decode_text
+from timeloom.tools.mime import UNKNOWN_MIME, decode_file_text, guess_mime
 
-MAX_TEXT_BYTES: Final = 10_000_000
+MAX_ATTACHMENT_BYTES: Final = 10_000_000
 """Largest file that can be attached. The whole file is held in memory and stored with the conversation."""
 
 
@@ -23,24 +23,27 @@ class AttachError(CodedError):
         super().__init__("attachment_refused", message)
 
 
-def read_file(words: str) -> TextFile:
+def read_attachment(typed_path: str) -> IncomingFile:
     """Read the text file at the path that the user typed, which may be quoted; raises `AttachError`."""
-    path = Path(words.strip().strip("'\"")).expanduser()
+    path = Path(typed_path.strip().strip("'\"")).expanduser()
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise AttachError(f"{path.name or words} is not a regular file")
-        if found.st_size > MAX_TEXT_BYTES:
-            raise AttachError(f"{path.name} has {size(found.st_size)}; at most {size(MAX_TEXT_BYTES)} can be attached")
+            raise AttachError(f"{path.name or typed_path} is not a regular file")
+        if found.st_size > MAX_ATTACHMENT_BYTES:
+            raise AttachError(
+                f"{path.name} has {format_size(found.st_size)}; "
+                f"at most {format_size(MAX_ATTACHMENT_BYTES)} can be attached"
+            )
         data = path.read_bytes()
     except OSError as error:
-        raise AttachError(f"{one_line(words, 80)} cannot be read: {error.strerror}") from error
-    mime = mime_of(path.name)
-    if text_in(data, mime) is None:
+        raise AttachError(f"{one_line(typed_path, 80)} cannot be read: {error.strerror}") from error
+    mime = guess_mime(path.name)
+    if decode_file_text(data, mime) is None:
         raise AttachError(f"{path.name} is not text; only text files can be attached")
-    text = exact_text(data)
+    text = decode_text(data)
     if text is None:
         raise AttachError(f"{path.name} is not UTF-8 text; convert it to UTF-8 first")
     check_name(path.name)
-    kind = mime if mime.startswith("text/") else "text/plain" if mime == UNKNOWN else mime
-    return TextFile(name=path.name, mime=kind, text=text)
+    kind = mime if mime.startswith("text/") else "text/plain" if mime == UNKNOWN_MIME else mime
+    return IncomingFile(name=path.name, mime=kind, text=text)

@@ -22,7 +22,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from timeloom.cli.sanitize import harmless
+from timeloom.cli.sanitize import sanitize
 
 REDRAW_S: Final = 0.05
 """Minimum time between two redraws: a larger value stutters, a smaller one wastes processor time."""
@@ -32,19 +32,19 @@ SPIN_S: Final = 0.12
 Key = Literal["interrupt", "leave", "back"]
 
 
-class Typed(msgspec.Struct, frozen=True):
+class LineInput(msgspec.Struct, frozen=True):
     """Text of one or more lines that the user entered."""
 
     text: str
 
 
-class Pressed(msgspec.Struct, frozen=True):
+class KeyPress(msgspec.Struct, frozen=True):
     """A control key: Ctrl-C (`interrupt`), Ctrl-D on an empty line (`leave`) or Escape (`back`)."""
 
     key: Key
 
 
-Event = Typed | Pressed
+ScreenEvent = LineInput | KeyPress
 
 
 class Screen:
@@ -58,25 +58,25 @@ class Screen:
         input: Input | None = None,  # noqa: A002 - the library's word
         output: Output | None = None,
     ) -> None:
-        self.events: asyncio.Queue[Event] = asyncio.Queue()
+        self.events: asyncio.Queue[ScreenEvent] = asyncio.Queue()
         self.live: Callable[[int], list[str]] = lambda _: []
         """Returns the live area, at most the given number of lines."""
         self._prompt = "> "
         self._keeps_history = True
-        self._takes_back = False
+        self._escape_goes_back = False
         self._titled = False
         self._complete = complete
-        self._drawn: list[str] = []
-        self._spinning: asyncio.Task[None] | None = None
+        self._live_lines: list[str] = []
+        self._spinner_task: asyncio.Task[None] | None = None
         self._output = output or create_output()
         if isinstance(self._output, Vt100_Output):
             # No cursor position requests: drawing always begins at the start of a line.
             self._output.enable_cpr = False
-        self._buffer = Buffer(multiline=True, history=_history(history))
+        self._buffer = Buffer(multiline=True, history=_open_history(history))
         self._live_window = Window(FormattedTextControl(self._live_text), dont_extend_height=True, height=self._height)
         self._app: Application[None] = Application(
             layout=Layout(HSplit([self._live_window, self._input_window()])),
-            key_bindings=self._keys(),
+            key_bindings=self._key_bindings(),
             erase_when_done=True,
             min_redraw_interval=REDRAW_S,
             input=input or create_input(),
@@ -98,9 +98,9 @@ class Screen:
     async def running(self) -> AsyncGenerator[None]:
         """Take over the terminal, and restore it at the end."""
         started = asyncio.Event()
-        showing = asyncio.create_task(self._app.run_async(pre_run=started.set, set_exception_handler=False))
+        app_task = asyncio.create_task(self._app.run_async(pre_run=started.set, set_exception_handler=False))
         waiting = asyncio.create_task(started.wait())
-        await asyncio.wait({showing, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({app_task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         try:
             yield
@@ -108,7 +108,7 @@ class Screen:
             self.spin(on=False)
             if self._app.is_running:
                 self._app.exit()
-            await showing
+            await app_task
             if self._titled:
                 self._output.clear_title()
                 self._output.flush()
@@ -131,23 +131,23 @@ class Screen:
     def title(self, text: str) -> None:
         """Set the title of the terminal's window."""
         self._titled = True
-        self._output.set_title(harmless(text))
+        self._output.set_title(sanitize(text))
         self._output.flush()
 
-    def ask(self, prompt: str = "> ", *, keeps_history: bool = True, takes_back: bool = False) -> None:
+    def set_prompt(self, prompt: str = "> ", *, keeps_history: bool = True, escape_goes_back: bool = False) -> None:
         """Set the prompt, whether input is kept in the history and whether Escape sends a `back` event."""
         self._prompt = prompt
         self._keeps_history = keeps_history
-        self._takes_back = takes_back
+        self._escape_goes_back = escape_goes_back
         self._app.invalidate()
 
     def spin(self, *, on: bool) -> None:
         """Start or stop the periodic redraw that animates the spinner."""
-        if on and self._spinning is None:
-            self._spinning = asyncio.create_task(self._spin())
-        elif not on and self._spinning is not None:
-            self._spinning.cancel()
-            self._spinning = None
+        if on and self._spinner_task is None:
+            self._spinner_task = asyncio.create_task(self._spin())
+        elif not on and self._spinner_task is not None:
+            self._spinner_task.cancel()
+            self._spinner_task = None
 
     async def _spin(self) -> None:
         while True:
@@ -164,14 +164,14 @@ class Screen:
         )
 
     def _height(self) -> Dimension:
-        return Dimension.exact(len(self._drawn))
+        return Dimension.exact(len(self._live_lines))
 
     def _live_text(self) -> StyleAndTextTuples:
-        return to_formatted_text(ANSI("\n".join(self._drawn)))
+        return to_formatted_text(ANSI("\n".join(self._live_lines)))
 
     def _before_render(self, app: Application[None]) -> None:
         typed = min(self._buffer.document.line_count, max(self.rows // 2, 1))
-        self._drawn = self.live(max(self.rows - typed - 1, 1))
+        self._live_lines = self.live(max(self.rows - typed - 1, 1))
         last = app.renderer.last_rendered_screen
         needed = app.layout.container.preferred_height(self.columns, self.rows).preferred
         if last is not None and last.height > needed:
@@ -181,46 +181,46 @@ class Screen:
     def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
         return [("bold", self._prompt if line == wrapped == 0 else "  ")]
 
-    def _keys(self) -> KeyBindings:
+    def _key_bindings(self) -> KeyBindings:
         keys = KeyBindings()
 
         def press(key: Key) -> Callable[[KeyPressEvent], None]:
-            return lambda _: self.events.put_nowait(Pressed(key))
+            return lambda _: self.events.put_nowait(KeyPress(key))
 
-        keys.add("enter")(self._entered)
+        keys.add("enter")(self._on_enter)
         keys.add("escape", "enter")(_break_line)
         keys.add("c-j")(_break_line)
-        keys.add("escape", filter=Condition(lambda: self._takes_back))(press("back"))
+        keys.add("escape", filter=Condition(lambda: self._escape_goes_back))(press("back"))
         keys.add("c-c")(press("interrupt"))
         keys.add("<sigint>")(press("interrupt"))
         keys.add("c-d", filter=Condition(lambda: not self._buffer.text))(press("leave"))
-        keys.add("tab")(self._completed)
+        keys.add("tab")(self._on_tab)
         return keys
 
-    def _entered(self, event: KeyPressEvent) -> None:
+    def _on_enter(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         text = buffer.text
         buffer.reset(append_to_history=self._keeps_history and bool(text.strip()))
-        self.events.put_nowait(Typed(text))
+        self.events.put_nowait(LineInput(text))
 
-    def _completed(self, event: KeyPressEvent) -> None:
+    def _on_tab(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         before = buffer.document.text_before_cursor
         completed = self._complete(before)
         if completed.startswith(before):
             buffer.insert_text(completed[len(before) :])
 
-    def take_line(self) -> str:
+    def take_input(self) -> str:
         """Clear the input line and return the text it held."""
         text = self._buffer.text
         self._buffer.reset()
         return text
 
-    def put_line(self, text: str) -> None:
+    def prepend_input(self, text: str) -> None:
         """Insert text at the beginning of the input line."""
         self._buffer.document = Document(text + self._buffer.text)
 
-    def take_events(self) -> list[Event]:
+    def drain_events(self) -> list[ScreenEvent]:
         """Remove and return all queued events."""
         return [self.events.get_nowait() for _ in range(self.events.qsize())]
 
@@ -229,7 +229,7 @@ def _break_line(event: KeyPressEvent) -> None:
     event.current_buffer.insert_text("\n")
 
 
-def _history(path: Path | None) -> History:
+def _open_history(path: Path | None) -> History:
     if path is None:
         return InMemoryHistory()
     try:

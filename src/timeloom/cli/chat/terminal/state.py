@@ -2,33 +2,33 @@
 
 from dataclasses import dataclass, field
 
-from timeloom.cli.chat.conversations import Rooms
-from timeloom.cli.chat.display.transcript import Page
-from timeloom.cli.chat.display.turn_display import Report
+from timeloom.cli.chat.conversations import LocalConversations
+from timeloom.cli.chat.display.transcript import Transcript
+from timeloom.cli.chat.display.turn_display import TurnDisplay
 from timeloom.cli.chat.terminal.screen import Screen
 from timeloom.cli.sanitize import one_line
 from timeloom.core.blocks import Completion, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.attachments import TextFile
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.attachments import IncomingFile
+from timeloom.runtime.turn.loop import TurnRunner
 
 
 @dataclass(slots=True, kw_only=True)
-class Floor:
+class ChatState:
     """State that the chat loop and the slash commands share."""
 
-    rooms: Rooms
+    conversations: LocalConversations
     screen: Screen
-    page: Page
-    report: Report
-    turns: Turns
+    transcript: Transcript
+    display: TurnDisplay
+    turns: TurnRunner
     model: str
-    attached: list[TextFile] = field(default_factory=list[TextFile])
+    attachments: list[IncomingFile] = field(default_factory=list[IncomingFile])
     choices: list[ConversationId] = field(default_factory=list[ConversationId])
     """Conversations that were listed; the user chooses one by its number."""
-    leaving: bool = False
-    deciding: bool = False
+    is_quitting: bool = False
+    needs_decision: bool = False
     """Whether the chat loop must ask now for the decision that the turn waits for."""
 
     @property
@@ -36,22 +36,24 @@ class Floor:
         """The session of the open conversation."""
         return self.turns.session
 
-    async def open(self, conversation: ConversationId | None, model: str = "") -> None:
+    async def open_conversation(self, conversation: ConversationId | None, model: str = "") -> None:
         """Switch to that conversation, or to a new one; if it cannot be opened, nothing changes."""
-        turns = await self.rooms.open(conversation, model or self.model, self.report)
+        turns = await self.conversations.open(conversation, model or self.model, self.display)
         self.turns, self.model = turns, model or self.model
-        self.greet()
+        self.show_conversation()
 
-    def greet(self) -> None:
+    def show_conversation(self) -> None:
         """Show the id and the title of the open conversation."""
         session = self.session
-        self.report.attend(lambda: session.views)
+        self.display.set_conversation(lambda: session.views)
         title = session.views.conversation.title
-        self.page.say(f"conversation {session.conversation}{f': {one_line(title, 80)}' if title else ''}")
+        self.transcript.print_message(
+            f"conversation {session.conversation}{f': {one_line(title, 80)}' if title else ''}"
+        )
         if title:
-            self.page.title(title)
+            self.transcript.title(title)
 
-    async def recall(self) -> None:
+    async def show_last_exchange(self) -> None:
         """Print the newest message and its answer."""
         views = self.session.views
         turn = views.turns.newest
@@ -59,9 +61,11 @@ class Floor:
             for entry in await self.session.entries(list(views.paths.find(path)[:1])):
                 match entry.block:
                     case UserPrompt(text=text):
-                        self.page.echo(one_line(await self.session.text(text), 400))
+                        self.transcript.print_user_message(one_line(await self.session.text(text), 400))
                     case Completion(text=text, sources_used=used):
-                        self.page.markdown(await self.session.text(text), sources=views.sources.pool.ordered())
-                        self.report.sources(used)
+                        self.transcript.print_markdown(
+                            await self.session.text(text), sources=views.sources.pool.list_rows()
+                        )
+                        self.display.print_sources(used)
                     case _:
                         pass

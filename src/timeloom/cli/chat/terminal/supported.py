@@ -5,6 +5,6 @@ import sys
 from collections.abc import Mapping
 
 
-def takes_terminal(environ: Mapping[str, str] = os.environ) -> bool:
+def can_use_screen(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether standard input and output are a terminal that can move its cursor."""
     return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb", "unknown")

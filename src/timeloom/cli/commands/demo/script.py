@@ -79,10 +79,10 @@ def _rounds(turn: TurnId, ids: Ids) -> list[list[AnyBlock]]:
     found = plan("done", "in_progress", "pending")
     done = plan("done", "done", "done")
     return [
-        _asked(1, "Two fares to find; a short plan first."),
+        _model_round(1, "Two fares to find; a short plan first."),
         [ToolCall(tool_id="react.plan", tool_call_id=plan_call, params='{"mode":"new"}')],
         [PlanRecorded(snapshot=start), _receipt(turn, plan_call)],
-        _asked(2, "Search for both operators."),
+        _model_round(2, "Search for both operators."),
         [
             Notes(tool_call_id=search, text="Looking up both fares."),
             ToolCall(
@@ -90,20 +90,20 @@ def _rounds(turn: TurnId, ids: Ids) -> list[list[AnyBlock]]:
             ),
         ],
         [SourcesAdded(rows=SourcesPool().merge(_PAGES).added, tool_call_id=search), *_results(turn, search)],
-        _asked(3, "Both are known. Write the comparison."),
+        _model_round(3, "Both are known. Write the comparison."),
         [
             PlanAcknowledged(round=3, text="✓ [1] Look up both fares\n… [2] Write a comparison", plan_id=plan_id),
             PlanRecorded(snapshot=found, change="progress"),
             ToolCall(tool_id="react.write", tool_call_id=write, params='{"path":"files/ferries.md","kind":"display"}'),
         ],
-        _written(turn, write),
+        _write_results(turn, write),
         [
             Hidden(
                 target=f"tc:{turn}.{search}.result",
                 replacement="search results, two rows; both fares are in the report",
             )
         ],
-        _asked(4, "Enough to answer."),
+        _model_round(4, "Enough to answer."),
         [
             PlanRecorded(snapshot=done, change="progress"),
             Completion(text="Frisia is cheaper: 74.00 € [[S:1]] against 89.50 € [[S:2]].", sources_used=(1, 2)),
@@ -116,7 +116,7 @@ def _rounds(turn: TurnId, ids: Ids) -> list[list[AnyBlock]]:
     ]
 
 
-def _asked(number: int, thought: str) -> list[AnyBlock]:
+def _model_round(number: int, thought: str) -> list[AnyBlock]:
     usage = Usage(input_tokens=40, cache_read_tokens=900 * number, output_tokens=60)
     return [
         RoundStarted(round=number),
@@ -138,7 +138,7 @@ def _results(turn: TurnId, call: CallId) -> list[AnyBlock]:
     return [_receipt(turn, call), content]
 
 
-def _written(turn: TurnId, call: CallId) -> list[AnyBlock]:
+def _write_results(turn: TurnId, call: CallId) -> list[AnyBlock]:
     path = f"fi:{turn}.files/ferries.md"
     digest = Digest(
         artifact_path=path,

@@ -7,9 +7,9 @@ import msgspec
 
 from timeloom.config.models import model_settings
 from timeloom.config.settings import Settings
-from timeloom.providers.registry import default_model_name, notice, open_model
-from timeloom.testing.conformance.cases import GROUPS, published
-from timeloom.testing.conformance.running import STREAM, Judged, Report, Selection, run_suite
+from timeloom.providers.registry import default_model_name, model_notice, open_model
+from timeloom.testing.conformance.cases import GROUPS, load_published_suite
+from timeloom.testing.conformance.running import STREAM, CaseResult, ConformanceReport, Selection, run_suite
 
 
 async def run_check(settings: Settings, selection: Selection, *, as_json: bool, threshold: float | None) -> int:
@@ -17,31 +17,31 @@ async def run_check(settings: Settings, selection: Selection, *, as_json: bool, 
     _check_names(selection.only)
     name = settings.model or default_model_name({})
     model = open_model(name, model_settings(settings, name))
-    if said := notice(name):
-        click.echo(said, err=True)
+    if model_warning := model_notice(name):
+        click.echo(model_warning, err=True)
     try:
-        report = await run_suite(model, selection, on_case=_complain)
+        report = await run_suite(model, selection, on_case=_print_failure)
     finally:
         await model.close()
     click.echo(msgspec.json.encode(report).decode() if as_json else _table(report))
-    if not report.asked:
+    if not report.has_replies:
         return 1
     return 1 if threshold is not None and min(report.score, report.well_formed) < threshold else 0
 
 
 def _check_names(names: Sequence[str]) -> None:
     groups = [*GROUPS, STREAM]
-    known = {*groups, *(case.id for group in GROUPS for case in published().cases(group))}
+    known = {*groups, *(case.id for group in GROUPS for case in load_published_suite().cases(group))}
     if unknown := [name for name in names if name not in known]:
         raise click.BadParameter(f"{unknown[0]!r} is not a group ({', '.join(groups)}) or a case", param_hint="--only")
 
 
-def _complain(case: Judged) -> None:
+def _print_failure(case: CaseResult) -> None:
     if not case.verdict.sensible:
         click.echo(f"{case.id}: {case.verdict.why}", err=True)
 
 
-def _table(report: Report) -> str:
+def _table(report: ConformanceReport) -> str:
     heads = ("group", "cases", "well-formed", "right tool", "right parameters", "sensible")
     rows = [
         (score.group, *map(str, (score.cases, score.well_formed, score.right_tool, score.right_params, score.sensible)))

@@ -9,9 +9,9 @@ from types import FrameType
 
 import click
 
-from timeloom.cli.command import command_body, complain
+from timeloom.cli.command import async_command, print_error
 from timeloom.cli.options import with_settings
-from timeloom.config.resolve import Loaded
+from timeloom.config.resolve import LoadedSettings
 from timeloom.core.codes import CodedError
 
 SHUTDOWN_S = 3
@@ -49,7 +49,7 @@ def serve(context: click.Context, script: Path, port: int) -> None:
     try:
         app = model_app(ScriptedModel.from_file(script))
     except CodedError as error:
-        complain(error)
+        print_error(error)
         context.exit(1)
     try:
         listener = socket.create_server(("127.0.0.1", port), backlog=1024)
@@ -64,12 +64,12 @@ def serve(context: click.Context, script: Path, port: int) -> None:
     )
     server = uvicorn.Server(config)
 
-    def leave(_number: int, _frame: FrameType | None) -> None:
+    def stop_server(_number: int, _frame: FrameType | None) -> None:
         server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):
         # Handles signals before uvicorn installs its handlers, and when it raises them again at its end.
-        signal.signal(number, leave)
+        signal.signal(number, stop_server)
     # asyncio sets this only on sockets that it created; without it, a delta waits 40 ms for the previous one.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener:
@@ -93,9 +93,9 @@ def serve(context: click.Context, script: Path, port: int) -> None:
     metavar="SHARE",
     help="Exit with 1 if the score or the share of well-formed replies is below this, from 0 to 1.",
 )
-@command_body
+@async_command
 async def check(
-    loaded: Loaded, *, as_json: bool, only: Sequence[str], limit: int | None, threshold: float | None
+    loaded: LoadedSettings, *, as_json: bool, only: Sequence[str], limit: int | None, threshold: float | None
 ) -> int:
     """Score a model or endpoint with the conformance suite.
 

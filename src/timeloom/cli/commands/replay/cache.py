@@ -6,9 +6,9 @@ from typing import Final
 import click
 import msgspec
 
-from timeloom.cli.command import chosen_conversations
+from timeloom.cli.command import select_conversations
 from timeloom.core.ids import ConversationId
-from timeloom.ports.store import Finding, Store
+from timeloom.ports.store import Store, StoreProblem
 from timeloom.runtime.replay.replay import ReplayedCall, replay
 
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
@@ -42,9 +42,9 @@ class CacheTotal(msgspec.Struct, kw_only=True):
         """The share of all prompt tokens that was read from a cache."""
         return self.read_tokens / max(1, self.read_tokens + self.written_tokens + self.uncached_tokens)
 
-    def add(self, found: ReplayedCall | Finding) -> None:
+    def add(self, found: ReplayedCall | StoreProblem) -> None:
         """Add a replayed call or a finding."""
-        if isinstance(found, Finding):
+        if isinstance(found, StoreProblem):
             self.findings += 1
             return
         usage, row = found.usage, found.cache
@@ -73,23 +73,23 @@ class CacheTotal(msgspec.Struct, kw_only=True):
 async def print_ledger(store: Store, only: str | None, *, as_json: bool) -> int:
     """Print the ledger of the conversations, call by call; returns 1 if a log has findings."""
     findings = 0
-    async for conversation in chosen_conversations(store, only):
+    async for conversation in select_conversations(store, only):
         total = CacheTotal()
         if not as_json:
             click.echo(f"{conversation}\n{HEADINGS}")
         async for found in replay(store, conversation):
             total.add(found)
-            _print(found, as_json=as_json)
+            _print_result(found, as_json=as_json)
         _print_total(conversation, total, as_json=as_json)
         findings += total.findings
     return 1 if findings else 0
 
 
-def _print(found: ReplayedCall | Finding, *, as_json: bool) -> None:
+def _print_result(found: ReplayedCall | StoreProblem, *, as_json: bool) -> None:
     if as_json:
-        kind = {"kind": "finding"} if isinstance(found, Finding) else dict[str, str]()
+        kind = {"kind": "finding"} if isinstance(found, StoreProblem) else dict[str, str]()
         _print_json(kind | msgspec.to_builtins(found))
-    elif isinstance(found, Finding):
+    elif isinstance(found, StoreProblem):
         _print_line(f"{found.message} [{found.code}]")
     else:
         _print_line(_row(found))
@@ -107,21 +107,21 @@ def _row(call: ReplayedCall) -> str:
     usage, row = call.usage, call.cache
     expected = row.expected if row else None
     is_known = row.reported if row else bool(call.ended)
-    read = _beside(expected and expected.read_tokens, usage.cache_read_tokens if is_known else None)
-    written = _beside(expected and expected.written_tokens, usage.cache_write_tokens if is_known else None)
-    uncached = _beside(expected and expected.uncached_tokens, usage.input_tokens if is_known else None)
+    read = _format_pair(expected and expected.read_tokens, usage.cache_read_tokens if is_known else None)
+    written = _format_pair(expected and expected.written_tokens, usage.cache_write_tokens if is_known else None)
+    uncached = _format_pair(expected and expected.uncached_tokens, usage.input_tokens if is_known else None)
     cost = f"${usage.cost_nano_usd / 1e9:.6f}" if usage.cost_nano_usd else "-"
     points = " ".join(point.lifetime for point in expected.points) if expected else "-"
     place = f"{call.turn_id:<26} {call.round:>5} {call.attempt:>3} {call.purpose:<10}"
     counts = f"{read:>17} {written:>15} {uncached:>15}"
-    return f"{call.seq:>6} {place} {counts} {cost:>11}  {points}  {_why(call)}".rstrip()
+    return f"{call.seq:>6} {place} {counts} {cost:>11}  {points}  {_format_reason(call)}".rstrip()
 
 
-def _beside(expected: int | None, reported: int | None) -> str:
+def _format_pair(expected: int | None, reported: int | None) -> str:
     return "/".join("-" if count is None else str(count) for count in (expected, reported))
 
 
-def _why(call: ReplayedCall) -> str:
+def _format_reason(call: ReplayedCall) -> str:
     change = call.cache.change if call.cache else None
     if change is None:
         return ""

@@ -7,18 +7,18 @@ from typing import Final
 import click
 import msgspec
 
-from timeloom.cli.command import chosen_conversations, command_body, complain, existing_store
+from timeloom.cli.command import async_command, open_existing_store, print_error, select_conversations
 from timeloom.cli.commands.replay.cache import print_ledger
-from timeloom.cli.commands.replay.rerun import Again, rerun_options, run_again
+from timeloom.cli.commands.replay.rerun import RerunOptions, rerun_options, run_rerun
 from timeloom.cli.options import with_settings
-from timeloom.cli.sanitize import harmless
-from timeloom.config.resolve import Loaded
+from timeloom.cli.sanitize import sanitize
+from timeloom.config.resolve import LoadedSettings
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.paths import PathError, RoundTextPath, parse
-from timeloom.ports.store import Finding, Store
-from timeloom.runtime.replay.replay import RebuiltPrompt, ReplayedCall, find_calls, rebuild
+from timeloom.ports.store import Store, StoreProblem
+from timeloom.runtime.replay.replay import RebuiltPrompt, ReplayedCall, find_calls, rebuild_prompt
 from timeloom.runtime.replay.replay import replay as replayed
 
 MAX_RANGES: Final = 20
@@ -39,11 +39,11 @@ MAX_RANGES: Final = 20
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 @click.argument("conversation", required=False)
-@command_body
+@async_command
 @rerun_options
 async def replay(
-    again: Again | None,
-    loaded: Loaded,
+    again: RerunOptions | None,
+    loaded: LoadedSettings,
     conversation: str | None,
     only: str | None,
     *,
@@ -77,16 +77,18 @@ async def replay(
         raise click.UsageError("--verify, --prompt, --cache and --from exclude each other; pass only one")
     only = conversation or only
     if again:
-        return await run_again(loaded.settings, only, again, as_json=as_json)
-    async with existing_store(loaded.settings.data_dir) as store:
+        return await run_rerun(loaded.settings, only, again, as_json=as_json)
+    async with open_existing_store(loaded.settings.data_dir) as store:
         if cache:
             return await print_ledger(store, only, as_json=as_json)
         if path is not None:
-            return await _print_prompt(store, only, _Wanted(_model_path(path), attempt, purpose or "decision"), as_json)
-        return await _print_calls(store, only, _Printer(verify=verify, as_json=as_json))
+            return await _print_prompt(
+                store, only, _PromptQuery(_parse_model_path(path), attempt, purpose or "decision"), as_json
+            )
+        return await _print_calls(store, only, _ReplayPrinter(verify=verify, as_json=as_json))
 
 
-class _Tally(msgspec.Struct):
+class _VerdictCounts(msgspec.Struct):
     """Counts of the verdicts on replayed calls."""
 
     calls: int = 0
@@ -98,59 +100,59 @@ class _Tally(msgspec.Struct):
     findings: int = 0
 
     @property
-    def is_well(self) -> bool:
+    def is_ok(self) -> bool:
         return self.calls == self.same + self.erased and not self.findings
 
-    def add(self, found: ReplayedCall | Finding) -> None:
-        if isinstance(found, Finding):
+    def add(self, found: ReplayedCall | StoreProblem) -> None:
+        if isinstance(found, StoreProblem):
             self.findings += 1
             return
         self.calls += 1
         setattr(self, found.verdict, getattr(self, found.verdict) + 1)
         self.erased += found.erased
 
-    def add_all(self, other: "_Tally") -> None:
+    def add_all(self, other: "_VerdictCounts") -> None:
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def __str__(self) -> str:
-        if self.is_well and self.erased:
+        if self.is_ok and self.erased:
             showed = f"unchecked because their content was erased: {self.erased}"
             return f"model calls: {self.calls}, the same: {self.same}, {showed}"
-        if self.is_well:
+        if self.is_ok:
             return f"model calls: {self.calls}, all the same"
         parts = (f"same: {self.same}", f"differ: {self.differs}", f"unchecked: {self.unchecked}")
         return f"model calls: {self.calls} ({', '.join(parts)}), findings: {self.findings}"
 
 
-async def _print_calls(store: Store, only: str | None, printer: "_Printer") -> int:
-    total, conversations = _Tally(), 0
-    async for conversation in chosen_conversations(store, only):
-        tally = _Tally()
-        printer.begin(conversation)
+async def _print_calls(store: Store, only: str | None, printer: "_ReplayPrinter") -> int:
+    total, conversations = _VerdictCounts(), 0
+    async for conversation in select_conversations(store, only):
+        tally = _VerdictCounts()
+        printer.print_heading(conversation)
         async for found in replayed(store, conversation):
             tally.add(found)
-            printer.found(found)
-        printer.end(conversation, tally)
+            printer.print_result(found)
+        printer.print_total(conversation, tally)
         total.add_all(tally)
         conversations += 1
-    printer.sum_up(conversations, total)
-    return 0 if total.is_well else 1
+    printer.print_summary(conversations, total)
+    return 0 if total.is_ok else 1
 
 
-class _Printer:
+class _ReplayPrinter:
     """Prints each result at once, so that a large folder shows progress and needs little memory."""
 
     def __init__(self, *, verify: bool, as_json: bool) -> None:
         self._verify = verify
         self._as_json = as_json
 
-    def begin(self, conversation: ConversationId) -> None:
+    def print_heading(self, conversation: ConversationId) -> None:
         if not self._verify and not self._as_json:
             click.echo(f"{conversation}\n{_HEADINGS}")
 
-    def found(self, found: ReplayedCall | Finding) -> None:
-        if isinstance(found, Finding):
+    def print_result(self, found: ReplayedCall | StoreProblem) -> None:
+        if isinstance(found, StoreProblem):
             if self._as_json:
                 _print_json({"kind": "finding"} | msgspec.to_builtins(found))
             else:
@@ -162,13 +164,13 @@ class _Printer:
             else:
                 _print_line(_row(found))
 
-    def end(self, conversation: ConversationId, tally: _Tally) -> None:
+    def print_total(self, conversation: ConversationId, tally: _VerdictCounts) -> None:
         if self._as_json and self._verify:
             _print_json({"kind": "conversation", "conversation": conversation} | msgspec.to_builtins(tally))
         elif not self._as_json:
             click.echo(f"{conversation}: {tally}" if self._verify else "")
 
-    def sum_up(self, conversations: int, total: _Tally) -> None:
+    def print_summary(self, conversations: int, total: _VerdictCounts) -> None:
         if self._as_json and self._verify:
             _print_json({"kind": "summary", "conversations": conversations} | msgspec.to_builtins(total))
         elif not self._as_json:
@@ -195,13 +197,13 @@ def _verdict(call: ReplayedCall) -> str:
     return "erased" if call.erased else call.verdict
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _PromptQuery(msgspec.Struct, frozen=True):
     path: RoundTextPath
     attempt: int | None
     purpose: CallPurpose
 
 
-def _model_path(text: str) -> RoundTextPath:
+def _parse_model_path(text: str) -> RoundTextPath:
     try:
         path = parse(text)
     except PathError as error:
@@ -213,21 +215,21 @@ def _model_path(text: str) -> RoundTextPath:
     return path
 
 
-async def _print_prompt(store: Store, only: str | None, wanted: _Wanted, as_json: bool) -> int:
-    prompt = await _rebuilt(store, only, wanted)
+async def _print_prompt(store: Store, only: str | None, query: _PromptQuery, as_json: bool) -> int:
+    prompt = await _rebuild_prompt(store, only, query)
     if as_json:
         _print_json(prompt)
     else:
         text = prompt.as_text().rstrip("\n") + "\n"
-        shown = harmless(text, keep_tabs=True) if sys.stdout.isatty() else text
+        output = sanitize(text, keep_tabs=True) if sys.stdout.isatty() else text
         # Not with click.echo, which removes colour codes: a prompt is printed exactly as it was sent.
-        sys.stdout.buffer.write(shown.encode("utf-8", "surrogatepass"))
+        sys.stdout.buffer.write(output.encode("utf-8", "surrogatepass"))
     if prompt.call.verdict == "same":
         return 0
     if prompt.call.erased:
         click.echo("warning: this prompt differs from the one that was sent: content of it was erased", err=True)
         return 0
-    made_from = f"; it is built from entries {_made_from(prompt.seqs)}" if prompt.seqs else ""
+    made_from = f"; it is built from entries {_format_ranges(prompt.seqs)}" if prompt.seqs else ""
     click.echo(
         f"warning: this prompt differs from the one that was sent: the hashes differ{made_from} [replay_differs]",
         err=True,
@@ -235,27 +237,27 @@ async def _print_prompt(store: Store, only: str | None, wanted: _Wanted, as_json
     return 1
 
 
-async def _rebuilt(store: Store, only: str | None, wanted: _Wanted) -> RebuiltPrompt:
+async def _rebuild_prompt(store: Store, only: str | None, query: _PromptQuery) -> RebuiltPrompt:
     """Return the prompt from the first conversation that has the call; only its forks have the same call."""
-    async for conversation in chosen_conversations(store, only):
+    async for conversation in select_conversations(store, only):
         try:
-            found = await find_calls(store, conversation, wanted.path, wanted.purpose)
+            found = await find_calls(store, conversation, query.path, query.purpose)
         except CodedError as error:
-            complain(error, conversation)
+            print_error(error, conversation)
             continue
         if found:
-            return await rebuild(store, conversation, _seq_of(found, wanted))
-    raise CodedError("path_not_found", f"there is no model call for a {wanted.purpose} at {wanted.path}")
+            return await rebuild_prompt(store, conversation, _find_attempt(found, query))
+    raise CodedError("path_not_found", f"there is no model call for a {query.purpose} at {query.path}")
 
 
-def _seq_of(found: dict[int, int], wanted: _Wanted) -> int:
-    attempt = wanted.attempt or max(found)
+def _find_attempt(found: dict[int, int], query: _PromptQuery) -> int:
+    attempt = query.attempt or max(found)
     if attempt not in found:
-        raise CodedError("path_not_found", f"{wanted.path} has attempts {', '.join(map(str, found))}; got {attempt}")
+        raise CodedError("path_not_found", f"{query.path} has attempts {', '.join(map(str, found))}; got {attempt}")
     return found[attempt]
 
 
-def _made_from(seqs: Sequence[int]) -> str:
+def _format_ranges(seqs: Sequence[int]) -> str:
     """Format the seqs as ranges, at most `MAX_RANGES` of them."""
     ranges: list[tuple[int, int]] = []
     for seq in seqs:
@@ -269,7 +271,7 @@ def _made_from(seqs: Sequence[int]) -> str:
 
 def _print_line(text: str) -> None:
     # An imported log may contain control characters in the name of a model or block type.
-    click.echo(harmless(text))
+    click.echo(sanitize(text))
 
 
 def _print_json(value: object) -> None:

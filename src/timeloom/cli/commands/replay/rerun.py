@@ -10,10 +10,10 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.app import Setting, make_turns, open_tools
-from timeloom.cli.chat.conversations import OpenModels, with_model
-from timeloom.cli.chat.display.format import counted, duration
-from timeloom.cli.command import existing_store
+from timeloom.app import AgentSettings, build_turn_runner, open_tools
+from timeloom.cli.chat.conversations import ModelPool, with_default_model
+from timeloom.cli.chat.display.format import format_count, format_duration
+from timeloom.cli.command import open_existing_store
 from timeloom.cli.sanitize import one_line
 from timeloom.config.settings import Settings
 from timeloom.core.codes import CodedError
@@ -21,18 +21,18 @@ from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
-from timeloom.runtime.rerun.rerun import Rerun, Rerunning, rerun
-from timeloom.runtime.rerun.trajectory import CallMade, Effort, RoundMade, RoundPair, TurnPair
+from timeloom.runtime.rerun.rerun import RerunResult, RerunSettings, rerun_conversation
+from timeloom.runtime.rerun.trajectory import CallTrace, Effort, RoundPair, RoundTrace, TurnPair
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.loop import TurnRunner
 
-WHAT_COLUMNS: Final = 50
+DECISION_COLUMNS: Final = 50
 """Columns of a decision. Fewer hide the difference between two calls; more wrap on a terminal."""
 
 _ORIGINS: Final = {"recorded": "", "run": "", "": "", "live": " (live)", "not_recorded": " (not recorded)"}
 
 
-class Again(msgspec.Struct, frozen=True, kw_only=True):
+class RerunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a re-run: the entry to start from, and how to run."""
 
     seq: int
@@ -46,10 +46,10 @@ def rerun_options(run: Callable[..., Awaitable[int]]) -> Callable[..., Awaitable
 
     @wraps(run)
     async def call(*args: object, **kwargs: object) -> int:
-        again = msgspec.convert({name: kwargs.pop(name) for name in Again.__struct_fields__}, _Typed)
-        if again.seq is not None:
-            return await run(Again(**msgspec.structs.asdict(again)), *args, **kwargs)
-        if again.live_tools or again.keep or again.most_turns:
+        typed = msgspec.convert({name: kwargs.pop(name) for name in RerunOptions.__struct_fields__}, _RerunArguments)
+        if typed.seq is not None:
+            return await run(RerunOptions(**msgspec.structs.asdict(typed)), *args, **kwargs)
+        if typed.live_tools or typed.keep or typed.most_turns:
             raise click.UsageError("--live-tools, --keep and --turns need --from")
         return await run(None, *args, **kwargs)
 
@@ -67,48 +67,48 @@ def rerun_options(run: Callable[..., Awaitable[int]]) -> Callable[..., Awaitable
     return decorated
 
 
-class _Typed(msgspec.Struct):
+class _RerunArguments(msgspec.Struct):
     seq: int | None
     live_tools: bool
     keep: bool
     most_turns: int | None
 
 
-async def run_again(settings: Settings, only: str | None, again: Again, *, as_json: bool) -> int:
+async def run_rerun(settings: Settings, only: str | None, options: RerunOptions, *, as_json: bool) -> int:
     """Rerun the conversation and print the comparison; returns 1 if the run failed or waits for approval."""
-    settings = with_model(settings)
+    settings = with_default_model(settings)
     async with (
-        OpenModels(settings) as models,
+        ModelPool(settings) as models,
         open_tools(settings) as tools,
-        existing_store(settings.data_dir) as store,
+        open_existing_store(settings.data_dir) as store,
     ):
-        model, side = models.get(settings.model), replace(models.beside(settings.model), title=None)
+        model, side = models.get(settings.model), replace(models.get_side_models(settings.model), title=None)
 
-        def opened(session: Session, data_dir: Path) -> Turns:
-            setting = replace(Setting.of(settings), data_dir=data_dir)
-            return make_turns(session, model, setting, lambda _: None, tools, side)
+        def opened(session: Session, data_dir: Path) -> TurnRunner:
+            setting = replace(AgentSettings.from_settings(settings), data_dir=data_dir)
+            return build_turn_runner(session, model, setting, lambda _: None, tools, side)
 
-        how = Rerunning(
+        rerunning = RerunSettings(
             store=store,
             data_dir=settings.data_dir,
-            open_turns=opened,
+            make_turn_runner=opened,
             clock=SystemClock(),
             ids=RandomIds(),
-            live_tools=again.live_tools,
-            keep=again.keep,
-            most_turns=again.most_turns,
-            tell=lambda fork: click.echo(f"rerun on the fork {fork}", err=True),
+            live_tools=options.live_tools,
+            keep=options.keep,
+            max_turns=options.most_turns,
+            on_fork=lambda fork: click.echo(f"rerun on the fork {fork}", err=True),
         )
-        found = await rerun(how, await _conversation(store, only), again.seq)
+        found = await rerun_conversation(rerunning, await _find_conversation(store, only), options.seq)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     else:
-        click.echo("\n".join(_report(found)))
+        click.echo("\n".join(_format_report(found)))
     failed = any(turn.rerun_end in ("provider_error", "runtime_error") for turn in found.turns)
     return 1 if found.waits or failed else 0
 
 
-async def _conversation(store: Store, only: str | None) -> ConversationId:
+async def _find_conversation(store: Store, only: str | None) -> ConversationId:
     """Return the conversation `only`, or the newest."""
     if only is not None:
         return (await store.info(ConversationId(only))).id
@@ -120,7 +120,7 @@ async def _conversation(store: Store, only: str | None) -> ConversationId:
     return ConversationId(newest)
 
 
-def _report(found: Rerun) -> list[str]:
+def _format_report(found: RerunResult) -> list[str]:
     point = found.forked_from
     where = f"{point.conversation_id} from entry {point.seq}"
     if point.seq != found.asked_for_seq:
@@ -128,10 +128,10 @@ def _report(found: Rerun) -> list[str]:
     recorded = ", ".join(one_line(name, 60) for name in found.recorded_models)
     lines = [where, f"recorded: {recorded}", f"re-run:   {one_line(found.model, 60)}", ""]
     for turn in found.turns:
-        lines += [*_turn(turn), ""]
-    lines += [_total("recorded", found.recorded), _total("re-run", found.rerun), _verdict(found)]
+        lines += [*_format_turn(turn), ""]
+    lines += [_format_total("recorded", found.recorded), _format_total("re-run", found.rerun), _verdict(found)]
     if found.unsaid:
-        lines.append(f"Not replayed, because the turn had already ended: {counted(found.unsaid, 'event')}.")
+        lines.append(f"Not replayed, because the turn had already ended: {format_count(found.unsaid, 'event')}.")
     if found.waits:
         lines.append(f"The re-run waits for approval{f': timeloom approve {found.kept}' if found.kept else ''}.")
     if found.kept:
@@ -140,54 +140,55 @@ def _report(found: Rerun) -> list[str]:
 
 
 _HEADINGS: Final = (
-    f"{'round':>5}  {'':<8}  {'decision':<{WHAT_COLUMNS}} {'in':>8} {'cached':>8} {'out':>7} {'cost':>11} {'time':>9}"
+    f"{'round':>5}  {'':<8}  {'decision':<{DECISION_COLUMNS}} {'in':>8} {'cached':>8} "
+    f"{'out':>7} {'cost':>11} {'time':>9}"
 )
 
 
-def _turn(turn: TurnPair) -> list[str]:
+def _format_turn(turn: TurnPair) -> list[str]:
     ends = f"ended: {turn.recorded_end or '-'} / {turn.rerun_end or '-'}"
     lines = [f"{turn.turn_id}  {one_line(turn.prompt, 60)}".rstrip(), _HEADINGS]
     for pair in turn.rounds:
-        lines += _round(pair)
+        lines += _format_round(pair)
     return [*lines, ends]
 
 
-def _round(pair: RoundPair) -> list[str]:
-    recorded = _side("recorded", pair.recorded) if pair.recorded else []
-    rerun_side = _side("re-run", pair.rerun, same=pair.verdict == "same") if pair.rerun else []
+def _format_round(pair: RoundPair) -> list[str]:
+    recorded = _format_side("recorded", pair.recorded) if pair.recorded else []
+    rerun_side = _format_side("re-run", pair.rerun, same=pair.verdict == "same") if pair.rerun else []
     lines = [*recorded, *rerun_side]
     return [f"{pair.round if not place else '':>5}  {line}" for place, line in enumerate(lines)]
 
 
-def _side(name: str, made: RoundMade, *, same: bool = False) -> list[str]:
+def _format_side(name: str, made: RoundTrace, *, same: bool = False) -> list[str]:
     decisions = (
-        ["the same"] if same else [*map(_call, made.calls), *([f"answer: {made.answer}"] if made.answer else [])]
+        ["the same"] if same else [*map(_format_call, made.calls), *([f"answer: {made.answer}"] if made.answer else [])]
     )
     first, *rest = decisions or ["-"]
-    lines = [f"{name:<8}  {one_line(first, WHAT_COLUMNS):<{WHAT_COLUMNS}} {_figures(made.effort)}"]
-    return [*lines, *(f"{'':<8}  {one_line(other, WHAT_COLUMNS)}" for other in rest)]
+    lines = [f"{name:<8}  {one_line(first, DECISION_COLUMNS):<{DECISION_COLUMNS}} {_format_effort(made.effort)}"]
+    return [*lines, *(f"{'':<8}  {one_line(other, DECISION_COLUMNS)}" for other in rest)]
 
 
-def _call(call: CallMade) -> str:
+def _format_call(call: CallTrace) -> str:
     origin = _ORIGINS[call.result] or (" (failed)" if call.failed else "")
-    said = f"{call.tool_id} {call.params}"
-    return f"{one_line(said, WHAT_COLUMNS - len(origin))}{origin}"
+    text = f"{call.tool_id} {call.params}"
+    return f"{one_line(text, DECISION_COLUMNS - len(origin))}{origin}"
 
 
-def _figures(effort: Effort) -> str:
+def _format_effort(effort: Effort) -> str:
     usage = effort.usage
     sent = usage.input_tokens + usage.cache_write_tokens
     cost = f"${usage.cost_nano_usd / 1e9:.6f}" if usage.cost_nano_usd else "-"
-    took = duration(effort.model_ms / 1000)
+    took = format_duration(effort.model_ms / 1000)
     return f"{sent:>8} {usage.cache_read_tokens:>8} {usage.output_tokens:>7} {cost:>11} {took:>9}"
 
 
-def _total(name: str, effort: Effort) -> str:
-    counts = f"{counted(effort.requests, 'request')}, {counted(effort.calls, 'call')}"
-    return f"{'':>5}  {name:<8}  {counts:<{WHAT_COLUMNS}} {_figures(effort)}"
+def _format_total(name: str, effort: Effort) -> str:
+    counts = f"{format_count(effort.requests, 'request')}, {format_count(effort.calls, 'call')}"
+    return f"{'':>5}  {name:<8}  {counts:<{DECISION_COLUMNS}} {_format_effort(effort)}"
 
 
-def _verdict(found: Rerun) -> str:
+def _verdict(found: RerunResult) -> str:
     if found.is_same:
         return "The model made the same decision in every round."
     for turn in found.turns:

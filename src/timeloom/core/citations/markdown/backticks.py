@@ -4,7 +4,7 @@ import re
 from collections import deque
 from typing import Final
 
-from timeloom.core.citations.markdown.grammar import MORE, NO
+from timeloom.core.citations.markdown.grammar import NEED_MORE, NO_MATCH
 
 _RUN: Final = re.compile("`++")
 
@@ -37,7 +37,7 @@ class BacktickRuns:
             self._record(self._open, self._length)
         self._final = True
 
-    def closing(self, after: int, length: int, limit: int) -> int:
+    def find_closing(self, after: int, length: int, limit: int) -> int:
         """Return where the first run of this length starts, from `after` up to `limit`."""
         starts = self._starts.get(length, deque[int]())
         while starts and starts[0] < after:
@@ -45,7 +45,7 @@ class BacktickRuns:
         if starts and starts[0] <= limit:
             return starts[0]
         growing = self._open is not None and after <= self._open <= limit and self._length - self._open <= length
-        return MORE if not self._final and (self._length <= limit or growing) else NO
+        return NEED_MORE if not self._final and (self._length <= limit or growing) else NO_MATCH
 
     def _record(self, start: int, end: int) -> None:
         starts = self._starts.setdefault(end - start, deque())

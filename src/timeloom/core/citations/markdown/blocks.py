@@ -43,30 +43,30 @@ _BULLET: Final = re.compile(r"(?:[*+\-]|([0-9]{1,9})[.)])(?=[ \t]|\Z)")
 _TITLE_STARTS: Final = ('"', "'", "(")
 
 
-class Quote(msgspec.Struct, frozen=True, gc=False):
+class BlockQuote(msgspec.Struct, frozen=True, gc=False):
     """An open block quote."""
 
 
-class Item(msgspec.Struct, frozen=True, gc=False):
+class ListItem(msgspec.Struct, frozen=True, gc=False):
     """An open list item: the indentation of its content, and whether it has no content yet."""
 
     indent: int
     empty: bool
 
 
-class Fence(msgspec.Struct, frozen=True, gc=False):
+class FencedCode(msgspec.Struct, frozen=True, gc=False):
     """An open fenced code block."""
 
     marker: str
 
 
-class Html(msgspec.Struct, frozen=True, gc=False):
+class HtmlBlock(msgspec.Struct, frozen=True, gc=False):
     """An open HTML block; it ends at a match of the pattern, or at a blank line if there is none."""
 
     end: re.Pattern[str] | None
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+class ClassifiedLine(msgspec.Struct, frozen=True, gc=False):
     """Kind of a line: inline text from `start` to `end`, or no visible text.
 
     A line that begins like the title of the preceding definition has the kind `title`, which may still prove wrong.
@@ -80,21 +80,21 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     decided: bool = True
 
 
-_RAW: Final = Line("raw")
-_OPEN_ENDED: Final = Line("raw", decided=False)
+_RAW: Final = ClassifiedLine("raw")
+_OPEN_ENDED: Final = ClassifiedLine("raw", decided=False)
 
 
-class Blocks:
+class BlockParser:
     """The open blocks at one position of a document."""
 
     def __init__(self) -> None:
-        self._containers: list[Quote | Item] = []
-        self._leaf: Fence | Html | Literal["paragraph", "indented"] | None = None
+        self._containers: list[BlockQuote | ListItem] = []
+        self._leaf: FencedCode | HtmlBlock | Literal["paragraph", "indented"] | None = None
         self._after_blank = False
 
-    def copy(self) -> "Blocks":
+    def copy(self) -> "BlockParser":
         """Return a copy that can be advanced independently."""
-        other = Blocks()
+        other = BlockParser()
         other._containers = self._containers.copy()
         other._leaf = self._leaf
         other._after_blank = self._after_blank
@@ -103,36 +103,36 @@ class Blocks:
     @property
     def html_end(self) -> re.Pattern[str] | None:
         """Pattern that ends the open HTML block; None if there is none or a blank line ends it."""
-        return self._leaf.end if isinstance(self._leaf, Html) else None
+        return self._leaf.end if isinstance(self._leaf, HtmlBlock) else None
 
     def end_leaf(self) -> None:
         """End the open paragraph, code or HTML block."""
         self._leaf = None
 
-    def take(self, text: str, is_definition: Callable[[], bool]) -> Line:
+    def classify_line(self, text: str, is_definition: Callable[[], bool]) -> ClassifiedLine:
         """Return the kind of the next line; `is_definition` tells if the open paragraph holds only link definitions."""
-        line = _Cursor(text)
+        line = _LineCursor(text)
         if line.blank and self._after_blank:
             # The first blank line closed the blocks already; later ones must not each traverse a deep list.
             return _RAW
         self._after_blank = line.blank
-        self._match(line)
-        if line.depth == len(self._containers) and self._leaf not in (None, "paragraph") and self._stays(line):
+        self._match_containers(line)
+        if line.depth == len(self._containers) and self._leaf not in (None, "paragraph") and self._continues_leaf(line):
             return _RAW
         if self._leaf != "paragraph":
-            self._cut(line)
+            self._close_unmatched(line)
         elif not line.blank and is_definition():
             if line.char in _TITLE_STARTS:
-                return Line("title", line.next, len(line.text))
+                return ClassifiedLine("title", line.next, len(line.text))
             # The paragraph consisted of definitions only, so there is none to continue.
-            self._cut(line)
+            self._close_unmatched(line)
         line.inside = self._leaf == "paragraph" and line.depth == len(self._containers)
-        return self._start(line)
+        return self._start_blocks(line)
 
-    def _match(self, line: "_Cursor") -> None:
+    def _match_containers(self, line: "_LineCursor") -> None:
         """Skip the markers of the containers that the line continues."""
         for container in self._containers:
-            if isinstance(container, Quote):
+            if isinstance(container, BlockQuote):
                 if line.indent > 3 or line.char != ">":
                     return
                 line.skip_quote()
@@ -140,18 +140,18 @@ class Blocks:
                 if container.empty if line.blank else line.indent < container.indent:
                     return
                 line.skip(container.indent)
-                self._containers[line.depth] = Item(container.indent, empty=False)
+                self._containers[line.depth] = ListItem(container.indent, empty=False)
             line.depth += 1
 
-    def _stays(self, line: "_Cursor") -> bool:
+    def _continues_leaf(self, line: "_LineCursor") -> bool:
         """Return whether the line belongs to the open code or HTML block; the line may also end that block."""
         match self._leaf:
-            case Fence(marker=marker):
+            case FencedCode(marker=marker):
                 run = line.rest.rstrip(" \t")
                 if line.indent <= 3 and len(run) >= len(marker) and run == marker[0] * len(run):
                     self._leaf = None
                 return True
-            case Html(end=end):
+            case HtmlBlock(end=end):
                 stays = end is not None or not line.blank
                 if not stays or (end and end.search(line.rest)):
                     self._leaf = None
@@ -159,120 +159,120 @@ class Blocks:
             case _:
                 return line.blank or line.indent > 3
 
-    def _start(self, line: "_Cursor") -> Line:
+    def _start_blocks(self, line: "_LineCursor") -> ClassifiedLine:
         opened = True
         while opened:
             opened = False
             if line.blank:
-                self._cut(line)
+                self._close_unmatched(line)
                 return _RAW
             if line.indent > 3:
                 if self._leaf == "paragraph":
                     break
                 self._leaf = "indented"
                 return _RAW
-            outcome = self._open(line)
-            if isinstance(outcome, Line):
+            outcome = self._open_block(line)
+            if isinstance(outcome, ClassifiedLine):
                 return outcome
             opened = outcome
         kind = "continued" if self._leaf == "paragraph" else "new"
         self._leaf = "paragraph"
-        return Line(kind, line.next, len(line.text), decided=line.char != "<")
+        return ClassifiedLine(kind, line.next, len(line.text), decided=line.char != "<")
 
-    def _open(self, line: "_Cursor") -> Line | bool:
+    def _open_block(self, line: "_LineCursor") -> ClassifiedLine | bool:
         """Return the line if its kind is known, or whether it opened a container whose content comes next."""
         match line.char:
             case ">":
-                return self._quote(line)
+                return self._open_quote(line)
             case "#":
-                return self._heading(line)
+                return self._read_heading(line)
             case "`" | "~":
-                return self._fence(line)
+                return self._open_fence(line)
             case "<":
-                return self._html(line)
+                return self._open_html(line)
             case "=" | "-" | "*" | "_" | "+":
-                return self._underline(line) or self._rule(line) or self._item(line)
+                return self._read_underline(line) or self._read_rule(line) or self._open_item(line)
             case _:
-                return self._item(line)
+                return self._open_item(line)
 
-    def _cut(self, line: "_Cursor") -> None:
+    def _close_unmatched(self, line: "_LineCursor") -> None:
         """Close the blocks that the line does not continue."""
         del self._containers[line.depth :]
         self._leaf = None
         line.inside = False
 
-    def _push(self, line: "_Cursor", container: Quote | Item) -> None:
+    def _push_container(self, line: "_LineCursor", container: BlockQuote | ListItem) -> None:
         self._containers.append(container)
         line.depth += 1
 
-    def _quote(self, line: "_Cursor") -> bool:
+    def _open_quote(self, line: "_LineCursor") -> bool:
         if line.depth >= MAX_DEPTH:
             return False
-        self._cut(line)
+        self._close_unmatched(line)
         line.skip_quote()
-        self._push(line, Quote())
+        self._push_container(line, BlockQuote())
         return True
 
-    def _item(self, line: "_Cursor") -> bool:
+    def _open_item(self, line: "_LineCursor") -> bool:
         marker = _BULLET.match(line.text, line.next)
         if marker is None or line.depth >= MAX_DEPTH:
             return False
         empty = not line.text[marker.end() :].strip(" \t")
         if line.inside and (empty or (marker[1] and int(marker[1]) != 1)):
             return False
-        self._cut(line)
+        self._close_unmatched(line)
         indent = line.indent + len(marker[0])
         line.skip(indent)
         # Five or more spaces are one space followed by indented code.
         padding = 1 if empty or line.indent > 4 else line.indent
         line.skip(padding)
-        self._push(line, Item(indent + padding, empty))
+        self._push_container(line, ListItem(indent + padding, empty))
         return True
 
-    def _heading(self, line: "_Cursor") -> Line | bool:
+    def _read_heading(self, line: "_LineCursor") -> ClassifiedLine | bool:
         marker = _HEADING.match(line.text, line.next)
         if marker is None:
             return False
-        self._cut(line)
+        self._close_unmatched(line)
         content = line.text[marker.end() :].rstrip(" \t")
         shorter = content.rstrip("#")
         if not shorter or shorter[-1] in " \t":
             content = shorter
-        return Line("heading", marker.end(), marker.end() + len(content), decided=False)
+        return ClassifiedLine("heading", marker.end(), marker.end() + len(content), decided=False)
 
-    def _fence(self, line: "_Cursor") -> Line | bool:
+    def _open_fence(self, line: "_LineCursor") -> ClassifiedLine | bool:
         marker = _FENCE.match(line.text, line.next)
         if marker is None:
             return False
-        self._cut(line)
-        self._leaf = Fence(marker[0])
+        self._close_unmatched(line)
+        self._leaf = FencedCode(marker[0])
         return _OPEN_ENDED
 
-    def _html(self, line: "_Cursor") -> Line | bool:
+    def _open_html(self, line: "_LineCursor") -> ClassifiedLine | bool:
         for start, end in _HTML_STARTS:
             if start.match(line.text, line.next):
-                self._cut(line)
-                self._leaf = None if end and end.search(line.rest) else Html(end)
+                self._close_unmatched(line)
+                self._leaf = None if end and end.search(line.rest) else HtmlBlock(end)
                 return _OPEN_ENDED
         if self._leaf == "paragraph" or not _LONE_TAG.match(line.text, line.next):
             return False
-        self._leaf = Html(None)
+        self._leaf = HtmlBlock(None)
         return _OPEN_ENDED
 
-    def _underline(self, line: "_Cursor") -> Line | bool:
+    def _read_underline(self, line: "_LineCursor") -> ClassifiedLine | bool:
         if not line.inside or not _UNDERLINE.match(line.text, line.next):
             return False
         self._leaf = None
         return _RAW
 
-    def _rule(self, line: "_Cursor") -> Line | bool:
+    def _read_rule(self, line: "_LineCursor") -> ClassifiedLine | bool:
         if not _RULE.match(line.text, line.next):
             return False
-        self._cut(line)
+        self._close_unmatched(line)
         return _RAW
 
 
-class _Cursor:
+class _LineCursor:
     """Position in a line, in characters and columns, and the number of open containers that the line continues."""
 
     __slots__ = ("_at", "_column", "depth", "indent", "inside", "next", "text")

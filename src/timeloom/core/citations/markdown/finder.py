@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from timeloom.core.citations.markdown.blocks import MAX_HTML_END_CHARS, Blocks, Line
+from timeloom.core.citations.markdown.blocks import MAX_HTML_END_CHARS, BlockParser, ClassifiedLine
 from timeloom.core.citations.markdown.inline import InlineScanner
 from timeloom.core.citations.tokens import MAX_TOKEN_CHARS, TOKEN, Citation
 
@@ -14,12 +14,12 @@ lets a long line that starts like HTML hold back more of the stream."""
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
-class _Guess:
+class _TitleGuess:
     """A line taken for the title of a definition: the state to restore if it is not one, and the text since."""
 
     __slots__ = ("blocks", "inline", "read", "start")
 
-    def __init__(self, start: int, blocks: Blocks, inline: InlineScanner, line: str) -> None:
+    def __init__(self, start: int, blocks: BlockParser, inline: InlineScanner, line: str) -> None:
         self.start = start
         self.blocks = blocks
         self.inline = inline
@@ -35,18 +35,18 @@ class MarkdownFinder:
     """
 
     def __init__(self) -> None:
-        self._blocks = Blocks()
+        self._blocks = BlockParser()
         self._definitions: set[str] = set()
         self._inline: InlineScanner | None = None
-        self._guess: _Guess | None = None
+        self._guess: _TitleGuess | None = None
         self._found: list[Citation] = []
         self._carriage_return = False
         self._offset = 0
         self._line_start = 0
         self._head: list[str] = []
         self._head_chars = 0
-        self._line: Line | None = None
-        self._waits = False
+        self._line: ClassifiedLine | None = None
+        self._must_wait = False
         self._tail = ""
 
     @property
@@ -64,7 +64,7 @@ class MarkdownFinder:
             self._carriage_return = True
             text = text[:-1]
         self._read(text)
-        return self._take_found()
+        return self._drain_found()
 
     def close(self) -> list[Citation]:
         """Return the citations that the end of the document completed."""
@@ -74,10 +74,10 @@ class MarkdownFinder:
             self._read(text)
             self._end_line("")
             self._finish_inline()
-            if not self._guess or not (text := self._taken_back(self._guess)):
-                return self._take_found()
+            if not self._guess or not (text := self._retract_guess(self._guess)):
+                return self._drain_found()
 
-    def _take_found(self) -> list[Citation]:
+    def _drain_found(self) -> list[Citation]:
         if self._inline:
             self._found += self._inline.advance()
         found, self._found = self._found, []
@@ -90,15 +90,15 @@ class MarkdownFinder:
             text, at = unread.pop()
             while at < len(text):
                 line_end = _LINE_END.search(text, at)
-                self._add(text[at : line_end.start() if line_end else None])
+                self._add_to_line(text[at : line_end.start() if line_end else None])
                 if line_end:
                     self._end_line(line_end[0])
                 at = line_end.end() if line_end else len(text)
-                if self._guess and (again := self._taken_back(self._guess)):
+                if self._guess and (again := self._retract_guess(self._guess)):
                     unread.append((text, at))
                     text, at = again, 0
 
-    def _taken_back(self, guess: _Guess) -> str:
+    def _retract_guess(self, guess: _TitleGuess) -> str:
         """Undo the guess if the line is not a title, and return the text to read again; else return an empty string."""
         self._found += guess.inline.advance()
         if not guess.inline.refused:
@@ -110,26 +110,26 @@ class MarkdownFinder:
         self._forget_line()
         return "".join(guess.read)
 
-    def _add(self, text: str) -> None:
+    def _add_to_line(self, text: str) -> None:
         self._offset += len(text)
         if self._guess:
             self._guess.read.append(text)
         if self._line:
-            self._go_on(self._line, text)
+            self._continue_line(self._line, text)
             return
         self._head.append(text)
         self._head_chars += len(text)
         if self._head_chars > MAX_LINE_CHARS:
-            self._decide("".join(self._head))
-        elif not self._waits:
+            self._classify("".join(self._head))
+        elif not self._must_wait:
             recent = self._tail + text
             self._tail = recent[-MAX_TOKEN_CHARS:]
             if TOKEN.search(recent):
-                self._try_early("".join(self._head))
+                self._classify_early("".join(self._head))
 
     def _end_line(self, line_end: str) -> None:
         if self._line is None:
-            self._decide("".join(self._head))
+            self._classify("".join(self._head))
         if self._guess:
             self._guess.read.append(line_end)
         if self._line and self._line.kind == "heading":
@@ -145,33 +145,33 @@ class MarkdownFinder:
         self._head.clear()
         self._head_chars = 0
         self._line = None
-        self._waits = False
+        self._must_wait = False
         self._tail = ""
 
-    def _decide(self, text: str) -> None:
+    def _classify(self, text: str) -> None:
         """Classify the line by its beginning."""
         head, rest = text[:MAX_LINE_CHARS], text[MAX_LINE_CHARS:]
-        line = self._blocks.take(head, self._is_definition)
+        line = self._blocks.classify_line(head, self._is_definition)
         if rest and line.kind == "heading":
-            line = Line("heading", line.start, len(head))
-        self._begin(line, head)
-        self._go_on(line, rest)
+            line = ClassifiedLine("heading", line.start, len(head))
+        self._begin_line(line, head)
+        self._continue_line(line, rest)
         if self._guess and line.kind == "title":
             self._guess.read.append(rest)
 
-    def _try_early(self, head: str) -> None:
+    def _classify_early(self, head: str) -> None:
         """Classify the line before its end arrives, if the end cannot change its kind."""
         blocks = self._blocks.copy()
-        line = blocks.take(head, self._is_definition)
-        self._waits = not line.decided
+        line = blocks.classify_line(head, self._is_definition)
+        self._must_wait = not line.decided
         if line.decided:
             self._blocks = blocks
-            self._begin(line, head)
+            self._begin_line(line, head)
 
     def _is_definition(self) -> bool:
         return self._inline is not None and self._inline.is_definition()
 
-    def _begin(self, line: Line, head: str) -> None:
+    def _begin_line(self, line: ClassifiedLine, head: str) -> None:
         self._line = line
         self._tail = head[-MAX_HTML_END_CHARS:]
         if line.kind not in ("continued", "title"):
@@ -183,11 +183,11 @@ class MarkdownFinder:
         if line.kind == "title":
             blocks = self._blocks.copy()
             blocks.end_leaf()
-            self._guess = _Guess(self._line_start, blocks, self._inline, head)
+            self._guess = _TitleGuess(self._line_start, blocks, self._inline, head)
         self._inline.begin_line(self._line_start + line.start, title=line.kind == "title")
         self._inline.add(head[line.start : line.end])
 
-    def _go_on(self, line: Line, text: str) -> None:
+    def _continue_line(self, line: ClassifiedLine, text: str) -> None:
         if line.kind != "raw" and self._inline:
             self._inline.add(text)
         elif end := self._blocks.html_end:

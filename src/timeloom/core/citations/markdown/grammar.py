@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-NO: Final = -1
-MORE: Final = -2
+NO_MATCH: Final = -1
+NEED_MORE: Final = -2
 
 MAX_LABEL_CHARS: Final = 999
 """Longest label of a link reference in CommonMark."""
@@ -58,168 +58,168 @@ _TITLES: Final = {
 """Characters that open a title, with the patterns of a complete title and of its beginnings."""
 
 
-class Window(msgspec.Struct, frozen=True, gc=False):
+class TextWindow(msgspec.Struct, frozen=True, gc=False):
     """A text that is read up to `end`; `more` is whether more text may arrive there."""
 
     text: str
     end: int
     more: bool
 
-    def at(self, position: int) -> str:
+    def char_at(self, position: int) -> str:
         """Return the character at that position; empty at the end."""
         return self.text[position] if position < self.end else ""
 
     @property
-    def ran_out(self) -> int:
+    def at_end(self) -> int:
         """Result of a reader that reached the end: `NEED_MORE` or `NO_MATCH`."""
-        return MORE if self.more else NO
+        return NEED_MORE if self.more else NO_MATCH
 
     def read(self, whole: re.Pattern[str], so_far: re.Pattern[str], position: int) -> int:
         """Return where a match of `whole` ends; `so_far` matches the beginnings that need more text."""
         found = whole.match(self.text, position, self.end)
         if found:
             return found.end()
-        return MORE if self.more and so_far.match(self.text, position, self.end) else NO
+        return NEED_MORE if self.more and so_far.match(self.text, position, self.end) else NO_MATCH
 
 
-class Terminators:
+class TerminatorSearch:
     """Finds the ends of comments and similar constructs without searching the same text twice."""
 
     def __init__(self) -> None:
         self._clear: dict[str, int] = {}
 
-    def after(self, window: Window, terminator: str, position: int, origin: int) -> int:
+    def find_end(self, window: TextWindow, terminator: str, position: int, origin: int) -> int:
         """Return where the next terminator ends; `origin` is the number of characters dropped before the window."""
         start = max(position, self._clear.get(terminator, 0) - origin)
         found = window.text.find(terminator, start, window.end)
         clear = found if found >= 0 else max(start, window.end - len(terminator) + 1)
         self._clear[terminator] = clear + origin
-        return found + len(terminator) if found >= 0 else window.ran_out
+        return found + len(terminator) if found >= 0 else window.at_end
 
 
-def angle(window: Window, position: int, terminators: Terminators, origin: int) -> int:
+def angle_end(window: TextWindow, position: int, terminators: TerminatorSearch, origin: int) -> int:
     """Return the end of the autolink, tag, comment or similar construct that begins with `<` at that position."""
     text = window.text
-    following = window.at(position + 1)
+    following = window.char_at(position + 1)
     if following == "":
-        return window.ran_out
+        return window.at_end
     if following == "?":
-        return terminators.after(window, "?>", position + 2, origin)
+        return terminators.find_end(window, "?>", position + 2, origin)
     if following == "!":
-        return _declared(window, position, terminators, origin)
+        return _declaration_end(window, position, terminators, origin)
     link = window.read(_AUTOLINK, _AUTOLINK_SO_FAR, position)
-    tag = window.read(TAG, _TAG_SO_FAR, position) if following == "/" or text[position + 1].isalpha() else NO
+    tag = window.read(TAG, _TAG_SO_FAR, position) if following == "/" or text[position + 1].isalpha() else NO_MATCH
     return max(link, tag) if link >= 0 or tag >= 0 else min(link, tag)
 
 
-def inline_target(window: Window, position: int) -> int:
+def inline_target_end(window: TextWindow, position: int) -> int:
     """Return the end of the `(destination "title")` at that position."""
     position = _skip(_SPACES, window, position + 1)
-    position = _destination(window, position)
+    position = _destination_end(window, position)
     if position < 0:
         return position
     gap = _skip(_SPACES, window, position)
-    if gap > position and window.at(gap) in _TITLES and gap < window.end:
-        gap = _title(window, gap)
+    if gap > position and window.char_at(gap) in _TITLES and gap < window.end:
+        gap = _title_end(window, gap)
         if gap < 0:
             return gap
         gap = _skip(_SPACES, window, gap)
     if gap >= window.end:
-        return window.ran_out
-    return gap + 1 if window.text[gap] == ")" else NO
+        return window.at_end
+    return gap + 1 if window.text[gap] == ")" else NO_MATCH
 
 
-def label(window: Window, position: int) -> int:
+def label_end(window: TextWindow, position: int) -> int:
     """Return the end of the `[label]` at that position."""
     end = window.read(_LABEL, _LABEL_SO_FAR, position)
-    length = (window.end if end == MORE else end) - position - 2
-    return NO if length > MAX_LABEL_CHARS else end
+    length = (window.end if end == NEED_MORE else end) - position - 2
+    return NO_MATCH if length > MAX_LABEL_CHARS else end
 
 
-def normal_label(text: str) -> str:
+def normalize_label(text: str) -> str:
     """Return the label in the form in which definitions and references are compared."""
     return " ".join(text.casefold().split())
 
 
-def definition(window: Window, position: int) -> int:
+def definition_end(window: TextWindow, position: int) -> int:
     """Return the end of the link reference definition at that position, without its last line end."""
-    end = label(window, position)
+    end = label_end(window, position)
     if end < 0:
         return end
-    if not normal_label(window.text[position + 1 : end - 1]):
-        return NO
-    following = window.at(end)
+    if not normalize_label(window.text[position + 1 : end - 1]):
+        return NO_MATCH
+    following = window.char_at(end)
     if following != ":":
-        return NO if following else window.ran_out
+        return NO_MATCH if following else window.at_end
     start = _skip(_SPACES, window, end + 1)
     if start >= window.end:
-        return window.ran_out
-    end = _destination(window, start)
-    return end if end < 0 else _definition_title(window, start, end)
+        return window.at_end
+    end = _destination_end(window, start)
+    return end if end < 0 else _definition_title_end(window, start, end)
 
 
-def _definition_title(window: Window, start: int, end: int) -> int:
+def _definition_title_end(window: TextWindow, start: int, end: int) -> int:
     if end == start:
-        return NO
+        return NO_MATCH
     gap = _skip(_BLANKS, window, end)
     if gap >= window.end and window.more:
-        return MORE
-    line_end = gap if window.at(gap) in ("", "\n") else NO
+        return NEED_MORE
+    line_end = gap if window.char_at(gap) in ("", "\n") else NO_MATCH
     start = _skip(_SPACES, window, end)
     if start == end or start >= window.end:
-        return MORE if window.more and start > end else line_end
+        return NEED_MORE if window.more and start > end else line_end
     if window.text[start] not in _TITLES:
         return line_end
-    end = _title(window, start)
+    end = _title_end(window, start)
     if end < 0:
-        return line_end if end == NO else end
+        return line_end if end == NO_MATCH else end
     end = _skip(_BLANKS, window, end)
     if end >= window.end and window.more:
-        return MORE
-    return end if window.at(end) in ("", "\n") else line_end
+        return NEED_MORE
+    return end if window.char_at(end) in ("", "\n") else line_end
 
 
-def _declared(window: Window, position: int, terminators: Terminators, origin: int) -> int:
+def _declaration_end(window: TextWindow, position: int, terminators: TerminatorSearch, origin: int) -> int:
     head = window.text[position : min(position + len(_CDATA), window.end)]
     if head.startswith(("<!-->", "<!--->")):
         return position + head.index(">") + 1
     if head.startswith("<!--"):
         # A `-->` cannot share dashes with the opening, but "<!--" and "<!---" may still become the empty forms above.
         if window.more and head in ("<!--", "<!---"):
-            return MORE
-        return terminators.after(window, "-->", position + len("<!--"), origin)
+            return NEED_MORE
+        return terminators.find_end(window, "-->", position + len("<!--"), origin)
     if head == _CDATA:
-        return terminators.after(window, "]]>", position + len(_CDATA), origin)
+        return terminators.find_end(window, "]]>", position + len(_CDATA), origin)
     if head[2:3].isascii() and head[2:3].isalpha():
-        return terminators.after(window, ">", position + 3, origin)
-    return MORE if window.more and (head == "<!-" or _CDATA.startswith(head)) else NO
+        return terminators.find_end(window, ">", position + 3, origin)
+    return NEED_MORE if window.more and (head == "<!-" or _CDATA.startswith(head)) else NO_MATCH
 
 
-def _destination(window: Window, position: int) -> int:
-    if window.at(position) == "<":
+def _destination_end(window: TextWindow, position: int) -> int:
+    if window.char_at(position) == "<":
         return window.read(_ANGLED, _ANGLED_SO_FAR, position)
     depth = 0
     while True:
         position = _skip(_PLAIN, window, position)
-        match window.at(position):
+        match window.char_at(position):
             case "(":
                 depth += 1
             case ")" if depth:
                 depth -= 1
             case "" if window.more:
-                return MORE
+                return NEED_MORE
             case _:
-                return position if not depth else NO
+                return position if not depth else NO_MATCH
         if depth > _MAX_PARENS:
-            return NO
+            return NO_MATCH
         position += 1
 
 
-def _title(window: Window, position: int) -> int:
+def _title_end(window: TextWindow, position: int) -> int:
     whole, so_far = _TITLES[window.text[position]]
     return window.read(whole, so_far, position)
 
 
-def _skip(pattern: re.Pattern[str], window: Window, position: int) -> int:
+def _skip(pattern: re.Pattern[str], window: TextWindow, position: int) -> int:
     found = pattern.match(window.text, position, window.end)
     return found.end() if found else position

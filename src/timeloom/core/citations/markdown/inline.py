@@ -14,17 +14,17 @@ import msgspec
 from timeloom.core.citations.markdown.backticks import BacktickRuns
 from timeloom.core.citations.markdown.grammar import (
     MAX_LABEL_CHARS,
-    MORE,
-    NO,
-    Terminators,
-    Window,
-    angle,
-    definition,
-    inline_target,
-    label,
-    normal_label,
+    NEED_MORE,
+    NO_MATCH,
+    TerminatorSearch,
+    TextWindow,
+    angle_end,
+    definition_end,
+    inline_target_end,
+    label_end,
+    normalize_label,
 )
-from timeloom.core.citations.tokens import MAX_TOKEN_CHARS, TOKEN, Citation, sids_of
+from timeloom.core.citations.tokens import MAX_TOKEN_CHARS, TOKEN, Citation, parse_sids
 
 MAX_LOOKAHEAD_CHARS: Final = 10_000
 """Longest code span, tag or link; a longer one is taken for text. A smaller limit misreads long ones; a larger one lets
@@ -45,7 +45,7 @@ _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 @dataclass(slots=True)
-class _Opener:
+class _OpenBracket:
     """An open `[` at `at`, the number of the first citation after it, and its content so far."""
 
     at: int
@@ -73,8 +73,8 @@ class InlineScanner:
         self.refused = False
         """Whether the supposed title line is not a title; the scanner reads nothing from that line on."""
         self._ticks = BacktickRuns()
-        self._terminators = Terminators()
-        self._openers: list[_Opener] = []
+        self._terminators = TerminatorSearch()
+        self._openers: list[_OpenBracket] = []
         self._waiting: list[Citation] = []
         self._released = 0
         self._found: list[Citation] = []
@@ -119,7 +119,7 @@ class InlineScanner:
         young = bisect_left(self._openers, at - MAX_TOKEN_CHARS, key=_position)
         if young < len(self._openers):
             at = min(at, self._openers[young].at)
-        offset = self._source(at)
+        offset = self._source_offset(at)
         return min(offset, self._waiting[0].start) if self._waiting else offset
 
     @property
@@ -133,10 +133,10 @@ class InlineScanner:
             return False
         self._merge()
         self._scan()
-        rest = Window(self._text, len(self._text), more=False)
+        rest = TextWindow(self._text, len(self._text), more=False)
         position = self._at
-        while self._defining and rest.at(position) == "[":
-            position = definition(rest, position) + 1
+        while self._defining and rest.char_at(position) == "[":
+            position = definition_end(rest, position) + 1
             if position <= 0:
                 return False
         return self._defining and position >= rest.end
@@ -160,12 +160,12 @@ class InlineScanner:
         if self.refused:
             return
         while self._defining:
-            if not self._define():
+            if not self._read_definition():
                 return
         text = self._text
         while found := _SPECIAL.search(text, self._at):
             self._at = found.start()
-            end = self._read(found[0])
+            end = self._read_special(found[0])
             if end < 0:
                 self._wait()
                 return
@@ -176,90 +176,90 @@ class InlineScanner:
         ahead = len(self._text) - self._at
         self._retry_at = self._length + 1 + ahead // 8
 
-    def _define(self) -> bool:
+    def _read_definition(self) -> bool:
         """Read one definition, or end the paragraph's definitions; return False if more text is needed."""
         self.refused = self._origin + self._at == self._title_at
         if self.refused:
             return False
         window = self._window(MAX_DEFINITION_CHARS)
-        char = window.at(self._at)
+        char = window.char_at(self._at)
         if not char and window.more:
             return False
-        end = definition(window, self._at) if char == "[" else NO
-        if end == MORE:
+        end = definition_end(window, self._at) if char == "[" else NO_MATCH
+        if end == NEED_MORE:
             self._wait()
             return False
-        if end == NO or end >= self._at + MAX_DEFINITION_CHARS:
+        if end == NO_MATCH or end >= self._at + MAX_DEFINITION_CHARS:
             self._defining = False
             return True
         if len(self._definitions) < MAX_DEFINITIONS:
-            self._definitions.add(normal_label(self._text[self._at + 1 : label(window, self._at) - 1]))
+            self._definitions.add(normalize_label(self._text[self._at + 1 : label_end(window, self._at) - 1]))
         self._at = min(end + 1, len(self._text))
         return True
 
-    def _read(self, special: str) -> int:
+    def _read_special(self, special: str) -> int:
         match special:
             case "\\":
-                return self._escape()
+                return self._read_escape()
             case "<":
-                end = angle(self._window(MAX_LOOKAHEAD_CHARS), self._at, self._terminators, self._origin)
-                return self._at + 1 if end == NO else end
+                end = angle_end(self._window(MAX_LOOKAHEAD_CHARS), self._at, self._terminators, self._origin)
+                return self._at + 1 if end == NO_MATCH else end
             case "!":
-                return self._bang()
+                return self._read_bang()
             case "[":
-                return self._open(self._at, image=False)
+                return self._open_bracket(self._at, image=False)
             case "]":
-                return self._close()
+                return self._close_bracket()
             case _:
-                return self._code(len(special))
+                return self._read_code(len(special))
 
-    def _window(self, chars: int) -> Window:
+    def _window(self, chars: int) -> TextWindow:
         end = self._at + chars
         if end <= len(self._text):
-            return Window(self._text, end, more=False)
-        return Window(self._text, len(self._text), more=not self._final)
+            return TextWindow(self._text, end, more=False)
+        return TextWindow(self._text, len(self._text), more=not self._final)
 
-    def _escape(self) -> int:
+    def _read_escape(self) -> int:
         following = self._text[self._at + 1 : self._at + 2]
         if not following and not self._final:
-            return MORE
+            return NEED_MORE
         return self._at + (2 if following in _PUNCTUATION else 1)
 
-    def _code(self, length: int) -> int:
+    def _read_code(self, length: int) -> int:
         after = self._at + length
         if length >= MAX_LOOKAHEAD_CHARS:
             return self._at + MAX_LOOKAHEAD_CHARS
         if after == len(self._text) and not self._final:
-            return MORE
-        closing = self._ticks.closing(self._origin + after, length, self._origin + self._at + MAX_LOOKAHEAD_CHARS)
-        if closing == NO:
+            return NEED_MORE
+        closing = self._ticks.find_closing(self._origin + after, length, self._origin + self._at + MAX_LOOKAHEAD_CHARS)
+        if closing == NO_MATCH:
             return after
-        return closing - self._origin + length if closing >= 0 else MORE
+        return closing - self._origin + length if closing >= 0 else NEED_MORE
 
-    def _bang(self) -> int:
+    def _read_bang(self) -> int:
         following = self._text[self._at + 1 : self._at + 2]
         if not following and not self._final:
-            return MORE
-        return self._open(self._at + 1, image=True) if following == "[" else self._at + 1
+            return NEED_MORE
+        return self._open_bracket(self._at + 1, image=True) if following == "[" else self._at + 1
 
-    def _open(self, at: int, *, image: bool) -> int:
-        self._openers.append(_Opener(self._origin + at, image, self._released + len(self._waiting)))
+    def _open_bracket(self, at: int, *, image: bool) -> int:
+        self._openers.append(_OpenBracket(self._origin + at, image, self._released + len(self._waiting)))
         return at + 1
 
-    def _close(self) -> int:
+    def _close_bracket(self) -> int:
         self._drop_old_openers()
         if not self._openers:
             return self._at + 1
         opener = self._openers[-1]
-        end = NO if opener.holds_link and not opener.image else self._link_end(opener)
-        if end == MORE:
-            return MORE
+        end = NO_MATCH if opener.holds_link and not opener.image else self._link_end(opener)
+        if end == NEED_MORE:
+            return NEED_MORE
         self._openers.pop()
-        outer = self._openers[-1] if self._openers else _Opener(0, image=False, first=0)
+        outer = self._openers[-1] if self._openers else _OpenBracket(0, image=False, first=0)
         outer.holds_bracket = True
-        if end == NO:
+        if end == NO_MATCH:
             outer.holds_link |= opener.holds_link
-            self._take_token(opener)
+            self._add_citation(opener)
             end = self._at + 1
         elif opener.image:
             del self._waiting[opener.first - self._released :]
@@ -270,13 +270,13 @@ class InlineScanner:
         self._release()
         return end
 
-    def _take_token(self, opener: _Opener) -> None:
+    def _add_citation(self, opener: _OpenBracket) -> None:
         if opener.holds_link or self._origin + self._at - opener.at > MAX_TOKEN_CHARS:
             return
         token = TOKEN.fullmatch(self._text, opener.at - self._origin, self._at + 1)
-        sids = sids_of(token[0]) if token else ()
+        sids = parse_sids(token[0]) if token else ()
         if token and sids:
-            start = self._source(opener.at)
+            start = self._source_offset(opener.at)
             self._waiting.append(Citation(start, start + len(token[0]), sids))
 
     def _release(self) -> None:
@@ -293,39 +293,39 @@ class InlineScanner:
         if self._openers and self._openers[0].at < oldest:
             del self._openers[: bisect_left(self._openers, oldest, key=_position)]
 
-    def _link_end(self, opener: _Opener) -> int:
+    def _link_end(self, opener: _OpenBracket) -> int:
         window = self._window(MAX_LOOKAHEAD_CHARS)
-        following = window.at(self._at + 1)
+        following = window.char_at(self._at + 1)
         if not following and window.more:
-            return MORE
+            return NEED_MORE
         if following == "(":
-            end = inline_target(window, self._at + 1)
-            if end != NO:
+            end = inline_target_end(window, self._at + 1)
+            if end != NO_MATCH:
                 return end
-        return self._reference_end(opener, window, following) if self._definitions else NO
+        return self._reference_end(opener, window, following) if self._definitions else NO_MATCH
 
-    def _reference_end(self, opener: _Opener, window: Window, following: str) -> int:
-        end = label(window, self._at + 1) if following == "[" else NO
-        if end == MORE:
-            return MORE
-        name = normal_label(self._text[self._at + 2 : end - 1]) if end >= 0 else ""
+    def _reference_end(self, opener: _OpenBracket, window: TextWindow, following: str) -> int:
+        end = label_end(window, self._at + 1) if following == "[" else NO_MATCH
+        if end == NEED_MORE:
+            return NEED_MORE
+        name = normalize_label(self._text[self._at + 2 : end - 1]) if end >= 0 else ""
         if name:
-            return end if name in self._definitions else NO
+            return end if name in self._definitions else NO_MATCH
         start = opener.at - self._origin + 1
         if opener.holds_bracket or self._at - start > MAX_LABEL_CHARS:
-            return NO
-        if normal_label(self._text[start : self._at]) not in self._definitions:
-            return NO
+            return NO_MATCH
+        if normalize_label(self._text[start : self._at]) not in self._definitions:
+            return NO_MATCH
         return end if end == self._at + 3 else self._at + 1
 
-    def _source(self, at: int) -> int:
-        start, offset = self._lines[bisect_right(self._lines, at, key=_content) - 1]
+    def _source_offset(self, at: int) -> int:
+        start, offset = self._lines[bisect_right(self._lines, at, key=_content_start) - 1]
         return offset + at - start
 
 
-def _position(opener: _Opener) -> int:
+def _position(opener: _OpenBracket) -> int:
     return opener.at
 
 
-def _content(line: tuple[int, int]) -> int:
+def _content_start(line: tuple[int, int]) -> int:
     return line[0]

@@ -7,7 +7,7 @@ import msgspec
 
 from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, Lifetime
 from timeloom.core.tokens import Calibration
-from timeloom.core.view.context.provider_caches import Anchor, Kept, ModelCache, kept_after
+from timeloom.core.view.context.provider_caches import CachedPrefix, MeasuredPrefix, ModelCache, prefixes_after_request
 
 VERSION: Final = 1
 """The version of this forecast, recorded with every model call. Increase it when the chosen cache points or lifetimes
@@ -16,7 +16,7 @@ change."""
 CacheKind = Literal["points", "automatic"]
 """Whether a provider caches the prefixes that a request marks (`points`) or every prompt (`automatic`)."""
 
-Standing = Callable[[int], str]
+PrefixHashAt = Callable[[int], str]
 """Maps a number of blocks to the hash of that prefix of the request; empty if no prefix ends there."""
 
 
@@ -43,7 +43,7 @@ _LEAST_4096: Final = ("claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7", "
 _LEAST_2048: Final = ("claude-3-5-haiku", "claude-3-haiku")
 
 
-def rules_of(model: str) -> CacheRules:
+def cache_rules_for(model: str) -> CacheRules:
     """Return the cache rules of the model; unknown models get Anthropic's rules."""
     provider, _, name = model.partition(":")
     match provider:
@@ -58,30 +58,30 @@ def rules_of(model: str) -> CacheRules:
     return CacheRules(min_tokens=2048) if name.startswith(_LEAST_2048) else CacheRules()
 
 
-class Scale(msgspec.Struct, frozen=True):
+class TokenScale(msgspec.Struct, frozen=True):
     """Converts estimated tokens to the model's tokens, by a learned ratio and an already measured prefix."""
 
     ratio: float = 1.0
     estimated: int = 0
     reported: int = 0
 
-    def tokens(self, estimated: int) -> int:
+    def to_model_tokens(self, estimated: int) -> int:
         """Return the model's tokens for an estimated number of tokens."""
         if self.estimated and estimated <= self.estimated:
             return estimated * self.reported // self.estimated
         return self.reported + round((estimated - self.estimated) * self.ratio)
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class RequestShape(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a request that matters to a cache: its points in order and its estimated size."""
 
     system: str
     points: tuple[CachePoint, ...]
     total_tokens: int
-    scale: Scale = Scale()
+    scale: TokenScale = TokenScale()
 
 
-class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+class RequestForecast(msgspec.Struct, frozen=True, kw_only=True):
     """The expected effect of a request: tokens read, written and uncached, and the prefixes cached afterwards."""
 
     read: int = 0
@@ -90,7 +90,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     uncached: int = 0
     hit: CachePoint | None = None
     points: tuple[CachePoint, ...] = ()
-    after: tuple[Kept, ...] = ()
+    after: tuple[CachedPrefix, ...] = ()
 
     def cost(self, rates: CacheRates) -> float:
         """Return the cost of the request, in units of one uncached input token."""
@@ -98,54 +98,59 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         return cached + self.uncached
 
 
-def scale_of(cache: ModelCache, system: str, standing: Standing, calibration: Calibration | None) -> Scale:
+def token_scale_for(
+    cache: ModelCache, system: str, prefix_at: PrefixHashAt, calibration: Calibration | None
+) -> TokenScale:
     """Return the token conversion for a request, anchored at the measured prefix if the request still has it."""
     ratio = (calibration or Calibration()).ratio
     anchor = cache.anchor
-    if anchor is None or not _stands(anchor, system, standing) or anchor.estimated < 1:
-        return Scale(ratio)
-    return Scale(ratio, anchor.estimated, anchor.reported)
+    if anchor is None or not _is_request_prefix(anchor, system, prefix_at) or anchor.estimated < 1:
+        return TokenScale(ratio)
+    return TokenScale(ratio, anchor.estimated, anchor.reported)
 
 
-class Cached(msgspec.Struct, frozen=True):
+class CacheState(msgspec.Struct, frozen=True):
     """A provider's cache when a request arrives: the live prefixes, and those among them that the request has."""
 
-    alive: tuple[Kept, ...]
-    standing: tuple[Kept, ...]
+    alive: tuple[CachedPrefix, ...]
+    matching: tuple[CachedPrefix, ...]
     """The prefixes that the request begins with, longest last."""
     rules: CacheRules
     at: str
 
 
-def found_at(kept: Sequence[Kept], system: str, standing: Standing, rules: CacheRules, at: str) -> Cached:
+def find_cache_state(
+    kept: Sequence[CachedPrefix], system: str, prefix_at: PrefixHashAt, rules: CacheRules, at: str
+) -> CacheState:
     """Return the provider's cache at that time, as a request with these prefix hashes finds it."""
     alive = tuple(one for one in kept if one.is_alive(at))
-    stand = sorted((one for one in alive if _stands(one, system, standing)), key=lambda one: one.blocks)
-    return Cached(alive, tuple(stand), rules, at)
+    matching = sorted((one for one in alive if _is_request_prefix(one, system, prefix_at)), key=lambda one: one.blocks)
+    return CacheState(alive, tuple(matching), rules, at)
 
 
-def forecast(shape: Shape, cached: Cached) -> Forecast:
+def forecast_request(shape: RequestShape, cached: CacheState) -> RequestForecast:
     """Return the expected effect of the request on the provider's cache."""
     scale, rules = shape.scale, cached.rules
-    total = scale.tokens(shape.total_tokens)
+    total = scale.to_model_tokens(shape.total_tokens)
     points = tuple(
-        msgspec.structs.replace(point, small=scale.tokens(point.tokens) < rules.min_tokens) for point in shape.points
+        msgspec.structs.replace(point, small=scale.to_model_tokens(point.tokens) < rules.min_tokens)
+        for point in shape.points
     )
     usable = [point for point in points if not point.small]
-    hit = _hit(cached.standing, usable, rules)
-    read = scale.tokens(hit.tokens) // rules.step_tokens * rules.step_tokens if hit else 0
+    hit = _find_hit(cached.matching, usable, rules)
+    read = scale.to_model_tokens(hit.tokens) // rules.step_tokens * rules.step_tokens if hit else 0
     end, end_1h = read, read
     if rules.kind == "points":
-        end = max([read, *(scale.tokens(point.tokens) for point in usable)])
-        end_1h = max([read, *(scale.tokens(point.tokens) for point in usable if point.lifetime == "1h")])
-    return Forecast(
+        end = max([read, *(scale.to_model_tokens(point.tokens) for point in usable)])
+        end_1h = max([read, *(scale.to_model_tokens(point.tokens) for point in usable if point.lifetime == "1h")])
+    return RequestForecast(
         read=read,
         written_1h=end_1h - read,
         written_5m=end - end_1h,
         uncached=max(0, total - end),
         hit=hit,
         points=points,
-        after=kept_after(cached.alive, shape.system, points, hit, cached.at),
+        after=prefixes_after_request(cached.alive, shape.system, points, hit, cached.at),
     )
 
 
@@ -157,12 +162,12 @@ def with_lifetimes(points: Sequence[CachePoint], long: int) -> tuple[CachePoint,
     )
 
 
-def reaches(blocks: int, kept: int, rules: CacheRules) -> bool:
+def can_reach(blocks: int, kept: int, rules: CacheRules) -> bool:
     """Whether a provider finds the cached prefix of `kept` blocks from a point after `blocks` blocks."""
     return 0 <= blocks - kept < rules.look_back_blocks or (rules.kind == "automatic" and blocks >= kept)
 
 
-def recorded(made: Forecast, asked: CacheForecast) -> CacheForecast:
+def fill_forecast(made: RequestForecast, asked: CacheForecast) -> CacheForecast:
     """Return the record of a forecast: `asked` with the results filled in."""
     return msgspec.structs.replace(
         asked,
@@ -176,12 +181,12 @@ def recorded(made: Forecast, asked: CacheForecast) -> CacheForecast:
     )
 
 
-def _hit(kept: Sequence[Kept], points: Sequence[CachePoint], rules: CacheRules) -> CachePoint | None:
+def _find_hit(kept: Sequence[CachedPrefix], points: Sequence[CachePoint], rules: CacheRules) -> CachePoint | None:
     for one in reversed(kept):
-        if any(reaches(point.blocks, one.blocks, rules) for point in points):
+        if any(can_reach(point.blocks, one.blocks, rules) for point in points):
             return CachePoint(one.seq, one.blocks, one.tokens, one.prefix, one.lifetime)
     return None
 
 
-def _stands(one: Kept | Anchor, system: str, standing: Standing) -> bool:
-    return one.system == system and (one.blocks == 0 or standing(one.blocks) == one.prefix)
+def _is_request_prefix(one: CachedPrefix | MeasuredPrefix, system: str, prefix_at: PrefixHashAt) -> bool:
+    return one.system == system and (one.blocks == 0 or prefix_at(one.blocks) == one.prefix)

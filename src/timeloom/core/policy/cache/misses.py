@@ -10,7 +10,7 @@ from timeloom.core.blocks import Hidden, Pruned, RangeSummary, Usage
 from timeloom.core.blocks.caching import CacheForecast, CachePoint
 from timeloom.core.view.context.visible import VisibleView
 
-Reason = Literal[
+MissReason = Literal[
     "edit",
     "hide",
     "prune",
@@ -29,7 +29,7 @@ Reason = Literal[
     "estimate",
 ]
 
-REASONS: Final[Mapping[Reason, str]] = {
+REASON_TEXTS: Final[Mapping[MissReason, str]] = {
     "edit": "the log was changed, or is rendered otherwise than it was sent",
     "hide": "something was hidden",
     "prune": "turns were pruned",
@@ -55,23 +55,23 @@ TOLERANCE_TOKENS: Final = 64
 """Differences up to this many tokens are ignored, because providers add tokens around a request."""
 
 CATALOGUE_TITLE: Final = "\n\n# Tools\n\n"
-OWN_TITLE: Final = "\n\n# Instructions of this assistant\n\n"
+BUNDLE_TITLE: Final = "\n\n# Instructions of this assistant\n\n"
 
 
-class Change(msgspec.Struct, frozen=True):
+class PromptChange(msgspec.Struct, frozen=True):
     """The reason why a prompt differs from the previous one, and the first entry that is rendered differently."""
 
-    reason: Reason
+    reason: MissReason
     seq: int = 0
     path: str = ""
 
     @property
     def text(self) -> str:
         """The reason as a sentence."""
-        return REASONS[self.reason]
+        return REASON_TEXTS[self.reason]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class RequestDetails(msgspec.Struct, frozen=True):
     """A model request: its cache forecast, the model, its system text, and the rendering version."""
 
     cache: CacheForecast
@@ -80,52 +80,52 @@ class Asked(msgspec.Struct, frozen=True):
     rendering: int
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class RequestPair(msgspec.Struct, frozen=True, kw_only=True):
     """A request, the request before it, and the events between them."""
 
-    now: Asked
-    before: Asked | None = None
-    changes: Sequence[Change] = ()
+    now: RequestDetails
+    before: RequestDetails | None = None
+    changes: Sequence[PromptChange] = ()
     """Entries that were hidden, pruned or summarized between the two requests."""
     alive: bool = True
     """Whether the lifetime of the previously written prefix was still running."""
-    edited: Change | None = None
+    edited: PromptChange | None = None
     """The first entry whose rendering differs from the sent text although nothing was forgotten."""
 
 
-def why_less(case: Case) -> Change | None:
+def explain_smaller_read(case: RequestPair) -> PromptChange | None:
     """Return why the request is expected to read less than the previous one left in the cache, if it is."""
     before, now = case.before, case.now
-    last = _last(before.cache) if before else None
-    if before is None or (last and _has(now.cache.hit, last)):
+    last = _last_point(before.cache) if before else None
+    if before is None or (last and _is_same_prefix(now.cache.hit, last)):
         return None
     if before.model != now.model:
-        return Change("model")
+        return PromptChange("model")
     if before.system != now.system:
-        return Change(_system_reason(before.system, now.system))
+        return PromptChange(_system_reason(before.system, now.system))
     if before.rendering != now.rendering:
-        return Change("rendering")
-    return _why_gone(case, last)
+        return PromptChange("rendering")
+    return _explain_lost_prefix(case, last)
 
 
-def why_otherwise(expected: CacheForecast, usage: Usage) -> Change | None:
+def explain_deviation(expected: CacheForecast, usage: Usage) -> PromptChange | None:
     """Return why the reported usage differs from the forecast, if it does."""
     if not (usage.cache_read_tokens or usage.cache_write_tokens) and (expected.read_tokens or expected.written_tokens):
-        return Change("not_reported")
+        return PromptChange("not_reported")
     prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     tolerance = max(TOLERANCE_TOKENS, TOLERANCE * prompt)
     over = usage.cache_read_tokens - expected.read_tokens
     if abs(over) > tolerance and _is_estimate(expected, usage):
-        return Change("estimate")
+        return PromptChange("estimate")
     if over > tolerance:
-        return Change("more_kept")
+        return PromptChange("more_kept")
     if over < -tolerance:
-        return Change("evicted")
+        return PromptChange("evicted")
     others = (usage.input_tokens - expected.uncached_tokens, usage.cache_write_tokens - expected.written_tokens)
-    return Change("estimate") if max(map(abs, others)) > tolerance else None
+    return PromptChange("estimate") if max(map(abs, others)) > tolerance else None
 
 
-def forgotten(block: Hidden | Pruned | RangeSummary, visible: VisibleView) -> Change | None:
+def find_forgotten_change(block: Hidden | Pruned | RangeSummary, visible: VisibleView) -> PromptChange | None:
     """Return the change that a forgetting block makes to the visible entries, or None if it makes none."""
     match block:
         case Hidden(target=path):
@@ -135,38 +135,38 @@ def forgotten(block: Hidden | Pruned | RangeSummary, visible: VisibleView) -> Ch
             elif path in visible.at_alias:
                 seqs = (visible.at_alias[path],)
         case Pruned(cuts=cuts):
-            reason, seqs = "prune", (_first_between(visible, cut.first_seq, cut.last_seq) for cut in cuts)
+            reason, seqs = "prune", (_first_visible_between(visible, cut.first_seq, cut.last_seq) for cut in cuts)
         case RangeSummary(first_seq=first, last_seq=last) if last:
-            reason, seqs = "compaction", (_first_between(visible, first, last),)
+            reason, seqs = "compaction", (_first_visible_between(visible, first, last),)
         case RangeSummary(covered_turn_ids=turns):
             reason, seqs = "compaction", (seq for turn in turns for seq in visible.in_turn.get(turn, ()))
         case _:
             assert_never(block)
     first_seq = min((seq for seq in seqs if seq in visible.shown), default=0)
-    return Change(reason, first_seq) if first_seq else None
+    return PromptChange(reason, first_seq) if first_seq else None
 
 
-def _first_between(visible: VisibleView, first: int, last: int) -> int:
+def _first_visible_between(visible: VisibleView, first: int, last: int) -> int:
     at = bisect_left(visible.order, first)
     return visible.order[at] if at < len(visible.order) and visible.order[at] <= last else 0
 
 
-def _why_gone(case: Case, last: CachePoint | None) -> Change | None:
+def _explain_lost_prefix(case: RequestPair, last: CachePoint | None) -> PromptChange | None:
     if last is None:
-        return Change("too_small") if case.now.cache.points else None
+        return PromptChange("too_small") if case.now.cache.points else None
     forgot = [change for change in case.changes if change.seq <= last.seq]
     if forgot:
         return min(forgot, key=lambda change: change.seq)
     if not case.alive:
-        return Change("expired")
-    return case.edited or Change("look_back")
+        return PromptChange("expired")
+    return case.edited or PromptChange("look_back")
 
 
-def _last(cache: CacheForecast) -> CachePoint | None:
+def _last_point(cache: CacheForecast) -> CachePoint | None:
     return next((point for point in reversed(cache.points) if not point.small), None)
 
 
-def _has(hit: CachePoint | None, last: CachePoint) -> bool:
+def _is_same_prefix(hit: CachePoint | None, last: CachePoint) -> bool:
     return hit is not None and (hit.blocks, hit.prefix) == (last.blocks, last.prefix)
 
 
@@ -177,11 +177,11 @@ def _is_estimate(expected: CacheForecast, usage: Usage) -> bool:
     return abs(usage.cache_read_tokens / max(1, prompt) - wanted) <= TOLERANCE
 
 
-def _system_reason(before: str, now: str) -> Reason:
+def _system_reason(before: str, now: str) -> MissReason:
     """Return `catalogue` if only the list of tools and skills differs, otherwise `system`."""
     return "catalogue" if _around_catalogue(before) == _around_catalogue(now) else "system"
 
 
 def _around_catalogue(system: str) -> tuple[str, str]:
     head, _, rest = system.partition(CATALOGUE_TITLE)
-    return head, rest.partition(OWN_TITLE)[2]
+    return head, rest.partition(BUNDLE_TITLE)[2]

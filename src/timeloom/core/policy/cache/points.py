@@ -12,7 +12,7 @@ from timeloom.core.view.views import Views
 
 DEFAULT_SETTINGS: Final = CacheSettings()
 
-MAX_TURNS_LOOKED_AT: Final = 200
+MAX_SCANNED_TURNS: Final = 200
 """Maximum number of turns that are searched for rounds. Every round runs this search, and old logs have turns without
 rounds."""
 
@@ -30,7 +30,7 @@ class CachePoints(msgspec.Struct, frozen=True):
         return tuple(sorted({self.prev_turn, self.pre_tail, self.tail} - {0}))
 
 
-def cache_points(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> CachePoints:
+def find_cache_points(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> CachePoints:
     """Return the end of the previous turns, the end of all but the last few rounds, and the end of the log."""
     turn = views.turns.turns.get(views.turns.newest)
     before = turn.spans[0][0] - 1 if turn and turn.spans else 0
@@ -42,14 +42,14 @@ def cache_points(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> Ca
 def editable_after(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> int:
     """Return the pre-tail point; entries after it may still be hidden. 0 while there are too few rounds."""
     wanted = max(settings.min_rounds, settings.offset_rounds + 1)
-    last = list(islice(_newest_first(views.turns), wanted))
+    last = list(islice(_newest_rounds(views.turns), wanted))
     if len(last) < wanted:
         return 0
     # The point lies directly before the first of the last `offset_rounds` rounds.
     return last[settings.offset_rounds - 1].first_seq - 1 if settings.offset_rounds else views.tail
 
 
-def may_hide(
+def can_hide(
     first_seq: int, size_tokens: int, tokens_to_end: int, editable: int, settings: CacheSettings = DEFAULT_SETTINGS
 ) -> bool:
     """Whether a block may be hidden: it lies after the pre-tail point and within the editable tail.
@@ -62,6 +62,6 @@ def may_hide(
     return size_tokens > settings.editable_tail_tokens or tokens_to_end <= settings.editable_tail_tokens
 
 
-def _newest_first(turns: TurnsView) -> Iterable[Round]:
-    for turn_id in islice(reversed(turns.turns), MAX_TURNS_LOOKED_AT):
+def _newest_rounds(turns: TurnsView) -> Iterable[Round]:
+    for turn_id in islice(reversed(turns.turns), MAX_SCANNED_TURNS):
         yield from reversed(turns.turns[turn_id].rounds)

@@ -41,16 +41,16 @@ class Provenance:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.plans: defaultdict[PlanId, list[int]] = defaultdict(list)
         """The entries that contain each plan."""
-        self.asides: defaultdict[CallKey, list[int]] = defaultdict(list)
+        self.call_repeats: defaultdict[CallKey, list[int]] = defaultdict(list)
         """The entries that repeat the parameters of a call: approval requests, notices, code."""
         self.results: defaultdict[CallKey, list[int]] = defaultdict(list)
         """The text results of a call."""
-        self.recaps: defaultdict[TurnId, list[int]] = defaultdict(list)
+        self.working_summaries: defaultdict[TurnId, list[int]] = defaultdict(list)
         """The working summaries of each turn."""
         self.titles: list[int] = []
-        self.titling: list[int] = []
+        self.title_requests: list[int] = []
         """Requests for a title, and their replies."""
-        self.opening: set[int] = set()
+        self.title_inputs: set[int] = set()
         """The entries that a title is made from: the first message and its answer."""
         self._first_turn: TurnId = NO_TURN
         self._calls: dict[CallKey, int] = {}
@@ -58,19 +58,19 @@ class Provenance:
         self._digests: defaultdict[tuple[CallKey, str], list[int]] = defaultdict(list)
         self._replies: defaultdict[TurnId, list[int]] = defaultdict(list)
         self._calls_of: defaultdict[TurnId, list[int]] = defaultdict(list)
-        self._shown: defaultdict[str, list[int]] = defaultdict(list)
-        self._places: list[tuple[int, frozenset[int]]] = []
-        self._sids: list[tuple[int, frozenset[int]]] = []
+        self._reads_by_path: defaultdict[str, list[int]] = defaultdict(list)
+        self._reads_by_seq: list[tuple[int, frozenset[int]]] = []
+        self._reads_by_source: list[tuple[int, frozenset[int]]] = []
         """The results of reads of entries by seq, and of sources by id."""
         self._hidden: defaultdict[str, list[int]] = defaultdict(list)
         self._pruned: list[tuple[int, Pruned]] = []
         self._ranges: list[tuple[int, RangeSummary]] = []
-        self._compacting: list[int] = []
+        self._summary_requests: list[int] = []
         self._rows: defaultdict[int, list[int]] = defaultdict(list)
         for entry in entries:
             self._add(entry)
 
-    def with_sources(self, sids: Iterable[int]) -> Iterator[int]:
+    def source_entries(self, sids: Iterable[int]) -> Iterator[int]:
         """Yield the entries that added these sources."""
         for sid in sids:
             yield from self._rows[sid]
@@ -83,7 +83,7 @@ class Provenance:
         """Return the call that wrote the entry."""
         return _last_before(self._calls_of[entry.turn_id], entry.seq)
 
-    def beside(self, entry: Entry, block: ContentBlock) -> Iterator[int]:
+    def content_origins(self, entry: Entry, block: ContentBlock) -> Iterator[int]:
         """Yield the metadata of a content; for a file also the call that wrote it and the call's text results."""
         if not isinstance(block, ResultContent):
             return
@@ -93,17 +93,17 @@ class Provenance:
             yield self._calls[key]
             yield from self.results[key]
 
-    def shown_again(self, entry: Entry, sids: frozenset[int]) -> Iterator[int]:
+    def reads_of(self, entry: Entry, sids: frozenset[int]) -> Iterator[int]:
         """Yield the reads that showed the entry by path or by seq, or a hint of it in its turn's index."""
         names = [name for name in (entry.path, entry.alias) if name]
         if entry.turn_id:
             names.append(str(TurnIndexPath(entry.turn_id)))
         for name in names:
-            yield from self._shown[name]
-        yield from (seq for seq, places in self._places if entry.seq in places)
-        yield from (seq for seq, shown in self._sids if not sids.isdisjoint(shown))
+            yield from self._reads_by_path[name]
+        yield from (seq for seq, places in self._reads_by_seq if entry.seq in places)
+        yield from (seq for seq, shown in self._reads_by_source if not sids.isdisjoint(shown))
 
-    def in_place_of(self, entry: Entry) -> Iterator[int]:
+    def replacements_of(self, entry: Entry) -> Iterator[int]:
         """Yield the blocks that replaced the entry in the prompt."""
         for name in {entry.path, entry.alias} - {""}:
             yield from self._hidden[name]
@@ -111,17 +111,17 @@ class Provenance:
             if any(cut.first_seq <= entry.seq <= cut.last_seq for cut in block.cuts):
                 yield seq
 
-    def summed_up(self, entry: Entry) -> Iterator[int]:
+    def summaries_of(self, entry: Entry) -> Iterator[int]:
         """Yield the summaries that cover the entry, and the summary requests made after it."""
         for seq, block in self._ranges:
             within = block.first_seq <= entry.seq <= block.last_seq
             if within or (not block.last_seq and entry.turn_id in block.covered_turn_ids):
                 yield seq
-        yield from self._compacting[bisect_left(self._compacting, entry.seq) :]
+        yield from self._summary_requests[bisect_left(self._summary_requests, entry.seq) :]
 
     def _add(self, entry: Entry) -> None:
         self._add_call_part(entry)
-        self._add_said(entry)
+        self._add_message(entry)
         self._add_rows(entry)
         self._add_forgetting(entry)
 
@@ -134,9 +134,9 @@ class Provenance:
                 if tool in READING_TOOLS:
                     self._reading.add((turn, call))
             case ToolCode(tool_call_id=call) | ApprovalRequested(tool_call_id=call):
-                self.asides[turn, call].append(seq)
+                self.call_repeats[turn, call].append(seq)
             case Notice(tool_call_id=call) if call:
-                self.asides[turn, call].append(seq)
+                self.call_repeats[turn, call].append(seq)
             case ResultDigest(tool_call_id=call, digest=digest):
                 self._digests[(turn, call), digest.artifact_path].append(seq)
             case ResultContent(tool_call_id=call, artifact_path=path):
@@ -151,28 +151,28 @@ class Provenance:
             self.results[key].append(entry.seq)
         if key not in self._reading:
             return
-        self._shown[path].append(entry.seq)
+        self._reads_by_path[path].append(entry.seq)
         match parse(path):
             case EntriesPath() as places:
-                self._places.append((entry.seq, frozenset(places.numbers)))
+                self._reads_by_seq.append((entry.seq, frozenset(places.numbers)))
             case SourcesPath() as sources:
-                self._sids.append((entry.seq, frozenset(sources.numbers)))
+                self._reads_by_source.append((entry.seq, frozenset(sources.numbers)))
             case _:
                 pass
 
-    def _add_said(self, entry: Entry) -> None:
+    def _add_message(self, entry: Entry) -> None:
         turn, seq = entry.turn_id, entry.seq
         match entry.block:
             case UserPrompt():
                 self._first_turn = self._first_turn or turn
                 if turn == self._first_turn:
-                    self.opening.add(seq)
+                    self.title_inputs.add(seq)
             case Completion() if turn == self._first_turn:
-                self.opening.add(seq)
+                self.title_inputs.add(seq)
             case Titled(author="runtime"):
                 self.titles.append(seq)
             case WorkingSummary():
-                self.recaps[turn].append(seq)
+                self.working_summaries[turn].append(seq)
             case ModelCalled() | ModelAnswered() as block:
                 self._add_request(entry, block)
             case _:
@@ -180,9 +180,9 @@ class Provenance:
 
     def _add_request(self, entry: Entry, block: ModelCalled | ModelAnswered) -> None:
         if block.purpose == "title":
-            self.titling.append(entry.seq)
+            self.title_requests.append(entry.seq)
         elif block.purpose == "compaction":
-            self._compacting.append(entry.seq)
+            self._summary_requests.append(entry.seq)
         elif isinstance(block, ModelAnswered):
             self._replies[entry.turn_id].append(entry.seq)
 

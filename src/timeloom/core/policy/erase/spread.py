@@ -35,14 +35,14 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.blocks.block import ERASED
-from timeloom.core.blocks.redact import erased, without_cuts, without_request, without_rows
+from timeloom.core.blocks.redact import redact_block, redact_cuts, redact_request, redact_rows
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import TurnIndexPath
 from timeloom.core.policy.erase.provenance import Provenance
 from timeloom.core.timeline import Entry
 from timeloom.core.view.context.visible import VisibleView
 
-Why = Literal[
+EraseReason = Literal[
     "named",
     "quotes it",
     "shows it again",
@@ -56,49 +56,60 @@ Why = Literal[
 ]
 """The reason why an entry is erased."""
 
-SHOWN_IN_TAILS: Final = (SourcesAdded, PlanRecorded)
+TAIL_BLOCKS: Final = (SourcesAdded, PlanRecorded)
 """Blocks whose text appears in the uncached tail of requests, whether or not the block itself is visible."""
 
 _BOOKKEEPING: Final = (ModelCalled, ModelAnswered, Hidden, Pruned, RangeSummary, WorkingSummary, Titled, Gate)
 """Blocks that no working summary is made from."""
 
-_WRITTEN: Final = (Thinking, Notes, ToolCode, ToolCall, Completion, ReactCompletion, WorkingSummary, PlanAcknowledged)
+_PARSED_FROM_REPLY: Final = (
+    Thinking,
+    Notes,
+    ToolCode,
+    ToolCall,
+    Completion,
+    ReactCompletion,
+    WorkingSummary,
+    PlanAcknowledged,
+)
 """Blocks that are parsed from a model's reply."""
 
 
-class Targets(msgspec.Struct, frozen=True):
+class EraseTargets(msgspec.Struct, frozen=True):
     """The erase request: entries by seq, and rows of the sources pool by id."""
 
     seqs: frozenset[int] = frozenset()
     sids: frozenset[int] = frozenset()
 
 
-def spread(entries: Sequence[Entry], targets: Targets, quoting: Iterable[int] = ()) -> dict[int, Why]:
+def find_entries_to_erase(
+    entries: Sequence[Entry], targets: EraseTargets, quoting: Iterable[int] = ()
+) -> dict[int, EraseReason]:
     """Return every entry that must be erased with the targets, in order, each with its reason.
 
     `quoting` lists entries that contain the same text.
     """
-    return _Spreading(entries, targets).all(quoting)
+    return _ErasureClosure(entries, targets).compute(quoting)
 
 
-def erased_entry(entry: Entry, targets: Targets, taken: Sequence[int]) -> Entry:
+def redact_entry(entry: Entry, targets: EraseTargets, erased_seqs: Sequence[int]) -> Entry:
     """Return the entry after erasure.
 
     `erased_seqs` lists all erased entries in order. Content of the entry that does not depend on them stays.
     """
     match entry.block:
         case SourcesAdded() as block if entry.seq not in targets.seqs:
-            after = without_rows(block, targets.sids)
+            after = redact_rows(block, targets.sids)
         case Pruned() as block if entry.seq not in targets.seqs:
-            after = without_cuts(block, taken)
+            after = redact_cuts(block, erased_seqs)
         case ModelCalled() as block if entry.seq not in targets.seqs:
-            after = without_request(block, taken[0])
+            after = redact_request(block, erased_seqs[0])
         case block:
-            after = erased(block)
-    return replace(entry, block=_leading_on(after, entry.turn_id), original="")
+            after = redact_block(block)
+    return replace(entry, block=_with_turn_index(after, entry.turn_id), original="")
 
 
-def _leading_on(block: AnyBlock, turn: TurnId) -> AnyBlock:
+def _with_turn_index(block: AnyBlock, turn: TurnId) -> AnyBlock:
     """Return the block with the path of its turn's index, if the block may replace the beginning of that turn.
 
     The header of the turn is then erased too, and later entries of the turn can only be found through the index.
@@ -117,91 +128,91 @@ def _is_erased_card(cut: Cut) -> bool:
     return cut.first_seq < cut.last_seq and cut.text.startswith(ERASED)
 
 
-class _Spreading:
+class _ErasureClosure:
     """Computes the closure: starts at the targets and follows all rules from each added entry."""
 
-    def __init__(self, entries: Sequence[Entry], targets: Targets) -> None:
+    def __init__(self, entries: Sequence[Entry], targets: EraseTargets) -> None:
         self._entries = entries
         self._targets = targets
-        self._known = Provenance(entries)
-        self._taken: dict[int, Why] = {}
-        self._open: list[int] = []
+        self._provenance = Provenance(entries)
+        self._reasons: dict[int, EraseReason] = {}
+        self._pending: list[int] = []
 
-    def all(self, quoting: Iterable[int]) -> dict[int, Why]:
+    def compute(self, quoting: Iterable[int]) -> dict[int, EraseReason]:
         """Return all entries to erase, in order, each with its reason."""
-        self._take(self._targets.seqs, "named")
-        self._take(self._known.with_sources(self._targets.sids), "named")
-        self._take(quoting, "quotes it")
+        self._add(self._targets.seqs, "named")
+        self._add(self._provenance.source_entries(self._targets.sids), "named")
+        self._add(quoting, "quotes it")
         while True:
-            while self._open:
-                self._follow(self._entries[self._open.pop() - 1])
-            before = len(self._taken)
-            self._take(self._requests(), "request that showed it")
-            if len(self._taken) == before:
-                return dict(sorted(self._taken.items()))
+            while self._pending:
+                self._follow(self._entries[self._pending.pop() - 1])
+            before = len(self._reasons)
+            self._add(self._requests_showing(), "request that showed it")
+            if len(self._reasons) == before:
+                return dict(sorted(self._reasons.items()))
 
-    def _take(self, seqs: Iterable[int], why: Why) -> None:
+    def _add(self, seqs: Iterable[int], why: EraseReason) -> None:
         for seq in seqs:
-            if seq not in self._taken and not _is_kept(self._entries[seq - 1]):
-                self._taken[seq] = why
-                self._open.append(seq)
+            if seq not in self._reasons and not _has_nothing_to_erase(self._entries[seq - 1]):
+                self._reasons[seq] = why
+                self._pending.append(seq)
 
     def _follow(self, entry: Entry) -> None:
-        self._follow_back(entry)
-        block, known = entry.block, self._known
-        self._take(known.shown_again(entry, self._targets.sids), "shows it again")
-        self._take(known.in_place_of(entry), "stands in its place")
+        self._follow_origins(entry)
+        block, known = entry.block, self._provenance
+        self._add(known.reads_of(entry, self._targets.sids), "shows it again")
+        self._add(known.replacements_of(entry), "stands in its place")
         if not isinstance(block, ModelCalled | ModelAnswered):
-            self._take(known.summed_up(entry), "sums it up")
+            self._add(known.summaries_of(entry), "sums it up")
         if not isinstance(block, _BOOKKEEPING):
-            self._take(known.recaps[entry.turn_id], "sums it up")
-        if entry.seq in known.opening:
-            self._take(known.titles, "title made from it")
+            self._add(known.working_summaries[entry.turn_id], "sums it up")
+        if entry.seq in known.title_inputs:
+            self._add(known.titles, "title made from it")
 
-    def _follow_back(self, entry: Entry) -> None:
+    def _follow_origins(self, entry: Entry) -> None:
         """Add the entries from which this entry was made, if they contain the same text."""
-        block, known = entry.block, self._known
-        if isinstance(block, _WRITTEN):
-            self._take(known.reply_before(entry), "reply it came from")
+        block, known = entry.block, self._provenance
+        if isinstance(block, _PARSED_FROM_REPLY):
+            self._add(known.reply_before(entry), "reply it came from")
         match block:
             case Note():
-                self._take(known.call_before(entry), "call it came from")
+                self._add(known.call_before(entry), "call it came from")
             case PlanRecorded(snapshot=snapshot):
-                self._take(known.call_before(entry), "call it came from")
-                self._take(known.plans[snapshot.plan_id], "shows it again")
+                self._add(known.call_before(entry), "call it came from")
+                self._add(known.plans[snapshot.plan_id], "shows it again")
             case ToolCall(tool_call_id=call):
-                self._take(known.asides[entry.turn_id, call], "shows it again")
+                self._add(known.call_repeats[entry.turn_id, call], "shows it again")
             case Titled():
-                self._take(known.titling, "request that showed it")
+                self._add(known.title_requests, "request that showed it")
             case SourcesAdded(tool_call_id=str() as call):
-                self._take(known.results[entry.turn_id, call], "result it came with")
+                self._add(known.results[entry.turn_id, call], "result it came with")
             case ContentBlock():
-                self._take(known.beside(entry, block), "call it came from")
+                self._add(known.content_origins(entry, block), "call it came from")
             case _:
                 pass
 
-    def _requests(self) -> Iterator[int]:
+    def _requests_showing(self) -> Iterator[int]:
         """Yield the requests whose prompt showed an entry to erase."""
-        visible, taken, in_tails = VisibleView(), deque[int](), False
+        visible, shown_seqs, in_tails = VisibleView(), deque[int](), False
         for entry in self._entries:
             if isinstance(entry.block, ModelCalled) and entry.block.purpose == "decision":
                 # An entry that is no longer visible never becomes visible again.
-                while taken and not self._is_shown(taken[0], visible):
-                    taken.popleft()
-                if in_tails or taken:
+                while shown_seqs and not self._is_shown(shown_seqs[0], visible):
+                    shown_seqs.popleft()
+                if in_tails or shown_seqs:
                     yield entry.seq
             visible.add(entry)
-            if entry.seq in self._taken and not isinstance(entry.block, ModelCalled):
-                taken.append(entry.seq)
-                in_tails = in_tails or isinstance(entry.block, SHOWN_IN_TAILS)
+            if entry.seq in self._reasons and not isinstance(entry.block, ModelCalled):
+                shown_seqs.append(entry.seq)
+                in_tails = in_tails or isinstance(entry.block, TAIL_BLOCKS)
 
     def _is_shown(self, seq: int, visible: VisibleView) -> bool:
         """Whether a prompt shows the entry, or the stub that the entry created."""
         if isinstance(self._entries[seq - 1].block, Hidden | Pruned | RangeSummary):
-            return seq in visible.shown or any(stand and stand.by == seq for stand in visible.shown.values())
+            return seq in visible.shown or any(stub and stub.by == seq for stub in visible.shown.values())
         return seq in visible.shown and visible.shown[seq] is None
 
 
-def _is_kept(entry: Entry) -> bool:
+def _has_nothing_to_erase(entry: Entry) -> bool:
     """Whether the entry contains nothing that can be erased."""
-    return not entry.block.erased and erased(entry.block) is entry.block
+    return not entry.block.erased and redact_block(entry.block) is entry.block

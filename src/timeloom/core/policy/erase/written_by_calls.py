@@ -7,13 +7,13 @@ from timeloom.core.blocks import Note, PlanRecorded, ResultContent, ToolCall
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 
-WRITING: Final = frozenset({"react.write", "react.patch"})
+WRITING_TOOLS: Final = frozenset({"react.write", "react.patch"})
 """Tools whose files contain their parameters."""
 
 _Key = tuple[TurnId, CallId]
 
 
-def with_written(entries: Sequence[Entry], seqs: frozenset[int]) -> frozenset[int]:
+def add_written_entries(entries: Sequence[Entry], seqs: frozenset[int]) -> frozenset[int]:
     """Return these entries, extended by the entries that their calls wrote.
 
     A file and the note of the same call hold the same text, so each of them implies the other.
@@ -21,22 +21,22 @@ def with_written(entries: Sequence[Entry], seqs: frozenset[int]) -> frozenset[in
     writing = {
         (entry.turn_id, entry.block.tool_call_id)
         for entry in entries
-        if isinstance(entry.block, ToolCall) and entry.block.tool_id in WRITING
+        if isinstance(entry.block, ToolCall) and entry.block.tool_id in WRITING_TOOLS
     }
     named = [entries[seq - 1] for seq in seqs]
-    planning = {_call(entry) for entry in named if isinstance(entry.block, ToolCall)}
+    planning = {_call_key(entry) for entry in named if isinstance(entry.block, ToolCall)}
     wanted = planning | {key for entry in named if (key := _written_by(entry, writing))}
     found = set(seqs)
     last: _Key | None = None
     for entry in entries:
-        last = _call(entry) or last
+        last = _call_key(entry) or last
         is_plan = isinstance(entry.block, PlanRecorded) and last in planning
         if is_plan or _written_by(entry, writing) in wanted:
             found.add(entry.seq)
     return frozenset(found)
 
 
-def _call(entry: Entry) -> _Key | None:
+def _call_key(entry: Entry) -> _Key | None:
     return (entry.turn_id, entry.block.tool_call_id) if isinstance(entry.block, ToolCall) else None
 
 

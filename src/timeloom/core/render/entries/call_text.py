@@ -16,14 +16,14 @@ from timeloom.core.blocks import (
     ToolError,
 )
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import PathError, parse, physical, rewrite
+from timeloom.core.paths import PathError, parse, rewrite_path, to_physical
 from timeloom.core.paths.forms import FileForm
 from timeloom.core.payload import BlobRef, size_of
-from timeloom.core.render.entries.entry_text import NOTHING, EntryText, Payloads, made_of, plain
-from timeloom.core.render.entries.previews import bare, shown_data, shown_text, unshown
+from timeloom.core.render.entries.entry_text import NO_TEXT, EntryText, Payloads, load_text, text_from_lines
+from timeloom.core.render.entries.previews import bare_mime, not_shown_line, preview_data, preview_text
 from timeloom.core.render.foreign_text.fence import fence, one_line, refence
-from timeloom.core.render.foreign_text.json_text import harmless, json_line
-from timeloom.core.tokens import estimate_data
+from timeloom.core.render.foreign_text.json_text import escape_json, json_line
+from timeloom.core.tokens import estimate_data_tokens
 
 MAX_PARAM_CHARS: Final = 400
 """Maximum length of a string parameter that is shown completely. Text that a call wrote appears again in its result."""
@@ -44,72 +44,80 @@ def call_text(block: CallBlock, turn: TurnId, tool_id: str, payloads: Payloads) 
     """Return the text of a block of a call; `tool_id` is the called tool, empty if it is unknown."""
     match block:
         case ToolCode(tool_call_id=call, text=text):
-            code = shown_text(plain(text, payloads), block.mime, block.path(turn))
-            body = fence(plain(text, payloads), 1) if code.how == "whole" else code.text
-            return made_of(f"[TOOL CODE {call}]", _path(block.path(turn)), body)
+            code = preview_text(load_text(text, payloads), block.mime, block.path(turn))
+            body = fence(load_text(text, payloads), 1) if code.how == "whole" else code.text
+            return text_from_lines(f"[TOOL CODE {call}]", _path_line(block.path(turn)), body)
         case ToolCall(tool_id=tool, tool_call_id=call, params=params):
-            shown = _params(plain(params, payloads), block.path(turn), turn)
+            shown = _params_json(load_text(params, payloads), block.path(turn), turn)
             head = json_line({"tool_id": one_line(tool), "tool_call_id": call}).removesuffix("}")
-            return made_of("[react.tool.call] (JSON)", f'{head},"params":{shown}}}')
+            return text_from_lines("[react.tool.call] (JSON)", f'{head},"params":{shown}}}')
         case Notice(code=code, text=text, tool_call_id=call):
-            return made_of(f"[NOTICE{f' {call}' if call else ''}] {one_line(code)}: {one_line(text, 4_000)}")
+            return text_from_lines(f"[NOTICE{f' {call}' if call else ''}] {one_line(code)}: {one_line(text, 4_000)}")
         case ResultDigest(digest=Digest(artifact_path=path, tokens=int(), error=None)) if path.startswith("tc:"):
             # The result text follows in its own entry at the call's path, so the digest adds nothing.
-            return NOTHING
+            return NO_TEXT
         case ResultDigest(tool_call_id=call):
-            return made_of(f"[TOOL RESULT {call}].summary {one_line(tool_id)}".rstrip(), *_digest(block))
+            return text_from_lines(f"[TOOL RESULT {call}].summary {one_line(tool_id)}".rstrip(), *_digest_lines(block))
         case ResultStatus(tool_call_id=call, text=text, mime=mime, shown=shown):
             path = block.path(turn)
-            said = plain(text, payloads) if _is_read(shown) else ""
+            said = load_text(text, payloads) if _is_shown_whole(shown) else ""
             error = f"error: {json_line(block.error)}" if block.error else ""
-            body = "" if block.error and _says(said, block.error) else _body(said, mime, path, shown)
-            return made_of(f"[TOOL RESULT {call}].result {one_line(tool_id)}".rstrip(), _path(path), error, body)
+            body = "" if block.error and _is_error_text(said, block.error) else _body(said, mime, path, shown)
+            return text_from_lines(
+                f"[TOOL RESULT {call}].result {one_line(tool_id)}".rstrip(), _path_line(path), error, body
+            )
         case ResultContent():
-            return _content(block, tool_id, payloads)
+            return _content_text(block, tool_id, payloads)
         case _:
             assert_never(block)
 
 
-def _content(block: ResultContent, tool_id: str, payloads: Payloads) -> EntryText:
+def _content_text(block: ResultContent, tool_id: str, payloads: Payloads) -> EntryText:
     path, mime, shown = block.artifact_path, block.mime, block.shown
     part = "result" if path.startswith("tc:") else "artifact"
-    head = [f"[TOOL RESULT {block.tool_call_id}].{part} {one_line(tool_id)}".rstrip(), _path(path), _physical(block)]
+    head = [
+        f"[TOOL RESULT {block.tool_call_id}].{part} {one_line(tool_id)}".rstrip(),
+        _path_line(path),
+        _physical_path_line(block),
+    ]
     if block.text is not None:
-        text = plain(block.text, payloads) if _is_read(shown) else ""
-        return made_of(*head, _body(text, mime, path, shown, numbered=tool_id in NUMBERED_TOOLS and part == "artifact"))
+        text = load_text(block.text, payloads) if _is_shown_whole(shown) else ""
+        return text_from_lines(
+            *head, _body(text, mime, path, shown, numbered=tool_id in NUMBERED_TOOLS and part == "artifact")
+        )
     if block.data is None:
-        return made_of(*head, refence(shown.text) if shown and shown.text else unshown(mime, None, path))
-    return with_data(head, mime, block.data, path, shown)
+        return text_from_lines(*head, refence(shown.text) if shown and shown.text else not_shown_line(mime, None, path))
+    return text_with_data(head, mime, block.data, path, shown)
 
 
-def with_data(head: list[str], mime: str, data: bytes | BlobRef, path: str, shown: Shown | None) -> EntryText:
+def text_with_data(head: list[str], mime: str, data: bytes | BlobRef, path: str, shown: Shown | None) -> EntryText:
     """Return the lines, followed by the attached image or PDF, or by the line that replaces it."""
-    shown = shown or shown_data(mime, size_of(data), path)
+    shown = shown or preview_data(mime, size_of(data), path)
     if shown.how != "whole":
-        return made_of(*head, refence(shown.text))
-    text = made_of(*head)
-    tokens = (text.tokens if head else 0) + estimate_data(bare(mime), size_of(data))
-    return EntryText(text.text if head else "", data, bare(mime), tokens)
+        return text_from_lines(*head, refence(shown.text))
+    text = text_from_lines(*head)
+    tokens = (text.tokens if head else 0) + estimate_data_tokens(bare_mime(mime), size_of(data))
+    return EntryText(text.text if head else "", data, bare_mime(mime), tokens)
 
 
-def _is_read(shown: Shown | None) -> bool:
+def _is_shown_whole(shown: Shown | None) -> bool:
     return shown is None or shown.how == "whole"
 
 
-def _says(text: str, error: ToolError) -> bool:
+def _is_error_text(text: str, error: ToolError) -> bool:
     """Whether the text only repeats the error, so that it is not shown twice."""
     return text == msgspec.json.encode({"error": error}).decode()
 
 
 def _body(text: str, mime: str, path: str, shown: Shown | None, *, numbered: bool = False) -> str:
     # Imported logs do not record how a content is shown, so the rule of an append is applied here.
-    shown = shown or shown_text(text, mime, path)
+    shown = shown or preview_text(text, mime, path)
     if shown.how != "whole":
         return refence(shown.text)
     return fence(text, 1 if numbered else None)
 
 
-def _digest(block: ResultDigest) -> list[str]:
+def _digest_lines(block: ResultDigest) -> list[str]:
     digest = block.digest
     status = "status: failed" if digest.error else "status: ok"
     # A result at the call's path is not listed as an artifact.
@@ -118,11 +126,11 @@ def _digest(block: ResultDigest) -> list[str]:
     return [status, f"artifact: {json_line(digest)}"]
 
 
-def _path(path: str) -> str:
+def _path_line(path: str) -> str:
     return f"[path: {one_line(path, 1_200)}]"
 
 
-def _physical(block: ResultContent) -> str:
+def _physical_path_line(block: ResultContent) -> str:
     if block.digest and block.digest.physical_path:
         return f"[physical_path: {one_line(block.digest.physical_path, 1_200)}]"
     return physical_line(block.artifact_path)
@@ -131,40 +139,40 @@ def _physical(block: ResultContent) -> str:
 def physical_line(path: str) -> str:
     """Return the line with the physical path of a file; empty if the path does not name a file."""
     form = parse(path)
-    return f"[physical_path: {one_line(str(physical(form)), 1_200)}]" if isinstance(form, FileForm) else ""
+    return f"[physical_path: {one_line(str(to_physical(form)), 1_200)}]" if isinstance(form, FileForm) else ""
 
 
-def _params(params: str, path: str, turn: TurnId) -> str:
+def _params_json(params: str, path: str, turn: TurnId) -> str:
     try:
         if len(params) <= MAX_PARAM_CHARS:
-            return harmless(msgspec.json.format(params, indent=-1))
+            return escape_json(msgspec.json.format(params, indent=-1))
         value = msgspec.json.decode(params, type=dict[str, object])
-        line = json_line(_shortened(value, _where(value, path, turn), MAX_PARAM_DEPTH))
+        line = json_line(_shorten_strings(value, _long_text_path(value, path, turn), MAX_PARAM_DEPTH))
     except (msgspec.MsgspecError, RecursionError):
         # Blocks reject parameters that are not JSON, so only a stored payload can get here.
         line = one_line(params, MAX_CALL_CHARS + 1)
     return line if len(line) <= MAX_CALL_CHARS else f"{line[:MAX_CALL_CHARS]}… [see {path}]"
 
 
-def _shortened(value: object, where: str, depth: int) -> object:
+def _shorten_strings(value: object, where: str, depth: int) -> object:
     match value:
         case str():
             return value if len(value) <= MAX_PARAM_CHARS else f"{value[:MAX_PARAM_CHARS]}... [see {where}]"
         case dict() if depth:
             items = cast("dict[str, object]", value).items()
-            return {key: _shortened(inner, where, depth - 1) for key, inner in items}
+            return {key: _shorten_strings(inner, where, depth - 1) for key, inner in items}
         case list() if depth:
-            return [_shortened(inner, where, depth - 1) for inner in cast("list[object]", value)]
+            return [_shorten_strings(inner, where, depth - 1) for inner in cast("list[object]", value)]
         case _:
             return value
 
 
-def _where(params: dict[str, object], path: str, turn: TurnId) -> str:
+def _long_text_path(params: dict[str, object], path: str, turn: TurnId) -> str:
     """Return the path under which the long text of a call can be read: the file it writes, else the call."""
     target = params.get("path")
     if "content" in params and isinstance(target, str):
         try:
-            return str(rewrite(target, turn).path)
+            return str(rewrite_path(target, turn).path)
         except PathError:
             return path
     return path

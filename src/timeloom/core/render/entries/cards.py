@@ -42,7 +42,7 @@ from timeloom.core.payload import BlobRef, Text
 from timeloom.core.render.entries.block_text import entry_text
 from timeloom.core.render.entries.entry_text import NO_PAYLOADS, Payloads
 from timeloom.core.render.foreign_text.fence import one_line
-from timeloom.core.render.foreign_text.json_shape import shape_of
+from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import index_row
 
@@ -58,7 +58,7 @@ MAX_ROW_PATH_CHARS: Final = 1_200
 
 _RANGE: Final = re.compile(r"\[PREVIEW\] lines (\[[0-9]+-[0-9]+\]/[0-9]+) of ")
 
-_WORDS: Final = (
+_TEXT_BLOCKS: Final = (
     UserPrompt,
     AttachmentMeta,
     Followup,
@@ -69,7 +69,7 @@ _WORDS: Final = (
     WorkingSummary,
     Completion,
 )
-_SILENT: Final = (Thinking, Notes, ModelCalled, ModelAnswered)
+_OMITTED_BLOCKS: Final = (Thinking, Notes, ModelCalled, ModelAnswered)
 
 
 class CardLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,49 +90,61 @@ class CardLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of rows."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class CardContext(msgspec.Struct, frozen=True):
     """Facts beyond the entries: their payloads, and the entries with the newest snapshots of open plans."""
 
     payloads: Payloads = NO_PAYLOADS
     open_plans: frozenset[int] = frozenset()
 
 
-NOTHING_KNOWN: Final = Known()
+EMPTY_CONTEXT: Final = CardContext()
 DEFAULT_LIMITS: Final = CardLimits()
 
 
 def turn_card(
-    turn: TurnId, n: int, entries: Sequence[Entry], known: Known = NOTHING_KNOWN, limits: CardLimits = DEFAULT_LIMITS
+    turn: TurnId,
+    n: int,
+    entries: Sequence[Entry],
+    context: CardContext = EMPTY_CONTEXT,
+    limits: CardLimits = DEFAULT_LIMITS,
 ) -> str:
     """Return the card of a turn.
 
     It shows the turn's messages, notes and open plans, its working summary or else rows, and the path of its index.
     """
     since = f" ts={entries[0].ts}" if entries else ""
-    return _card(f"[PRUNED TURN {n}] {turn}{since} all of it: {_read(_index(n))}", entries, known, limits)
+    return _make_card(
+        f"[PRUNED TURN {n}] {turn}{since} all of it: {_read_call(_index_path(n))}", entries, context, limits
+    )
 
 
 def round_card(
-    n: int, turn_n: int, entries: Sequence[Entry], known: Known = NOTHING_KNOWN, limits: CardLimits = DEFAULT_LIMITS
+    n: int,
+    turn_n: int,
+    entries: Sequence[Entry],
+    context: CardContext = EMPTY_CONTEXT,
+    limits: CardLimits = DEFAULT_LIMITS,
 ) -> str:
     """Return the card of a round in a visible turn: its messages and rows."""
     short = msgspec.structs.replace(limits, result_chars=min(limits.result_chars, ROUND_CHARS))
-    return _card(f"[PRUNED ROUND {n}] all of it: {_read(_index(turn_n))}", entries, known, short)
+    return _make_card(f"[PRUNED ROUND {n}] all of it: {_read_call(_index_path(turn_n))}", entries, context, short)
 
 
-def shortened(entry: Entry, chars: int, payloads: Payloads = NO_PAYLOADS) -> str:
+def shorten_entry(entry: Entry, chars: int, payloads: Payloads = NO_PAYLOADS) -> str:
     """Return the text of the entry up to `chars` characters, with the call that reads the rest."""
     made = entry_text(entry, payloads=payloads)
     whole = made.text.removesuffix("\n\n")
     if len(whole) <= chars and made.data is None:
         return whole
-    path = entry.path or str(EntriesPath.of([entry.seq]))
+    path = entry.path or str(EntriesPath.from_numbers([entry.seq]))
     kept = whole[:chars]
     left = f"{len(whole) - len(kept)} more characters" if made.data is None else f"attached {one_line(made.mime)}"
-    return f"{kept.rstrip()}\n[READ] {left}: {_read(one_line(path, MAX_ROW_PATH_CHARS))}".lstrip("\n")
+    return f"{kept.rstrip()}\n[READ] {left}: {_read_call(one_line(path, MAX_ROW_PATH_CHARS))}".lstrip("\n")
 
 
-def rows_of(entries: Iterable[Entry], known: Known = NOTHING_KNOWN, limits: CardLimits = DEFAULT_LIMITS) -> list[str]:
+def card_rows(
+    entries: Iterable[Entry], context: CardContext = EMPTY_CONTEXT, limits: CardLimits = DEFAULT_LIMITS
+) -> list[str]:
     """Return a row `kind path tool call: hint` for each entry that is neither text nor bookkeeping."""
     rows: dict[tuple[str, str], str] = {}
     calls: dict[CallId, ToolCall] = {}
@@ -143,18 +155,18 @@ def rows_of(entries: Iterable[Entry], known: Known = NOTHING_KNOWN, limits: Card
             calls[block.tool_call_id] = block
         if isinstance(block, AttachmentMeta):
             described.add(entry.path)
-        if isinstance(block, _WORDS + _SILENT) or (row := index_row(entry)) is None:
+        if isinstance(block, _TEXT_BLOCKS + _OMITTED_BLOCKS) or (row := index_row(entry)) is None:
             continue
         if isinstance(block, Attachment) and row.path in described:
             continue
         call_id: CallId | None = getattr(block, "tool_call_id", None)
         call = calls.get(call_id) if call_id else None
-        path, where = row.path, _lines_of(block)
+        path, where = row.path, _line_range(block)
         if call and call_id and path.startswith("tc:") and not isinstance(block, ToolCode):
             # The call and its result share one row, under the path of the later entry.
             rows.pop((str(call.path(entry.turn_id)), ""), None)
         tool = one_line(call.tool_id) if call else "-"
-        said = " ".join(word for word in (where, _hint(block, call, row.hint, known, limits)) if word)
+        said = " ".join(word for word in (where, _hint(block, call, row.hint, context, limits)) if word)
         kind = "tool" if path.startswith("tc:") else row.kind
         line = f"- {kind} {one_line(path, MAX_ROW_PATH_CHARS)} {tool} {call_id or '-'}: {said}"
         rows.pop((path, where), None)
@@ -162,26 +174,26 @@ def rows_of(entries: Iterable[Entry], known: Known = NOTHING_KNOWN, limits: Card
     return list(rows.values())
 
 
-def _card(head: str, entries: Sequence[Entry], known: Known, limits: CardLimits) -> str:
-    words = [text for entry in entries if (text := _words(entry, known, limits))]
+def _make_card(head: str, entries: Sequence[Entry], context: CardContext, limits: CardLimits) -> str:
+    words = [text for entry in entries if (text := _entry_words(entry, context, limits))]
     summed_up = any(isinstance(entry.block, WorkingSummary) for entry in entries)
     # A working summary replaces the rows of actions, but not the rows of content that the model was given to read.
-    told = [
+    listed = [
         entry for entry in entries if not summed_up or isinstance(entry.block, ToolCall | ContentBlock | AttachmentMeta)
     ]
-    rows = rows_of(told, known, limits)
+    rows = card_rows(listed, context, limits)
     if summed_up:
         rows = [row for row in rows if _keeps_place(row)]
     more = [f"- and {len(rows) - limits.rows} more, in the index"] if len(rows) > limits.rows else []
     return "\n".join([head, *words, *rows[: limits.rows], *more])
 
 
-def _words(entry: Entry, known: Known, limits: CardLimits) -> str:
+def _entry_words(entry: Entry, context: CardContext, limits: CardLimits) -> str:
     block = entry.block
-    kept = isinstance(block, _WORDS) or (isinstance(block, PlanRecorded) and entry.seq in known.open_plans)
+    kept = isinstance(block, _TEXT_BLOCKS) or (isinstance(block, PlanRecorded) and entry.seq in context.open_plans)
     ended = isinstance(block, TurnEnded) and block.reason != "completed"
     if kept or ended or isinstance(block, PlansCompacted | ReactCompletion):
-        return shortened(entry, limits.text_chars, known.payloads)
+        return shorten_entry(entry, limits.text_chars, context.payloads)
     return ""
 
 
@@ -190,52 +202,52 @@ def _keeps_place(row: str) -> bool:
     return path.startswith(("sk:", "ks:")) or ": lines [" in row or ".attachments/" in path
 
 
-def _lines_of(block: AnyBlock) -> str:
+def _line_range(block: AnyBlock) -> str:
     """Return the range of lines that a read showed, as its status recorded it."""
     if isinstance(block, ResultContent) and block.shown and (found := _RANGE.match(block.shown.text)):
         return f"lines {found[1]}"
     return ""
 
 
-def _hint(block: AnyBlock, call: ToolCall | None, hint: str, known: Known, limits: CardLimits) -> str:
+def _hint(block: AnyBlock, call: ToolCall | None, hint: str, context: CardContext, limits: CardLimits) -> str:
     match block:
         case ToolCall(params=params):
-            return _line(params, known, PARAMS_CHARS)
+            return _text_line(params, context, PARAMS_CHARS)
         case ResultContent(text=str() | BlobRef() as text, mime=mime) | ResultStatus(text=text, mime=mime):
-            said = _result(text, mime, known, limits)
+            said = _result_hint(text, mime, context, limits)
             of_call = call is not None and (isinstance(block, ResultStatus) or block.artifact_path.startswith("tc:"))
-            return f"{_line(call.params, known, PARAMS_CHARS)} => {said}" if call and of_call else said
+            return f"{_text_line(call.params, context, PARAMS_CHARS)} => {said}" if call and of_call else said
         case ResultDigest(digest=digest) if call and digest.artifact_path.startswith("tc:"):
-            return f"{_line(call.params, known, PARAMS_CHARS)} => {one_line(hint)}"
+            return f"{_text_line(call.params, context, PARAMS_CHARS)} => {one_line(hint)}"
         case _:
             return one_line(hint)
 
 
-def _result(text: Text, mime: str, known: Known, limits: CardLimits) -> str:
-    full = _text(text, known)
+def _result_hint(text: Text, mime: str, context: CardContext, limits: CardLimits) -> str:
+    full = _load_text(text, context)
     if full is None or len(full) <= limits.result_chars or "json" not in mime:
-        return _line(text, known, limits.result_chars)
-    shape = shape_of(full, limits.result_items, limits.result_keys)
+        return _text_line(text, context, limits.result_chars)
+    shape = describe_json_shape(full, limits.result_items, limits.result_keys)
     return one_line(shape or full, limits.result_chars)
 
 
-def _line(text: Text, known: Known, chars: int) -> str:
-    full = _text(text, known)
+def _text_line(text: Text, context: CardContext, chars: int) -> str:
+    full = _load_text(text, context)
     if full is None:
         return f"({text.size_bytes} bytes)" if isinstance(text, BlobRef) else ""
     return one_line(full, chars)
 
 
-def _text(text: Text, known: Known) -> str | None:
+def _load_text(text: Text, context: CardContext) -> str | None:
     if isinstance(text, str):
         return text
-    data = known.payloads.get(text)
+    data = context.payloads.get(text)
     return None if data is None else data.decode("utf-8", "replace")
 
 
-def _index(n: int) -> str:
-    return str(TurnIndexesPath.of([n]))
+def _index_path(n: int) -> str:
+    return str(TurnIndexesPath.from_numbers([n]))
 
 
-def _read(path: str) -> str:
+def _read_call(path: str) -> str:
     return f'react.read(["{path}"])'

@@ -7,12 +7,12 @@ import msgspec
 
 from timeloom.core.blocks import Attachment, ContentBlock, ModelAnswered, ResultStatus, Shown
 from timeloom.core.blocks.block import ERASED
-from timeloom.core.blocks.extract_payloads import references
+from timeloom.core.blocks.extract_payloads import find_blob_refs
 from timeloom.core.codes import CodedError
 from timeloom.core.payload import BlobRef, Data, Text
-from timeloom.core.render.foreign_text.fence import guard, one_line
+from timeloom.core.render.foreign_text.fence import escape_reserved, one_line
 from timeloom.core.timeline import Entry
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 
 MAX_WORDS_CHARS: Final = 200_000
 """Maximum length of a message, thought or program that is shown completely, about 50,000 tokens. A smaller value hides
@@ -38,28 +38,28 @@ class EntryText(msgspec.Struct, frozen=True):
         return not self.text and self.data is None
 
 
-NOTHING: Final = EntryText()
+NO_TEXT: Final = EntryText()
 
 
-def made_of(*lines: str) -> EntryText:
+def text_from_lines(*lines: str) -> EntryText:
     """Return the text of the non-empty lines, followed by the blank line that ends every entry."""
     text = "\n".join(line for line in lines if line).removesuffix("\n") + "\n\n"
-    return EntryText(text, tokens=estimate(text))
+    return EntryText(text, tokens=estimate_tokens(text))
 
 
-def words(text: Text, path: str, payloads: Payloads) -> str:
+def render_words(text: Text, path: str, payloads: Payloads) -> str:
     """Return text of a person or the agent, escaped; very long text is truncated and names the path of the rest."""
-    full = plain(text, payloads)
+    full = load_text(text, payloads)
     if full.startswith(ERASED):
         # The erasure mark of the runtime, in a block of any author. A path to read may follow it.
         return one_line(full, MAX_WORDS_CHARS)
     if len(full) <= MAX_WORDS_CHARS:
-        return guard(full)
+        return escape_reserved(full)
     rest = len(full) - MAX_WORDS_CHARS
-    return f'{guard(full[:MAX_WORDS_CHARS])}\n[READ] {rest} more characters: react.read(["{path}"])'
+    return f'{escape_reserved(full[:MAX_WORDS_CHARS])}\n[READ] {rest} more characters: react.read(["{path}"])'
 
 
-def plain(text: Text, payloads: Payloads) -> str:
+def load_text(text: Text, payloads: Payloads) -> str:
     """Return the text itself, from the payloads if it is stored separately."""
     if isinstance(text, str):
         return text
@@ -73,21 +73,21 @@ def needed_payloads(entry: Entry) -> tuple[BlobRef, ...]:
     """Return the stored texts that rendering this entry needs; attached binary data is not included."""
     match entry.block:
         case ContentBlock(text=BlobRef() as text, shown=shown):
-            hidden = _stands_for(shown) or (shown is None and isinstance(entry.block, Attachment))
+            hidden = _is_partial(shown) or (shown is None and isinstance(entry.block, Attachment))
             return () if hidden else (text,)
         case ResultStatus(text=BlobRef() as text, shown=shown):
-            return () if _stands_for(shown) else (text,)
+            return () if _is_partial(shown) else (text,)
         case ModelAnswered(interrupted=False) | ContentBlock() | ResultStatus():
             return ()
         case block:
-            return references(block) if block.type_name not in SILENT else ()
+            return find_blob_refs(block) if block.type_name not in SILENT_TYPES else ()
 
 
-def _stands_for(shown: Shown | None) -> bool:
+def _is_partial(shown: Shown | None) -> bool:
     return shown is not None and shown.how != "whole"
 
 
-SILENT: Final = frozenset(
+SILENT_TYPES: Final = frozenset(
     {
         "conv.header",
         "conv.title",

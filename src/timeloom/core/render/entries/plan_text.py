@@ -5,8 +5,8 @@ from typing import assert_never
 from timeloom.core.blocks import PlanAcknowledged, PlanRecorded, PlansCompacted
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.render.entries.entry_text import EntryText, made_of
-from timeloom.core.render.foreign_text.fence import guard, one_line
+from timeloom.core.render.entries.entry_text import EntryText, text_from_lines
+from timeloom.core.render.foreign_text.fence import escape_reserved, one_line
 
 PlanBlock = PlanRecorded | PlanAcknowledged | PlansCompacted
 
@@ -15,13 +15,13 @@ def plan_text(block: PlanBlock) -> EntryText:
     """Return the text of a plan block."""
     match block:
         case PlanRecorded(snapshot=plan, change="progress"):
-            return made_of(f"[REACT.PLAN] id={plan.plan_id} progress: {_signs(plan)}")
+            return text_from_lines(f"[REACT.PLAN] id={plan.plan_id} progress: {_signs(plan)}")
         case PlanRecorded(snapshot=plan, change=change):
             how = "" if change == "new" else f" ({change})"
             state = "" if plan.state == "open" else f" {plan.state}"
-            return made_of(f"[REACT.PLAN]{how}", f"id={plan.plan_id}{state}", *_steps(plan))
+            return text_from_lines(f"[REACT.PLAN]{how}", f"id={plan.plan_id}{state}", *_steps(plan))
         case PlanAcknowledged(text=text):
-            return made_of("[REACT.PLAN.ACK]", guard(text))
+            return text_from_lines("[REACT.PLAN.ACK]", escape_reserved(text))
         case PlansCompacted(plans=plans):
             rows = [f"id={row.snapshot.plan_id} {row.snapshot.state}, {_signs(row.snapshot)}, read: " for row in plans]
             lines = [
@@ -29,7 +29,7 @@ def plan_text(block: PlanBlock) -> EntryText:
                 for head, row in zip(rows, plans, strict=True)
                 for line in (head + one_line(row.snapshot_ref), *_steps(row.snapshot))
             ]
-            return made_of("[REACT.PLAN.HISTORY]", *lines)
+            return text_from_lines("[REACT.PLAN.HISTORY]", *lines)
         case _:
             assert_never(block)
 

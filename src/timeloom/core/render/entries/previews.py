@@ -6,9 +6,9 @@ import msgspec
 
 from timeloom.core.blocks import Shown
 from timeloom.core.render.foreign_text.fence import fence, one_line
-from timeloom.core.render.foreign_text.json_shape import shape_of
+from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.render.foreign_text.json_text import json_line
-from timeloom.core.tokens import estimate
+from timeloom.core.tokens import estimate_tokens
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Image types that models accept; other types are named but not attached."""
@@ -32,20 +32,20 @@ class PreviewLimits(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_LIMITS: Final = PreviewLimits()
 
 
-def shown_text(text: str, mime: str, path: str, limits: PreviewLimits = DEFAULT_LIMITS) -> Shown:
+def preview_text(text: str, mime: str, path: str, limits: PreviewLimits = DEFAULT_LIMITS) -> Shown:
     """Return how a prompt shows the text: completely, or as a preview with size, shape and read instructions."""
-    tokens = estimate(text)
+    tokens = estimate_tokens(text)
     if len(text) <= limits.whole_chars and tokens <= limits.whole_tokens:
         return Shown("whole", tokens)
-    return Shown("preview", tokens, _preview(text, mime, path, tokens, limits.preview_chars))
+    return Shown("preview", tokens, _build_preview(text, mime, path, tokens, limits.preview_chars))
 
 
-def shown_data(mime: str, size_bytes: int, path: str, limits: PreviewLimits = DEFAULT_LIMITS) -> Shown:
+def preview_data(mime: str, size_bytes: int, path: str, limits: PreviewLimits = DEFAULT_LIMITS) -> Shown:
     """Return how a prompt shows binary data: attached completely, or named in one line."""
-    mime = bare(mime)
+    mime = bare_mime(mime)
     cap = limits.pdf_bytes if mime == PDF else limits.image_bytes
     if mime != PDF and mime not in IMAGES:
-        return Shown("stub", 0, unshown(mime, size_bytes, path))
+        return Shown("stub", 0, not_shown_line(mime, size_bytes, path))
     if size_bytes > cap:
         why = f"larger than the {cap} bytes that may be attached"
         return Shown(
@@ -54,26 +54,28 @@ def shown_data(mime: str, size_bytes: int, path: str, limits: PreviewLimits = DE
     return Shown("whole", 0)
 
 
-def bare(mime: str) -> str:
+def bare_mime(mime: str) -> str:
     """Return the MIME type in lower case, without parameters."""
     return mime.partition(";")[0].strip().lower()
 
 
-def unshown(mime: str, size_bytes: int | None, path: str) -> str:
+def not_shown_line(mime: str, size_bytes: int | None, path: str) -> str:
     """Return the line that replaces a content that a prompt cannot show."""
     size = "" if size_bytes is None else f", {size_bytes} bytes"
     return f"[READ] not shown: {one_line(mime)}{size}; use code to read it, after react.pull({json_line([path])})"
 
 
-def shown_lines(text: str, first_line: int, total_lines: int, path: str) -> Shown:
+def preview_lines(text: str, first_line: int, total_lines: int, path: str) -> Shown:
     """Return how a prompt shows a requested range of lines: all of it, with the line numbers of the file."""
     count = max(1, text.count("\n") + (not text.endswith("\n")))
     last = first_line + count - 1
     head = f"[PREVIEW] lines [{first_line}-{last}]/{total_lines} of {one_line(path)}"
-    return Shown("preview", estimate(text), f"{head}\n{_ended(fence(text, first_line))}".removesuffix("\n"))
+    return Shown(
+        "preview", estimate_tokens(text), f"{head}\n{_with_newline(fence(text, first_line))}".removesuffix("\n")
+    )
 
 
-def _preview(text: str, mime: str, path: str, tokens: int, chars: int) -> str:
+def _build_preview(text: str, mime: str, path: str, tokens: int, chars: int) -> str:
     total = text.count("\n") + (not text.endswith("\n"))
     part = _whole_lines(text[:chars])
     lines = part.count("\n")
@@ -82,7 +84,7 @@ def _preview(text: str, mime: str, path: str, tokens: int, chars: int) -> str:
     out.append(fence(part, 1 if lines else None).removesuffix("\n"))
     if not part.endswith("\n"):
         out.append(f"[PREVIEW] cut in the middle of line {lines + 1}")
-    if bare(mime) == "application/json" and (shape := shape_of(text)):
+    if bare_mime(mime) == "application/json" and (shape := describe_json_shape(text)):
         out.append(f"[SHAPE] {shape}")
     item = json_line({"path": path, "line_start": lines + 1, "line_count": 200})
     out.append(f"[READ] more: react.read({json_line([path])}), or a part: react.read(items=[{item}])")
@@ -95,5 +97,5 @@ def _whole_lines(part: str) -> str:
     return part[:end] if end * 2 >= len(part) else part
 
 
-def _ended(text: str) -> str:
+def _with_newline(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"

@@ -3,26 +3,26 @@
 from typing import assert_never
 
 from timeloom.core.blocks import Hidden
-from timeloom.core.render.entries.entry_text import EntryText, made_of
+from timeloom.core.render.entries.entry_text import EntryText, text_from_lines
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.timeline import Entry
-from timeloom.core.view.context.visible import Stand
+from timeloom.core.view.context.visible import Stub
 
 
-def stand_text(stand: Stand, by: Entry, summary: EntryText) -> EntryText:
+def stub_text(stub: Stub, by: Entry, summary: EntryText) -> EntryText:
     """Return the text of the stub; `by` is the entry that put it there, and `summary` the text of that entry.
 
     The text of a pruned stub was rendered when it was pruned, with all foreign text in it fenced.
     """
-    match stand.kind:
+    match stub.kind:
         case "hidden":
-            return made_of(hidden_line(stand.text, by.block.target if isinstance(by.block, Hidden) else ""))
+            return text_from_lines(hidden_line(stub.text, by.block.target if isinstance(by.block, Hidden) else ""))
         case "pruned":
-            return made_of(stand.text)
+            return text_from_lines(stub.text)
         case "summary":
             return summary
         case _:
-            assert_never(stand.kind)
+            assert_never(stub.kind)
 
 
 def hidden_line(replacement: str, path: str) -> str:

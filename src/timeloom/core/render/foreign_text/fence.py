@@ -44,7 +44,7 @@ def fence(text: str, first_line: int | None = None) -> str:
         return ""
     out: list[str] = []
     number, counts = first_line, first_line is not None
-    for piece in pieces(escape(text)):
+    for piece in split_lines(escape(text)):
         mark = f"{number}{BAR}" if counts else BAR
         out.append(f"{mark} {piece}" if piece.strip(_BREAKS) else mark + piece)
         # Tools count lines by line feeds, so text after any other break gets no number.
@@ -56,7 +56,7 @@ def fence(text: str, first_line: int | None = None) -> str:
 
 def unfence(text: str) -> str:
     """Return the text that was passed to `fence`."""
-    return unescape("".join(_PREFIX.sub("", piece, count=1) for piece in pieces(text)))
+    return unescape("".join(_PREFIX.sub("", piece, count=1) for piece in split_lines(text)))
 
 
 def refence(text: str) -> str:
@@ -66,11 +66,11 @@ def refence(text: str) -> str:
     """
     return "".join(
         piece if _PREFIX.match(piece) or piece.startswith(PREVIEW_MARKS) else f"{BAR} {piece}"
-        for piece in pieces(_BARE.sub(rf"\1{ESCAPE}", text))
+        for piece in split_lines(_BARE.sub(rf"\1{ESCAPE}", text))
     )
 
 
-def guard(text: str) -> str:
+def escape_reserved(text: str) -> str:
     """Return text of the user or the agent with reserved lines and channel tags escaped."""
     return _RESERVED.sub(rf"\g<start>{ESCAPE}", _TAG.sub(rf"\1\2{ESCAPE}", text))
 
@@ -91,7 +91,7 @@ def unescape(text: str) -> str:
     return _ESCAPED.sub(r"\1\2", text)
 
 
-def pieces(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Return the lines of the text, each with its break; every Unicode line break counts."""
     found = _PIECE.findall(text)
     # The pattern matches once more, empty, at the end of a text that ends with a break.

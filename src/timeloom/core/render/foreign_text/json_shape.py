@@ -25,24 +25,24 @@ MAX_SHAPE_CHARS: Final = 2_000
 preview."""
 
 
-class _Most(msgspec.Struct, frozen=True):
+class _ShapeLimits(msgspec.Struct, frozen=True):
     """How many list items and object keys are examined."""
 
     items: int
     keys: int
 
 
-def shape_of(text: str, max_items: int = MAX_ITEMS, max_keys: int = MAX_KEYS) -> str:
+def describe_json_shape(text: str, max_items: int = MAX_ITEMS, max_keys: int = MAX_KEYS) -> str:
     """Return the shape of the JSON text on one line; empty if the text is not JSON."""
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return ""
-    shape = _shape(value, MAX_DEPTH, _Most(max_items, max_keys))
+    shape = _shape(value, MAX_DEPTH, _ShapeLimits(max_items, max_keys))
     return shape if len(shape) <= MAX_SHAPE_CHARS else shape[: MAX_SHAPE_CHARS - 1] + "…"
 
 
-def _shape(value: object, depth: int, most: _Most) -> str:
+def _shape(value: object, depth: int, most: _ShapeLimits) -> str:
     match value:
         case dict():
             return _object_shape(cast("Mapping[str, object]", value), depth, most)
@@ -56,7 +56,7 @@ def _shape(value: object, depth: int, most: _Most) -> str:
             return "string"
 
 
-def _object_shape(value: Mapping[str, object], depth: int, most: _Most) -> str:
+def _object_shape(value: Mapping[str, object], depth: int, most: _ShapeLimits) -> str:
     if not value:
         return "{}"
     if depth == 0:
@@ -66,7 +66,7 @@ def _object_shape(value: Mapping[str, object], depth: int, most: _Most) -> str:
     return f"{{{', '.join(rows)}{more}}}"
 
 
-def _list_shape(value: Sequence[object], depth: int, most: _Most) -> str:
+def _list_shape(value: Sequence[object], depth: int, most: _ShapeLimits) -> str:
     if not value:
         return "[]"
     if depth == 0:

@@ -13,9 +13,9 @@ _BREAK: Final = re.compile("[\x7f\x85\u2028\u2029]")
 
 def json_line(value: object) -> str:
     """Return the value as one line of JSON."""
-    return harmless(msgspec.json.encode(value).decode())
+    return escape_json(msgspec.json.encode(value).decode())
 
 
-def harmless(json: str) -> str:
+def escape_json(json: str) -> str:
     """Return compact JSON with all line breaks, tags and citations escaped, safe within a line of the prompt."""
     return escape(_BREAK.sub(lambda found: f"\\u{ord(found[0]):04x}", json))

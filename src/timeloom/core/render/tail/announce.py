@@ -12,9 +12,9 @@ from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.view.artifacts import ArtifactsView
-from timeloom.core.view.feedback import FeedbackView, Given
+from timeloom.core.view.feedback import FeedbackItem, FeedbackView
 from timeloom.core.view.live_events import LiveEventsView
-from timeloom.core.view.plans import announced
+from timeloom.core.view.plans import plans_to_announce
 from timeloom.core.view.views import Views
 
 BAR_CELLS: Final = 20
@@ -29,7 +29,7 @@ MAX_STEPS: Final = 20
 MAX_FILES: Final = 10
 """Maximum number of files, the newest; the others can be found with react.rg."""
 
-MAX_LOOKED_AT: Final = 200
+MAX_SCANNED_ARTIFACTS: Final = 200
 """Maximum number of artifacts searched for these files. Long conversations have many, and every round runs the
 search."""
 
@@ -40,35 +40,35 @@ MAX_FEEDBACK: Final = 4
 """Maximum number of reactions and remarks, the newest."""
 
 
-class Budget(msgspec.Struct, frozen=True):
+class AnnouncedBudget(msgspec.Struct, frozen=True):
     """A budget of the turn in any unit."""
 
     name: str
     used: int
     limit: int
-    shown: str = ""
+    text: str = ""
     """The text for both numbers, if plain numbers would lack a unit."""
 
 
-class Round(msgspec.Struct, frozen=True, kw_only=True):
+class RoundFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that hold in this round only: its number, the time, the budgets and the state of the cache."""
 
     iteration: int
     max_iterations: int
     now: str
-    budgets: tuple[Budget, ...] = ()
+    budgets: tuple[AnnouncedBudget, ...] = ()
     prompt_tokens: int = 0
     window_tokens: int = 0
     cache: str = ""
     workspace: tuple[str, ...] = ()
 
 
-def announce(this: Round, views: Views) -> str:
+def announce_section(this: RoundFacts, views: Views) -> str:
     """Return the ANNOUNCE section of a round; its length is bounded."""
     turn = views.turns.newest
     groups = [
         [f"time: {this.now}", f"iteration: {this.iteration}/{this.max_iterations}", *_budget_lines(this)],
-        _plan_lines(announced(views.plans), views.plans.current),
+        _plan_lines(plans_to_announce(views.plans), views.plans.current),
         _event_lines(views.live) if views.live.turn_id == turn else [],
         _workspace_lines(this.workspace, views.artifacts, turn),
         [f"[CACHE] {one_line(this.cache)}"] if this.cache else [],
@@ -90,14 +90,14 @@ def cache_line(last: Usage | None, points: int) -> str:
     return f"last request: {read} tokens read, {written} written, {plain} uncached; cache points now: {points}"
 
 
-def _budget_lines(this: Round) -> Iterable[str]:
-    window = (Budget("context tokens", this.prompt_tokens, this.window_tokens),) if this.window_tokens else ()
-    rounds = Budget("rounds", this.iteration, this.max_iterations)
+def _budget_lines(this: RoundFacts) -> Iterable[str]:
+    window = (AnnouncedBudget("context tokens", this.prompt_tokens, this.window_tokens),) if this.window_tokens else ()
+    rounds = AnnouncedBudget("rounds", this.iteration, this.max_iterations)
     for budget in (rounds, *window, *this.budgets):
-        yield f"{one_line(budget.name)}: {_bar(budget)} {budget.shown or f'{budget.used}/{budget.limit}'}"
+        yield f"{one_line(budget.name)}: {_bar(budget)} {budget.text or f'{budget.used}/{budget.limit}'}"
 
 
-def _bar(budget: Budget) -> str:
+def _bar(budget: AnnouncedBudget) -> str:
     share = min(1.0, max(0.0, budget.used / budget.limit)) if budget.limit > 0 else 1.0
     full = round(share * BAR_CELLS)
     return f"[{'#' * full}{'.' * (BAR_CELLS - full)}]"
@@ -137,7 +137,7 @@ def _event_lines(live: LiveEventsView) -> list[str]:
 
 
 def _workspace_lines(given: Sequence[str], artifacts: ArtifactsView, turn: TurnId) -> list[str]:
-    newest, own = islice(reversed(artifacts.artifacts), MAX_LOOKED_AT), f"fi:{turn}."
+    newest, own = islice(reversed(artifacts.artifacts), MAX_SCANNED_ARTIFACTS), f"fi:{turn}."
     mine = (path for path in newest if path.startswith(own))
     files = [f"  {one_line(path)}" for path in islice(mine, MAX_FILES)]
     rows = [f"  {one_line(line)}" for line in given[:MAX_FILES]] + files[::-1]
@@ -151,14 +151,14 @@ def _feedback_lines(feedback: FeedbackView) -> list[str]:
     return ["[FEEDBACK]", *newest] if newest else []
 
 
-def _feedback_line(turn: TurnId, given: Given) -> str:
+def _feedback_line(turn: TurnId, given: FeedbackItem) -> str:
     by = f" by {one_line(given.author, MAX_AUTHOR_CHARS)}" if given.origin == "machine" else ""
     sure = "" if given.confidence is None else f", confidence {given.confidence:.2f}"
     said = f": {one_line(given.hint)}" if given.hint else ""
     return f"  {turn}: {given.reaction or 'remark'}{by}{sure}{said}"
 
 
-def _last_round_lines(this: Round) -> list[str]:
+def _last_round_lines(this: RoundFacts) -> list[str]:
     if this.iteration < this.max_iterations:
         return []
     return ['[LAST ROUND] No tool is run after this. Answer now with action "complete", from what is known.']

@@ -18,7 +18,7 @@ def sources_section(pool: SourcesPool, max_rows: int = MAX_ROWS) -> str:
     """Return the section; empty while there are no sources."""
     if not pool.rows:
         return ""
-    rows = [pool.rows[sid] for sid in _newest(pool, max_rows)]
+    rows = [pool.rows[sid] for sid in _newest_sids(pool, max_rows)]
     lines = [line for row in rows for line in _row_lines(row)]
     left_out = len(pool.rows) - len(rows)
     oldest = rows[0].sid
@@ -27,7 +27,7 @@ def sources_section(pool: SourcesPool, max_rows: int = MAX_ROWS) -> str:
     return "\n".join([f"SOURCES POOL\n({how})", *more, *lines]) + "\n"
 
 
-def _newest(pool: SourcesPool, count: int) -> list[int]:
+def _newest_sids(pool: SourcesPool, count: int) -> list[int]:
     """Return the largest ids in order. Ids are sequential, so the search starts at the end."""
     last = pool.next_sid - 1
     near = [sid for sid in range(last, max(0, last - 4 * count), -1) if sid in pool.rows][:count]

@@ -47,7 +47,7 @@ class SpanMark(msgspec.Struct, frozen=True):
     does: Literal["open", "extend", "settle", "close"]
 
 
-Rule = Callable[[Entry], SpanMark | None]
+CutRule = Callable[[Entry], SpanMark | None]
 
 
 def keep_a_call_with_its_results(entry: Entry) -> SpanMark | None:
@@ -99,7 +99,7 @@ def keep_a_decision_with_its_question(entry: Entry) -> SpanMark | None:
             return None
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[CutRule, ...]] = (
     keep_a_call_with_its_results,
     keep_a_prompt_with_its_turn,
     keep_an_answer_with_its_request,
@@ -126,7 +126,7 @@ class CutsView(msgspec.Struct):
             if isinstance(entry.block, TurnEnded):
                 self._end_turn()
 
-    def after(self, seq: int) -> list[int]:
+    def legal_after(self, seq: int) -> list[int]:
         """Return the legal cuts after that seq, in order."""
         return self.legal[bisect_right(self.legal, seq) :]
 

@@ -13,11 +13,11 @@ from timeloom.core.tokens import is_plausible
 
 LIFETIME_S: Final[dict[Lifetime, int]] = {"5m": 300, "1h": 3600}
 
-MAX_KEPT: Final = 24
+MAX_PREFIXES: Final = 24
 """Maximum number of remembered prefixes per model. More than a look-back of 20 blocks can find are useless."""
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
+class CachedPrefix(msgspec.Struct, frozen=True, gc=False):
     """A cached prefix, identified by the hashes of the system text and of the blocks after it."""
 
     system: str
@@ -33,7 +33,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
         return microseconds_between(self.used_at, at) < LIFETIME_S[self.lifetime] * 1_000_000
 
 
-class Anchor(msgspec.Struct, frozen=True, gc=False):
+class MeasuredPrefix(msgspec.Struct, frozen=True, gc=False):
     """A prefix whose size the provider reported: our estimate of it, and the reported number."""
 
     system: str
@@ -43,7 +43,7 @@ class Anchor(msgspec.Struct, frozen=True, gc=False):
     reported: int
 
 
-class Pauses(msgspec.Struct, gc=False):
+class PauseCounts(msgspec.Struct, gc=False):
     """The number of pauses, and how many of them exceed the short and the long lifetime."""
 
     count: int = 0
@@ -60,20 +60,20 @@ class Pauses(msgspec.Struct, gc=False):
 class ModelCache(msgspec.Struct):
     """The cache of one model: the current prefixes, and those before the open call."""
 
-    kept: tuple[Kept, ...] = ()
-    before: tuple[Kept, ...] = ()
+    kept: tuple[CachedPrefix, ...] = ()
+    before: tuple[CachedPrefix, ...] = ()
     asked: CacheForecast | None = None
     """The forecast of the open call."""
-    anchor: Anchor | None = None
+    anchor: MeasuredPrefix | None = None
 
 
-class CachedView(msgspec.Struct):
+class ProviderCachesView(msgspec.Struct):
     """The cache of each model by its requested name, and the pauses between decisions."""
 
     models: dict[str, ModelCache] = {}
-    within: Pauses = msgspec.field(default_factory=Pauses)
+    within: PauseCounts = msgspec.field(default_factory=PauseCounts)
     """Between two decisions of one turn."""
-    between: Pauses = msgspec.field(default_factory=Pauses)
+    between: PauseCounts = msgspec.field(default_factory=PauseCounts)
     """Between the last decision of a turn and the first of the next."""
     calls: int = 0
     turns: int = 0
@@ -88,11 +88,11 @@ class CachedView(msgspec.Struct):
             case ModelCalled(purpose="decision") as call:
                 self._add_call(entry, call)
             case ModelAnswered(purpose="decision") as answer if self.model in self.models:
-                _learn(self.models[self.model], answer)
+                _apply_usage(self.models[self.model], answer)
             case _:
                 pass
 
-    def of(self, model: str) -> ModelCache:
+    def for_model(self, model: str) -> ModelCache:
         """Return the known cache of that model."""
         return self.models.get(model) or ModelCache()
 
@@ -108,12 +108,12 @@ class CachedView(msgspec.Struct):
             at = call.cache.at if is_timestamp(call.cache.at) else entry.ts
             cache.before, cache.asked = cache.kept, call.cache
             alive = [one for one in cache.kept if one.is_alive(at)]
-            cache.kept = kept_after(alive, call.cache.system, call.cache.points, call.cache.hit, at)
+            cache.kept = prefixes_after_request(alive, call.cache.system, call.cache.points, call.cache.hit, at)
 
 
-def kept_after(
-    alive: Sequence[Kept], system: str, points: Sequence[CachePoint], hit: CachePoint | None, at: str
-) -> tuple[Kept, ...]:
+def prefixes_after_request(
+    alive: Sequence[CachedPrefix], system: str, points: Sequence[CachePoint], hit: CachePoint | None, at: str
+) -> tuple[CachedPrefix, ...]:
     """Return the cached prefixes after a request with these points that read the prefix up to `hit`.
 
     Each point renews a live prefix or adds one, and `hit` is renewed as well. An existing prefix keeps the lifetime it
@@ -125,16 +125,16 @@ def kept_after(
     for point in [*([hit] if hit else []), *points]:
         if point.small:
             continue
-        there = kept.pop((system, point.prefix, point.blocks), None)
-        lifetime = there.lifetime if there else min(point.lifetime, longest, key=LIFETIME_S.__getitem__)
+        existing = kept.pop((system, point.prefix, point.blocks), None)
+        lifetime = existing.lifetime if existing else min(point.lifetime, longest, key=LIFETIME_S.__getitem__)
         # Inserted at the end, so that the least recently used prefixes come first.
-        kept[system, point.prefix, point.blocks] = Kept(
+        kept[system, point.prefix, point.blocks] = CachedPrefix(
             system, point.prefix, point.seq, point.blocks, point.tokens, lifetime, at
         )
-    return tuple(kept.values())[-MAX_KEPT:]
+    return tuple(kept.values())[-MAX_PREFIXES:]
 
 
-def _learn(cache: ModelCache, answer: ModelAnswered) -> None:
+def _apply_usage(cache: ModelCache, answer: ModelAnswered) -> None:
     asked, cache.asked = cache.asked, None
     usage = answer.usage
     cached = usage.cache_read_tokens + usage.cache_write_tokens
@@ -147,4 +147,4 @@ def _learn(cache: ModelCache, answer: ModelAnswered) -> None:
         # A provider that reports writes has read or written exactly the prefix up to the last point.
         last = kept[-1]
         if is_plausible(last.tokens, cached):
-            cache.anchor = Anchor(asked.system, last.prefix, last.blocks, last.tokens, cached)
+            cache.anchor = MeasuredPrefix(asked.system, last.prefix, last.blocks, last.tokens, cached)

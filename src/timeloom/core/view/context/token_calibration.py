@@ -8,35 +8,35 @@ from timeloom.core.timeline import Entry
 from timeloom.core.tokens import Calibration
 
 
-class AskedFor(msgspec.Struct, frozen=True, gc=False):
+class PendingRequest(msgspec.Struct, frozen=True, gc=False):
     """A request without an outcome: the model, and the estimated prompt tokens."""
 
     model: str
     estimated_tokens: int
 
 
-class ReportedView(msgspec.Struct):
+class TokenCalibrationView(msgspec.Struct):
     """For each model by its requested name, the ratio of reported to estimated prompt tokens."""
 
     calibrations: dict[str, Calibration] = {}
     last: Usage | None = None
     """The reported usage of the newest decision, if the provider reported one."""
-    asked: dict[CallPurpose, AskedFor] = {}
+    asked: dict[CallPurpose, PendingRequest] = {}
 
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""
         match entry.block:
             case ModelCalled(purpose=purpose, model=model, estimated_tokens=estimated):
-                self.asked[purpose] = AskedFor(model, estimated)
+                self.asked[purpose] = PendingRequest(model, estimated)
             case ModelAnswered() as answer:
                 self._add_answer(answer)
             case _:
                 pass
 
-    def tokens(self, model: str, estimated: int) -> int:
+    def to_model_tokens(self, model: str, estimated: int) -> int:
         """Return the estimate in the model's tokens, for the check whether a request fits the window."""
         known = self.calibrations.get(model)
-        return known.tokens(estimated) if known else estimated
+        return known.to_model_tokens(estimated) if known else estimated
 
     def _add_answer(self, answer: ModelAnswered) -> None:
         asked = self.asked.pop(answer.purpose, None)

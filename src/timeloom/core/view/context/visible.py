@@ -9,13 +9,13 @@ from timeloom.core.blocks import Hidden, Pruned, RangeSummary, ToolCall, TurnSta
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 
-StandKind = Literal["hidden", "pruned", "summary"]
+StubKind = Literal["hidden", "pruned", "summary"]
 
 
-class Stand(msgspec.Struct, frozen=True, gc=False):
+class Stub(msgspec.Struct, frozen=True, gc=False):
     """A stub in place of entries: `text` as recorded, or for a summary the text of the entry `by`."""
 
-    kind: StandKind
+    kind: StubKind
     by: int
     text: str = ""
 
@@ -23,7 +23,7 @@ class Stand(msgspec.Struct, frozen=True, gc=False):
 class VisibleView(msgspec.Struct):
     """The visible entries in timeline order, each as itself (None) or with its stub."""
 
-    shown: dict[int, Stand | None] = {}
+    shown: dict[int, Stub | None] = {}
     order: list[int] = []
     """The keys of `shown` as a sorted list, for range searches."""
 
@@ -42,13 +42,13 @@ class VisibleView(msgspec.Struct):
         """Fold in the next entry; the cost is linear in the entries that it shows or hides."""
         match entry.block:
             case Hidden(target=target, replacement=text):
-                self._replace(self._at(target), Stand("hidden", entry.seq, text), entry.seq)
+                self._replace(self._hidable_at(target), Stub("hidden", entry.seq, text), entry.seq)
             case Pruned(cuts=cuts):
                 for cut in cuts:
-                    stand = Stand("pruned", entry.seq, cut.text) if cut.text else None
-                    self._replace(self._between(cut.first_seq, cut.last_seq), stand, entry.seq)
+                    stub = Stub("pruned", entry.seq, cut.text) if cut.text else None
+                    self._replace(self._seqs_between(cut.first_seq, cut.last_seq), stub, entry.seq)
             case RangeSummary() as summary:
-                self._sum_up(entry, self._covered(summary))
+                self._add_summary(entry, self._covered_seqs(summary))
             case _:
                 self._add(entry)
 
@@ -76,21 +76,21 @@ class VisibleView(msgspec.Struct):
             self.at_alias[alias] = entry.seq
         self.in_turn.setdefault(entry.turn_id, []).append(entry.seq)
 
-    def _sum_up(self, entry: Entry, covered: list[int]) -> None:
+    def _add_summary(self, entry: Entry, covered: list[int]) -> None:
         if not covered:
             self._show(entry)
             self.at_path[entry.path] = [entry.seq]
             self.summaries.pop(entry.path, None)
             self.summaries.pop(entry.alias, None)
             return
-        self._replace(covered, Stand("summary", entry.seq), entry.seq)
+        self._replace(covered, Stub("summary", entry.seq), entry.seq)
         self.summaries[entry.path] = self.summaries[entry.alias] = (entry.seq, covered[0])
 
-    def _at(self, path: str) -> list[int]:
+    def _hidable_at(self, path: str) -> list[int]:
         if path in self.summaries:
             by, place = self.summaries[path]
-            stand = self.shown.get(place)
-            return [place] if stand and stand.by == by else []
+            stub = self.shown.get(place)
+            return [place] if stub and stub.by == by else []
         seqs = [self.at_alias[path]] if path in self.at_alias else self.at_path.pop(path, [])
         here = [seq for seq in seqs if self._can_be_hidden(seq)]
         if here:
@@ -100,33 +100,33 @@ class VisibleView(msgspec.Struct):
     def _can_be_hidden(self, seq: int) -> bool:
         if seq not in self.shown:
             return False
-        stand = self.shown[seq]
-        return stand is None or stand.kind == "hidden"
+        stub = self.shown[seq]
+        return stub is None or stub.kind == "hidden"
 
-    def _between(self, first: int, last: int) -> list[int]:
+    def _seqs_between(self, first: int, last: int) -> list[int]:
         return self.order[bisect_left(self.order, first) : bisect_right(self.order, last)]
 
-    def _covered(self, summary: RangeSummary) -> list[int]:
+    def _covered_seqs(self, summary: RangeSummary) -> list[int]:
         if summary.last_seq:
-            return self._between(summary.first_seq, summary.last_seq)
+            return self._seqs_between(summary.first_seq, summary.last_seq)
         covered: list[int] = []
         for turn in dict.fromkeys(summary.covered_turn_ids):
             here = self.in_turn[turn] = [seq for seq in self.in_turn.get(turn, ()) if seq in self.shown]
             covered += here
         return sorted(covered)
 
-    def _replace(self, seqs: list[int], stand: Stand | None, by: int) -> None:
+    def _replace(self, seqs: list[int], stub: Stub | None, by: int) -> None:
         """Hide the entries and put the stub, if there is one, at the first of them."""
         for seq in seqs:
             self.gone[seq] = by
-        leaving = seqs[1:] if stand else seqs
-        if stand and seqs:
-            self.shown[seqs[0]] = stand
-        for seq in leaving:
+        removed = seqs[1:] if stub else seqs
+        if stub and seqs:
+            self.shown[seqs[0]] = stub
+        for seq in removed:
             del self.shown[seq]
-        self._forget_order(leaving)
+        self._remove_from_order(removed)
 
-    def _forget_order(self, seqs: list[int]) -> None:
+    def _remove_from_order(self, seqs: list[int]) -> None:
         if not seqs:
             return
         first = bisect_left(self.order, seqs[0])

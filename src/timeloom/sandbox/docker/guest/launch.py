@@ -37,7 +37,7 @@ ENVIRONMENT = {
     "TMPDIR": "/tmp",
 }
 NOT_STARTED = 125
-SECOND_LOOK_S = 0.15
+OOM_REPORT_S = 0.15
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 22, 38
 SECCOMP_MODE_FILTER = 2
 
@@ -55,24 +55,24 @@ def main(arguments: list[str]) -> int:
     # Other processes of this user can neither inspect nor control this process.
     prctl(PR_SET_DUMPABLE, 0)
     path, preload, address_space, where = arguments
-    token = first_line(0)
-    loop = Loop()
+    token = read_first_line(0)
+    loop = ProcessLoop()
     options = [] if preload == "-" else ["--preload", preload]
     if where == "-":
-        return loop.run(start([path, *options], token, partial(limit, int(address_space))))
+        return loop.run(start_interpreter([path, *options], token, partial(limit_address_space, int(address_space))))
     sys.path.insert(0, HERE)
     relay: Relay = importlib.import_module("relay").Relay(path, where)
 
     def enter() -> None:
-        relay.enter()
-        limit(int(address_space))
+        relay.confine_interpreter()
+        limit_address_space(int(address_space))
 
-    child = start([path, *options], token, enter)
-    relay.begin(loop.selector)
+    child = start_interpreter([path, *options], token, enter)
+    relay.start_relaying(loop.selector)
     return loop.run(child)
 
 
-def first_line(descriptor: int) -> bytes:
+def read_first_line(descriptor: int) -> bytes:
     """Read the first line byte by byte, so that nothing after it is consumed."""
     line = b""
     while not line.endswith(b"\n"):
@@ -83,12 +83,12 @@ def first_line(descriptor: int) -> bytes:
     return line
 
 
-def limit(address_space: int) -> None:
+def limit_address_space(address_space: int) -> None:
     """Limit the address space, so that a process that asks for too much gets an error instead of a kill."""
     resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
 
 
-def start(arguments: list[str], token: bytes, enter: Callable[[], None]) -> int:
+def start_interpreter(arguments: list[str], token: bytes, enter: Callable[[], None]) -> int:
     """Start the interpreter with only its standard streams and return its pid."""
     reading, writing = os.pipe()
     os.write(writing, token)
@@ -105,7 +105,7 @@ def start(arguments: list[str], token: bytes, enter: Callable[[], None]) -> int:
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write("800")
         enter()
-        shut()
+        apply_seccomp()
         os.execve(sys.executable, [sys.executable, "-I", BOOTSTRAP, *arguments], ENVIRONMENT)
     except BaseException as error:  # noqa: BLE001 - the child must never continue as this program
         os.write(2, ("the interpreter could not be started: %s\n" % error).encode())
@@ -113,7 +113,7 @@ def start(arguments: list[str], token: bytes, enter: Callable[[], None]) -> int:
         os._exit(NOT_STARTED)
 
 
-def shut() -> None:
+def apply_seccomp() -> None:
     """Forbid new privileges and apply the seccomp filter to this process and its children."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     with open(FILTER, "rb") as file:
@@ -131,7 +131,7 @@ def prctl(option: int, *values: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl %d: %s" % (option, os.strerror(ctypes.get_errno())))
 
 
-class Loop:
+class ProcessLoop:
     """Waits for the interpreter, for the end of the supervisor, and for registered descriptors with callbacks."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class Loop:
         while True:
             for key, _ in self.selector.select():
                 key.data()
-            status = reaped(child)
+            status = reap_children(child)
             if status is not None:
                 # Its last output may have arrived since.
                 for key, _ in self.selector.select(0):
@@ -163,18 +163,18 @@ class Loop:
             os._exit(NOT_STARTED)
 
 
-def reaped(child: int) -> int | None:
+def reap_children(child: int) -> int | None:
     """Reap all processes that have ended and return the interpreter's status, if it is among them."""
-    found = None
+    child_status = None
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return found
+            return child_status
         if not pid:
-            return found
+            return child_status
         if pid == child:
-            found = status
+            child_status = status
 
 
 def exit_code(status: int) -> int:
@@ -183,7 +183,7 @@ def exit_code(status: int) -> int:
         return os.WEXITSTATUS(status)
     if os.WTERMSIG(status) == signal.SIGKILL:
         # If it was the OOM killer, the host can see that only while this container runs.
-        time.sleep(SECOND_LOOK_S)
+        time.sleep(OOM_REPORT_S)
     return 128 + os.WTERMSIG(status)
 
 

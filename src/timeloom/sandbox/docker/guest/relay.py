@@ -38,7 +38,7 @@ class Relay:
         self._listening.setblocking(False)
         self._open = 0
 
-    def enter(self) -> None:
+    def confine_interpreter(self) -> None:
         """In the interpreter process: drop network, shared memory and capabilities, and switch the user."""
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.unshare(CLONE_NEWNET | CLONE_NEWIPC):
@@ -50,7 +50,7 @@ class Relay:
         os.setresgid(self._gid, self._gid, self._gid)
         os.setresuid(self._uid, self._uid, self._uid)
 
-    def begin(self, selector: selectors.BaseSelector) -> None:
+    def start_relaying(self, selector: selectors.BaseSelector) -> None:
         """Give up root and every capability, and accept connections from then on."""
         os.setgroups([])
         os.setresgid(self._own, self._own, self._own)
@@ -72,14 +72,14 @@ class Relay:
             outer.close()
             return
         self._open += 1
-        pair = Pair(self._selector, (inner, outer))
-        pair.on_end = self._ended
+        pair = ConnectionPair(self._selector, (inner, outer))
+        pair.on_end = self._on_pair_end
 
-    def _ended(self) -> None:
+    def _on_pair_end(self) -> None:
         self._open -= 1
 
 
-class Pair:
+class ConnectionPair:
     """Two connections that forward to each other; when one ends, both are closed."""
 
     def __init__(self, selector: selectors.BaseSelector, ends: tuple[socket.socket, socket.socket]) -> None:
@@ -108,7 +108,7 @@ class Pair:
         except OSError:
             self._close()
             return
-        self._expect()
+        self._update_events()
 
     def _send(self, end: socket.socket) -> None:
         try:
@@ -117,7 +117,7 @@ class Pair:
             sent = 0
         self._waiting[end] = self._waiting[end][sent:]
 
-    def _expect(self) -> None:
+    def _update_events(self) -> None:
         """Read from an end while nothing waits for the other; write to an end while data waits for it."""
         for end, other in (self._ends, self._ends[::-1]):
             wanted = (0 if self._waiting[other] else selectors.EVENT_READ) | (

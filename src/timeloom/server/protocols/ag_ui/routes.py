@@ -7,55 +7,66 @@ import msgspec
 
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import ConversationId, IdError, conversation_id
+from timeloom.core.ids import ConversationId, IdError, parse_conversation_id
 from timeloom.ports.reader import ConversationInfo
-from timeloom.runtime.hub.live_conversation import Accepted
-from timeloom.server.authorize import let_in
-from timeloom.server.history_match import Line, with_history
+from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.server.authorize import authorize
+from timeloom.server.history_match import HistoryMessage, with_history
 from timeloom.server.http.sse import EventStream
-from timeloom.server.protocols.ag_ui.events import Decision, Message, Part, Resume, RunBody
-from timeloom.server.protocols.ag_ui.run import Run
-from timeloom.server.protocols.send_and_stream import ask
-from timeloom.server.routes.chat import DecisionBody, decide
+from timeloom.server.protocols.ag_ui.events import (
+    AgUiContentPart,
+    AgUiMessage,
+    InterruptAnswer,
+    InterruptDecision,
+    RunBody,
+)
+from timeloom.server.protocols.ag_ui.run import RunTranslator
+from timeloom.server.protocols.send_and_stream import send_and_stream
+from timeloom.server.routes.chat import DecisionBody, submit_decision
 from timeloom.server.services import RequestContext
 
-Sending = Callable[[], Awaitable[Accepted]]
+SendMessage = Callable[[], Awaitable[SendReceipt]]
 
 
-async def post_run(call: RequestContext, body: RunBody) -> EventStream:
+async def post_run(context: RequestContext, body: RunBody) -> EventStream:
     """Send the last message to the thread's conversation, or decide its interrupts, and stream the turn."""
     if body.tools:
         raise CodedError("request_malformed", "tools must be empty; the agent uses only its configured tools")
     if body.resume:
-        conversation, send = await _deciding(call, body.thread_id, body.resume)
+        conversation, send = await _prepare_decisions(context, body.thread_id, body.resume)
     else:
-        conversation, send = await _saying(call, body)
-    asked = await ask(call.place, conversation, send)
-    call.request.state.accepted = asked.accepted
-    return EventStream(asked.opened, call.place.leave_s, frames=Run(body, asked.accepted))
+        conversation, send = await _prepare_message(context, body)
+    sent = await send_and_stream(context.services, conversation, send)
+    context.request.state.accepted = sent.accepted
+    return EventStream(sent.opened, context.services.drain_timeout_s, encoder=RunTranslator(body, sent.accepted))
 
 
-async def _saying(call: RequestContext, body: RunBody) -> tuple[ConversationId, Sending]:
-    hub = call.place.hub
-    lines, message = _divided(body.messages)
-    info = await _known(call, body.thread_id)
+async def _prepare_message(context: RequestContext, body: RunBody) -> tuple[ConversationId, SendMessage]:
+    hub = context.services.hub
+    history, message = _split_messages(body.messages)
+    info = await _find_conversation(context, body.thread_id)
     if info is None:
-        header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
-        info, message = await hub.found(header, _own_id(call, body.thread_id)), with_history(lines, message)
-    conversation, author = info.id, call.author_in(info)
-    return conversation, lambda: hub.say(conversation, message, author=author)
+        header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+        info, message = (
+            await hub.create_empty(header, _derive_conversation_id(context, body.thread_id)),
+            with_history(history, message),
+        )
+    conversation, author = info.id, context.author_in(info)
+    return conversation, lambda: hub.send_message(conversation, message, author=author)
 
 
-async def _deciding(call: RequestContext, thread: str, resume: tuple[Resume, ...]) -> tuple[ConversationId, Sending]:
+async def _prepare_decisions(
+    context: RequestContext, thread: str, resume: tuple[InterruptAnswer, ...]
+) -> tuple[ConversationId, SendMessage]:
     """Authorize the decisions; return the conversation and the function that submits them."""
-    decider = await _decider(call, thread, ",".join(one.interrupt_id for one in resume))
+    decider = await _authorize_decider(context, thread, ",".join(one.interrupt_id for one in resume))
 
-    async def send() -> Accepted:
-        accepted: Accepted | None = None
+    async def send() -> SendReceipt:
+        accepted: SendReceipt | None = None
         for one in resume:
-            said = one.payload or Decision()
-            approved = one.status == "resolved" and said.approved
-            done = await decide(decider, one.interrupt_id, DecisionBody(approved=approved, text=said.text))
+            decision = one.payload or InterruptDecision()
+            approved = one.status == "resolved" and decision.approved
+            done = await submit_decision(decider, one.interrupt_id, DecisionBody(approved=approved, text=decision.text))
             accepted = accepted or done
         assert accepted is not None
         return accepted
@@ -63,23 +74,23 @@ async def _deciding(call: RequestContext, thread: str, resume: tuple[Resume, ...
     return decider.conversation.id, send
 
 
-async def _decider(call: RequestContext, thread: str, called: str) -> RequestContext:
+async def _authorize_decider(context: RequestContext, thread: str, call_ids: str) -> RequestContext:
     """Authorize a decision in the thread's conversation; the thread is its id, or the id is derived from the thread."""
-    for name in (thread, _own_id(call, thread)):
-        names = {"tenant": call.tenant, "project": call.project, "conversation_id": name, "call_id": called}
+    for name in (thread, _derive_conversation_id(context, thread)):
+        names = {"tenant": context.tenant, "project": context.project, "conversation_id": name, "call_id": call_ids}
         try:
-            return await let_in(call.place, "decider", call.request, names, call.operation)
+            return await authorize(context.services, "decider", context.request, names, context.operation)
         except CodedError as error:
             if error.code != "conversation_unknown":
                 raise
     raise CodedError("approval_unknown", "no call of this thread waits for a decision")
 
 
-async def _known(call: RequestContext, thread: str) -> ConversationInfo | None:
+async def _find_conversation(context: RequestContext, thread: str) -> ConversationInfo | None:
     """Return the thread's conversation; None if there is none. The thread is its id, or the id is derived from it."""
-    for name in (thread, _own_id(call, thread)):
+    for name in (thread, _derive_conversation_id(context, thread)):
         try:
-            return await call.visible(conversation_id(name))
+            return await context.require_conversation(parse_conversation_id(name))
         except IdError:
             continue
         except CodedError as error:
@@ -88,30 +99,30 @@ async def _known(call: RequestContext, thread: str) -> ConversationInfo | None:
     return None
 
 
-def _own_id(call: RequestContext, thread: str) -> ConversationId:
+def _derive_conversation_id(context: RequestContext, thread: str) -> ConversationId:
     """Return the conversation id derived from the thread: stable for one user, different for other users."""
-    said = msgspec.json.encode((call.tenant, call.project, call.caller.user, thread))
-    return ConversationId(f"conv_agui_{hashlib.sha256(said).hexdigest()[:32]}")
+    key = msgspec.json.encode((context.tenant, context.project, context.principal.user, thread))
+    return ConversationId(f"conv_agui_{hashlib.sha256(key).hexdigest()[:32]}")
 
 
-def _divided(messages: tuple[Message, ...]) -> tuple[tuple[Line, ...], str]:
+def _split_messages(messages: tuple[AgUiMessage, ...]) -> tuple[tuple[HistoryMessage, ...], str]:
     """Return the earlier messages and the text of the last one."""
     if not messages or messages[-1].role != "user" or not (message := _text(messages[-1])).strip():
         raise CodedError("request_malformed", "the last message must have the role user and a text")
-    spoken = [one for one in messages[:-1] if one.role not in ("activity", "reasoning")]
-    return tuple(Line(one.role, _text(one)) for one in spoken), message
+    earlier = [one for one in messages[:-1] if one.role not in ("activity", "reasoning")]
+    return tuple(HistoryMessage(one.role, _text(one)) for one in earlier), message
 
 
-def _text(message: Message) -> str:
+def _text(message: AgUiMessage) -> str:
     if message.content is None or isinstance(message.content, str):
         return message.content or ""
     if not isinstance(message.content, tuple):
         return ""
     for part in message.content:
-        _need_text(part)
+        _require_text(part)
     return "".join(part.text for part in message.content)
 
 
-def _need_text(part: Part) -> None:
+def _require_text(part: AgUiContentPart) -> None:
     if part.type != "text":
         raise CodedError("request_malformed", f"only text parts are supported, got type {part.type[:40]!r}")

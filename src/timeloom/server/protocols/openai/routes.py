@@ -13,35 +13,35 @@ from timeloom.core.blocks.turn import EndReason
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub.events import Event, Heartbeat
-from timeloom.runtime.hub.live_conversation import USER, Accepted
-from timeloom.server.history_match import Line, Spot, with_history
-from timeloom.server.http.problem_json import Problem
-from timeloom.server.http.sse import EventStream, is_last
-from timeloom.server.protocols.send_and_stream import Asked, ask
-from timeloom.server.protocols.turn_answer import Answer
+from timeloom.runtime.hub.live_conversation import USER, SendReceipt
+from timeloom.server.history_match import HistoryMessage, HistoryPosition, with_history
+from timeloom.server.http.problem_json import ProblemDetails
+from timeloom.server.http.sse import EventStream, is_last_event
+from timeloom.server.protocols.send_and_stream import SendResult, send_and_stream
+from timeloom.server.protocols.turn_answer import TurnAnswer
 from timeloom.server.services import RequestContext
 
-ADDRESS: Final = "/v1/"
+PATH_PREFIX: Final = "/v1/"
 """The path prefix of this API; all errors below it, also 404, have the OpenAI format."""
 
 MODEL: Final = "timeloom"
 CONVERSATION_HEADER: Final = "x-conversation-id"
 METADATA_KEY: Final = "conversation_id"
 
-FINISH: Final = {"max_iterations": "length", "budget_exhausted": "length", "refused": "content_filter"}
+FINISH_REASONS: Final = {"max_iterations": "length", "budget_exhausted": "length", "refused": "content_filter"}
 """The `finish_reason` for each reason of a turn's end; all others are `stop`."""
 
-FAILED: Final = frozenset[EndReason]({"protocol_failure", "provider_error", "runtime_error"})
+FAILURE_REASONS: Final = frozenset[EndReason]({"protocol_failure", "provider_error", "runtime_error"})
 """End reasons that are errors. All others produce an answer, or a text that explains why there is none."""
 
-KEPT: Final = ("retry-after", "www-authenticate", "x-should-retry")
+KEPT_HEADERS: Final = ("retry-after", "www-authenticate", "x-should-retry")
 """Headers of an error response that are kept for OpenAI clients."""
 
 ERROR_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 """OpenAI error types by status. Others are `server_error` from 500 on, else `invalid_request_error`."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class ChatContentPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a message; only text is supported."""
 
     type: str
@@ -52,7 +52,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message of the client's history."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | tuple[Part, ...] | None = None
+    content: str | tuple[ChatContentPart, ...] | None = None
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
     refusal: None = None
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The only choice of a completion."""
 
     message: AnswerMessage
@@ -111,7 +111,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     created: int
-    choices: tuple[Choice, ...]
+    choices: tuple[CompletionChoice, ...]
     usage: TokenUsage
     conversation_id: str
     model: str = MODEL
@@ -139,37 +139,39 @@ async def list_models(_call: RequestContext) -> ModelList:
     return ModelList()
 
 
-async def get_model(call: RequestContext) -> ModelCard:
+async def get_model(context: RequestContext) -> ModelCard:
     """Return a model by name."""
-    _need_model(call.request.path_params["model"])
+    _check_model(context.request.path_params["model"])
     return ModelCard()
 
 
-async def post_completion(call: RequestContext, body: ChatBody) -> ChatCompletion | EventStream:
+async def post_completion(context: RequestContext, body: ChatBody) -> ChatCompletion | EventStream:
     """Send the last message to the conversation of the earlier ones and return the answer of its turn."""
-    _need_plain(body)
-    lines, message = _divided(body.messages)
-    asked = await _asked(call, body, lines, message)
-    call.request.state.accepted = asked.accepted
-    told = _Telling(call, asked.accepted, (*lines, Line("user", message)))
+    _check_supported(body)
+    history, message = _split_messages(body.messages)
+    sent = await _send_message(context, body, history, message)
+    context.request.state.accepted = sent.accepted
+    completion = _CompletionBuilder(context, sent.accepted, (*history, HistoryMessage("user", message)))
     if body.stream:
         wants_usage = bool(body.stream_options and body.stream_options.include_usage)
-        return EventStream(asked.opened, call.place.leave_s, frames=_Chunks(told, wants_usage=wants_usage))
-    async with asked.opened as (_, events):
+        return EventStream(
+            sent.opened, context.services.drain_timeout_s, encoder=_ChunkEncoder(completion, wants_usage=wants_usage)
+        )
+    async with sent.opened as (_, events):
         async for event in events:
-            told.hear(event)
-    return told.completion()
+            completion.add_event(event)
+    return completion.to_completion()
 
 
-def refused(problem: Response) -> Response:
+def to_openai_error(problem: Response) -> Response:
     """Convert a problem+json response to an OpenAI error response."""
-    said = msgspec.json.decode(problem.body, type=Problem)
-    headers = {name: value for name, value in problem.headers.items() if name in KEPT}
-    error = _Error(message=said.detail, type=_error_type(said.status), code=said.code)
-    return Response(msgspec.json.encode({"error": error}), said.status, headers, media_type="application/json")
+    details = msgspec.json.decode(problem.body, type=ProblemDetails)
+    headers = {name: value for name, value in problem.headers.items() if name in KEPT_HEADERS}
+    error = _OpenAiError(message=details.detail, type=_error_type(details.status), code=details.code)
+    return Response(msgspec.json.encode({"error": error}), details.status, headers, media_type="application/json")
 
 
-class _Error(msgspec.Struct, frozen=True, kw_only=True):
+class _OpenAiError(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     type: str
     code: str
@@ -180,25 +182,25 @@ def _error_type(status: int) -> str:
     return ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
-def _need_model(name: str) -> None:
+def _check_model(name: str) -> None:
     if name != MODEL:
         raise CodedError("model_unknown", f"the only model is {MODEL!r}, got {name[:60]!r}")
 
 
-def _need_plain(body: ChatBody) -> None:
-    _need_model(body.model)
+def _check_supported(body: ChatBody) -> None:
+    _check_model(body.model)
     if body.tools or body.functions:
         raise CodedError("request_malformed", "tools must be empty; the agent uses only its configured tools")
     if body.n not in (None, 1):
         raise CodedError("request_malformed", "n must be 1")
 
 
-def _divided(messages: Sequence[ChatMessage]) -> tuple[tuple[Line, ...], str]:
+def _split_messages(messages: Sequence[ChatMessage]) -> tuple[tuple[HistoryMessage, ...], str]:
     """Return the earlier messages and the text of the last one."""
-    *before, last = messages
+    *earlier, last = messages
     if last.role != "user" or not (message := _text(last)).strip():
         raise CodedError("request_malformed", "the last message must have the role user and a text")
-    return tuple(Line(one.role, _text(one)) for one in before), message
+    return tuple(HistoryMessage(one.role, _text(one)) for one in earlier), message
 
 
 def _text(message: ChatMessage) -> str:
@@ -210,90 +212,100 @@ def _text(message: ChatMessage) -> str:
     return "".join(part.text for part in message.content)
 
 
-async def _asked(call: RequestContext, body: ChatBody, lines: tuple[Line, ...], message: str) -> Asked:
-    hub = call.place.hub
-    named = call.request.headers.get(CONVERSATION_HEADER) or (body.metadata or {}).get(METADATA_KEY, "")
-    if named:
-        info = await call.visible(named)
-        return await _said(call, info.id, message, call.author_in(info))
-    histories = call.place.histories
-    if (spot := histories.take(_owner(call), lines)) and await _is_there(call, spot):
+async def _send_message(
+    context: RequestContext, body: ChatBody, history: tuple[HistoryMessage, ...], message: str
+) -> SendResult:
+    hub = context.services.hub
+    conversation_name = context.request.headers.get(CONVERSATION_HEADER) or (body.metadata or {}).get(METADATA_KEY, "")
+    if conversation_name:
+        info = await context.require_conversation(conversation_name)
+        return await _send_to(context, info.id, message, context.author_in(info))
+    histories = context.services.histories
+    if (position := histories.pop(_history_owner(context), history)) and await _is_current(context, position):
         try:
-            return await _said(call, spot.conversation, message)
+            return await _send_to(context, position.conversation, message)
         except BaseException:
             # The message was not sent, so a retry must find the same conversation again.
-            histories.keep(_owner(call), lines, spot)
+            histories.remember(_history_owner(context), history, position)
             raise
-    header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
-    return await _said(call, (await hub.found(header)).id, with_history(lines, message))
+    header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+    return await _send_to(context, (await hub.create_empty(header)).id, with_history(history, message))
 
 
-async def _said(call: RequestContext, conversation: ConversationId, message: str, author: str = USER) -> Asked:
-    return await ask(call.place, conversation, lambda: call.place.hub.say(conversation, message, author=author))
+async def _send_to(
+    context: RequestContext, conversation: ConversationId, message: str, author: str = USER
+) -> SendResult:
+    return await send_and_stream(
+        context.services, conversation, lambda: context.services.hub.send_message(conversation, message, author=author)
+    )
 
 
-async def _is_there(call: RequestContext, spot: Spot) -> bool:
+async def _is_current(context: RequestContext, position: HistoryPosition) -> bool:
     """Whether the conversation still exists for this principal and has no later turn."""
     try:
-        info = await call.visible(spot.conversation)
-        return (await call.place.hub.status(info.id)).turn_id == spot.turn
+        info = await context.require_conversation(position.conversation)
+        return (await context.services.hub.status(info.id)).turn_id == position.turn
     except CodedError:
         return False
 
 
-def _owner(call: RequestContext) -> tuple[str, ...]:
-    return call.tenant, call.project, call.caller.user
+def _history_owner(context: RequestContext) -> tuple[str, ...]:
+    return context.tenant, context.project, context.principal.user
 
 
-class _Telling:
+class _CompletionBuilder:
     """Builds the completion of one turn from its events."""
 
-    def __init__(self, call: RequestContext, accepted: Accepted, lines: Sequence[Line]) -> None:
-        self.answer = Answer()
+    def __init__(self, context: RequestContext, accepted: SendReceipt, history: Sequence[HistoryMessage]) -> None:
+        self.answer = TurnAnswer()
         self.conversation = accepted.conversation_id
         self.id = f"chatcmpl-{accepted.turn_id}-{accepted.seq}"
-        self.created = call.place.clock.epoch_us() // 1_000_000
-        self._call = call
-        self._lines = lines
+        self.created = context.services.clock.epoch_us() // 1_000_000
+        self._context = context
+        self._history = history
         self._turn = accepted.turn_id
 
-    def hear(self, event: Event) -> str:
+    def add_event(self, event: Event) -> str:
         """Process the event and return the text that it adds; after the last one, remember the history."""
-        piece = self.answer.hear(event)
-        if self.is_over(event) and not self.failure():
-            piece = piece if self.answer.pieces else self._why()
-            lines = (*self._lines, Line("assistant", self.text))
-            self._call.place.histories.keep(_owner(self._call), lines, Spot(self.conversation, self._turn))
-        return piece
+        text = self.answer.add_event(event)
+        if self.is_last_event(event) and not self.failure():
+            text = text if self.answer.parts else self._missing_answer_text()
+            history = (*self._history, HistoryMessage("assistant", self.text))
+            self._context.services.histories.remember(
+                _history_owner(self._context), history, HistoryPosition(self.conversation, self._turn)
+            )
+        return text
 
-    def is_over(self, event: Event) -> bool:
+    def is_last_event(self, event: Event) -> bool:
         """Whether the event is the last one of the turn."""
-        return is_last(event, self._turn)
+        return is_last_event(event, self._turn)
 
     @property
     def text(self) -> str:
         """The answer, or the reason why there is none; an error would make clients retry."""
-        return self.answer.text if self.answer.pieces else self._why()
+        return self.answer.text if self.answer.parts else self._missing_answer_text()
 
     def failure(self) -> CodedError | None:
         """Return the error of a failed turn; None if the turn did not fail."""
         if error := self.answer.error:
             return CodedError(error.code, error.message)
-        return CodedError("answer_missing", self._why()) if self.answer.reason in FAILED else None
+        return (
+            CodedError("answer_missing", self._missing_answer_text()) if self.answer.reason in FAILURE_REASONS else None
+        )
 
-    def _why(self) -> str:
+    def _missing_answer_text(self) -> str:
         reason = self.answer.reason
-        return self.answer.words or f"the turn ended without an answer{f': {reason}' if reason else ''}"
+        return self.answer.end_text or f"the turn ended without an answer{f': {reason}' if reason else ''}"
 
     def finish_reason(self) -> str:
         """Return OpenAI's name for the end of the turn."""
-        return FINISH.get(self.answer.reason or "", "stop")
+        return FINISH_REASONS.get(self.answer.reason or "", "stop")
 
     def usage(self) -> TokenUsage:
         """Return the token usage of the turn."""
-        return _usage(self.answer.usage)
+        return _to_token_usage(self.answer.usage)
 
-    def completion(self) -> ChatCompletion:
+    def to_completion(self) -> ChatCompletion:
         """Return the completion; raise if the turn failed."""
         if failure := self.failure():
             raise failure
@@ -301,35 +313,35 @@ class _Telling:
         return ChatCompletion(
             id=self.id,
             created=self.created,
-            choices=(Choice(message=message, finish_reason=self.finish_reason()),),
+            choices=(CompletionChoice(message=message, finish_reason=self.finish_reason()),),
             usage=self.usage(),
             conversation_id=self.conversation,
         )
 
 
-def _usage(used: Usage) -> TokenUsage:
-    prompt = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
+def _to_token_usage(usage: Usage) -> TokenUsage:
+    prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     return TokenUsage(
         prompt_tokens=prompt,
-        completion_tokens=used.output_tokens,
-        total_tokens=prompt + used.output_tokens,
-        prompt_tokens_details=CachedTokens(cached_tokens=used.cache_read_tokens),
+        completion_tokens=usage.output_tokens,
+        total_tokens=prompt + usage.output_tokens,
+        prompt_tokens_details=CachedTokens(cached_tokens=usage.cache_read_tokens),
     )
 
 
-class _Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _ChoiceDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: str | None = None
     role: str | None = None
 
 
 class _ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
-    delta: _Delta
+    delta: _ChoiceDelta
     finish_reason: str | None = None
     index: int = 0
     logprobs: None = None
 
 
-class _Chunk(msgspec.Struct, frozen=True, kw_only=True):
+class _CompletionChunk(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     created: int
     choices: tuple[_ChunkChoice, ...]
@@ -339,46 +351,50 @@ class _Chunk(msgspec.Struct, frozen=True, kw_only=True):
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
 
 
-class _Chunks:
+class _ChunkEncoder:
     """Encodes a streamed answer as server-sent chunks."""
 
-    def __init__(self, told: _Telling, *, wants_usage: bool) -> None:
-        self._told = told
+    def __init__(self, completion: _CompletionBuilder, *, wants_usage: bool) -> None:
+        self._completion = completion
         self._wants_usage = wants_usage
-        self._has_begun = False
+        self._has_started = False
 
     def __call__(self, event: Event) -> bytes:
         if isinstance(event, Heartbeat):
             return b": still here\n\n"
-        piece = self._told.hear(event)
-        said = b"" if self._has_begun else self._chunk(_Delta(role="assistant", content=""))
-        self._has_begun = True
-        if piece:
-            said += self._chunk(_Delta(content=piece))
-        if self._told.is_over(event):
-            said += self._end()
-        return said
+        text = self._completion.add_event(event)
+        frames = b"" if self._has_started else self._encode_delta(_ChoiceDelta(role="assistant", content=""))
+        self._has_started = True
+        if text:
+            frames += self._encode_delta(_ChoiceDelta(content=text))
+        if self._completion.is_last_event(event):
+            frames += self._encode_end()
+        return frames
 
-    def _end(self) -> bytes:
-        if failure := self._told.failure():
-            error = _Error(message=str(failure), type="server_error", code=failure.code)
-            return _framed(msgspec.json.encode({"error": error}))
-        said = self._chunk(_Delta(), self._told.finish_reason())
+    def _encode_end(self) -> bytes:
+        if failure := self._completion.failure():
+            error = _OpenAiError(message=str(failure), type="server_error", code=failure.code)
+            return _encode_sse(msgspec.json.encode({"error": error}))
+        frames = self._encode_delta(_ChoiceDelta(), self._completion.finish_reason())
         if self._wants_usage:
-            said += self._framed_chunk((), self._told.usage())
-        return said + _framed(b"[DONE]")
+            frames += self._encode_chunk((), self._completion.usage())
+        return frames + _encode_sse(b"[DONE]")
 
-    def _chunk(self, delta: _Delta, finish_reason: str | None = None) -> bytes:
+    def _encode_delta(self, delta: _ChoiceDelta, finish_reason: str | None = None) -> bytes:
         choice = _ChunkChoice(delta=delta, finish_reason=finish_reason)
-        return self._framed_chunk((choice,), None if self._wants_usage else msgspec.UNSET)
+        return self._encode_chunk((choice,), None if self._wants_usage else msgspec.UNSET)
 
-    def _framed_chunk(self, choices: tuple[_ChunkChoice, ...], usage: TokenUsage | msgspec.UnsetType | None) -> bytes:
-        told = self._told
-        chunk = _Chunk(
-            id=told.id, created=told.created, choices=choices, conversation_id=told.conversation, usage=usage
+    def _encode_chunk(self, choices: tuple[_ChunkChoice, ...], usage: TokenUsage | msgspec.UnsetType | None) -> bytes:
+        completion = self._completion
+        chunk = _CompletionChunk(
+            id=completion.id,
+            created=completion.created,
+            choices=choices,
+            conversation_id=completion.conversation,
+            usage=usage,
         )
-        return _framed(msgspec.json.encode(chunk))
+        return _encode_sse(msgspec.json.encode(chunk))
 
 
-def _framed(data: bytes) -> bytes:
+def _encode_sse(data: bytes) -> bytes:
     return b"data: %s\n\n" % data

@@ -11,17 +11,17 @@ from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.stores.batch import TITLE_CHARS, Batch, open_turn_after, record_crc
-from timeloom.stores.blob_folder import BlobFolder, Staging
-from timeloom.stores.feedback_rows import judgements
-from timeloom.stores.process_locks import Holders
-from timeloom.stores.search_terms import storable
-from timeloom.stores.sqlite.database import Database, typed
+from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
+from timeloom.stores.feedback_rows import extract_batch_feedback
+from timeloom.stores.process_locks import ProcessLocks
+from timeloom.stores.search_terms import replace_surrogates
+from timeloom.stores.sqlite.database import Database, convert_rows
 from timeloom.stores.sqlite.tables import feedback, leases, open_turns
 from timeloom.stores.sqlite.tables import ledger_sql as accounts
 from timeloom.wire.record import RECORD_VERSION
 
 
-class Whereabouts(NamedTuple):
+class ConversationRow(NamedTuple):
     """The columns of a conversation's row that appends, deletes and reads need."""
 
     number: int
@@ -33,7 +33,7 @@ class Whereabouts(NamedTuple):
     open_turn: TurnId | None = None
 
 
-def first_place(number: int) -> int:
+def place_before(number: int) -> int:
     """Return the place before the first entry of that conversation. Entry `seq` is at this place plus `seq`."""
     return number << 32
 
@@ -43,24 +43,29 @@ def last_place(number: int) -> int:
     return (number << 32) | 0xFFFF_FFFF
 
 
-def find(connection: Database, conversation: ConversationId) -> Whereabouts | None:
+def find_conversation(connection: Database, conversation: ConversationId) -> ConversationRow | None:
     """Return the row of the conversation, without lease and open turn; None if it does not exist."""
     sql = "SELECT n, tenant, tail, title_seq FROM conversations WHERE id = ?"
-    row = connection.execute(sql, (storable(conversation),)).fetchone()
-    return msgspec.convert(row, Whereabouts) if row else None
+    row = connection.execute(sql, (replace_surrogates(conversation),)).fetchone()
+    return msgspec.convert(row, ConversationRow) if row else None
 
 
-def need(connection: Database, conversation: ConversationId) -> Whereabouts:
+def get_conversation(connection: Database, conversation: ConversationId) -> ConversationRow:
     """Return the row of the conversation; raises `ConversationUnknownError`."""
-    found = find(connection, conversation)
+    found = find_conversation(connection, conversation)
     if not found:
         raise ConversationUnknownError(conversation)
     return found
 
 
 def append(
-    connection: Database, blobs: BlobFolder, holders: Holders, batch: Batch, staging: Staging, lease: Lease | None
-) -> Whereabouts:
+    connection: Database,
+    blobs: BlobFolder,
+    locks: ProcessLocks,
+    batch: Batch,
+    staged: StagedPayloads,
+    lease: Lease | None,
+) -> ConversationRow:
     """Append the batch and return the row as it was before.
 
     Raises `ConflictError` if the tail is not the expected one. Raises `ConversationHeldError` or `LeaseLostError` if
@@ -68,17 +73,17 @@ def append(
     """
     found = _find_with_lease(connection, batch.conversation)
     if lease or (found and found.holder):
-        held = lease and found and found.epoch == lease.epoch and holders.is_own(found.holder)
+        held = lease and found and found.epoch == lease.epoch and locks.is_own(found.holder)
         if not held:
-            leases.admit(connection, holders, batch.conversation, lease)
+            leases.check_lease(connection, locks, batch.conversation, lease)
     tail = found.tail if found else 0
     if tail != batch.expected_tail:
         raise ConflictError(batch.conversation, batch.expected_tail, tail)
     found = found or _create(connection, batch)
     _insert_entries(connection, found.number, batch)
     if batch.references:
-        _keep_payloads(connection, blobs, found, batch, staging)
-    _index(connection, found, batch)
+        _store_payloads(connection, blobs, found, batch, staged)
+    _index_text(connection, found, batch)
     if batch.title:
         sql = "UPDATE conversations SET tail = ?, last_ts = ?, title = ?, title_seq = ? WHERE n = ?"
         title_seq, title = batch.title
@@ -86,18 +91,18 @@ def append(
     else:
         sql = "UPDATE conversations SET tail = ?, last_ts = ? WHERE n = ?"
         connection.execute(sql, (batch.tail, batch.last_ts, found.number))
-    if given := judgements(batch):
-        feedback.note(connection, found.number, given)
+    if feedback_rows := extract_batch_feedback(batch):
+        feedback.record_feedback(connection, found.number, feedback_rows)
     open_turn = open_turn_after(found.open_turn, batch.entries)
     if open_turn != found.open_turn:
-        open_turns.note(connection, found.number, open_turn)
+        open_turns.write_open_turn(connection, found.number, open_turn)
     return found
 
 
-def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
+def delete(connection: Database, conversation: ConversationId) -> ConversationRow:
     """Delete the conversation and record its payloads as candidates for removal."""
-    found = need(connection, conversation)
-    span = (first_place(found.number), last_place(found.number))
+    found = get_conversation(connection, conversation)
+    span = (place_before(found.number), last_place(found.number))
     # Overwrites deleted text on disk. If it were always on, merges of the search index would be slower.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     sql = "INSERT OR IGNORE INTO doomed SELECT ?, sha256 FROM payloads WHERE n = ?"
@@ -107,9 +112,9 @@ def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
     indexed = connection.execute("SELECT id FROM said_docsize WHERE id BETWEEN ? AND ?", span).fetchall()
     connection.executemany("DELETE FROM said WHERE rowid = ?", indexed)
     connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
-    feedback.forget(connection, found.number)
+    feedback.delete_conversation(connection, found.number)
     connection.execute("DELETE FROM conversations WHERE n = ?", (found.number,))
-    accounts.forget(connection, conversation)
+    accounts.delete_conversation(connection, conversation)
     connection.execute("PRAGMA secure_delete = OFF").fetchall()
     return found
 
@@ -120,31 +125,33 @@ def purge_index(connection: Database) -> None:
     connection.execute("INSERT INTO said(said) VALUES ('optimize')")
 
 
-def sweep(connection: Database, blobs: BlobFolder) -> None:
+def remove_unused_payloads(connection: Database, blobs: BlobFolder) -> None:
     """Remove the recorded payloads to which no entry refers.
 
     Runs in a separate transaction, after the one that made them unused is durable. So a crash in between leaves unused
     files, but never an entry without its payload. Appends hold the same lock when they check for a payload.
     """
     doomed = connection.execute("SELECT tenant, sha256 FROM doomed").fetchall()
-    listed = typed(doomed, tuple[str, bytes])
-    blobs.remove([(tenant, sha256.hex()) for tenant, sha256 in listed if not is_used(connection, tenant, sha256)])
+    listed = convert_rows(doomed, tuple[str, bytes])
+    blobs.remove(
+        [(tenant, sha256.hex()) for tenant, sha256 in listed if not is_payload_used(connection, tenant, sha256)]
+    )
     connection.execute("DELETE FROM doomed")
 
 
-def is_used(connection: Database, tenant: str, sha256: bytes) -> bool:
+def is_payload_used(connection: Database, tenant: str, sha256: bytes) -> bool:
     """Whether an entry of that tenant refers to the payload."""
     sql = "SELECT 1 FROM payloads JOIN conversations USING (n) WHERE sha256 = ? AND tenant = ? LIMIT 1"
     return connection.execute(sql, (sha256, tenant)).fetchone() is not None
 
 
-def _find_with_lease(connection: Database, conversation: ConversationId) -> Whereabouts | None:
+def _find_with_lease(connection: Database, conversation: ConversationId) -> ConversationRow | None:
     sql = "SELECT n, tenant, tail, title_seq, epoch, holder, open_turn FROM conversations WHERE id = ?"
-    row = connection.execute(sql, (storable(conversation),)).fetchone()
-    return msgspec.convert(row, Whereabouts) if row else None
+    row = connection.execute(sql, (replace_surrogates(conversation),)).fetchone()
+    return msgspec.convert(row, ConversationRow) if row else None
 
 
-def _create(connection: Database, batch: Batch) -> Whereabouts:
+def _create(connection: Database, batch: Batch) -> ConversationRow:
     header = batch.header
     assert header is not None
     sql = (
@@ -156,11 +163,11 @@ def _create(connection: Database, batch: Batch) -> Whereabouts:
         sql,
         (batch.conversation, header.tenant, header.project, header.user, header.bundle, header.parent, started_ts),
     )
-    return Whereabouts(connection.last_insert_rowid(), header.tenant, 0, 0)
+    return ConversationRow(connection.last_insert_rowid(), header.tenant, 0, 0)
 
 
 def _insert_entries(connection: Database, number: int, batch: Batch) -> None:
-    before = first_place(number)
+    before = place_before(number)
     rows = [
         (before | entry.seq, RECORD_VERSION, record_crc(batch.conversation, entry.seq, record), record)
         for entry, record in zip(batch.entries, batch.records, strict=True)
@@ -168,10 +175,12 @@ def _insert_entries(connection: Database, number: int, batch: Batch) -> None:
     connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
 
 
-def _keep_payloads(connection: Database, blobs: BlobFolder, found: Whereabouts, batch: Batch, staging: Staging) -> None:
+def _store_payloads(
+    connection: Database, blobs: BlobFolder, found: ConversationRow, batch: Batch, staged: StagedPayloads
+) -> None:
     for ref in batch.references:
         # A file without references may come from an append that crashed before it was durable.
-        if blobs.has(found.tenant, ref) and is_used(connection, found.tenant, bytes.fromhex(ref.sha256)):
+        if blobs.has(found.tenant, ref) and is_payload_used(connection, found.tenant, bytes.fromhex(ref.sha256)):
             continue
         data = batch.payloads.get(ref)
         if data is None:
@@ -180,14 +189,14 @@ def _keep_payloads(connection: Database, blobs: BlobFolder, found: Whereabouts, 
                 f"conversation {batch.conversation} cannot refer to payload {ref.sha256[:64]!r} "
                 f"of {ref.size_bytes} bytes: its tenant has not stored it",
             )
-        blobs.publish(found.tenant, ref, data, staging.get(ref))
+        blobs.publish(found.tenant, ref, data, staged.get(ref))
     rows: Sequence[tuple[int, bytes]] = [(found.number, bytes.fromhex(ref.sha256)) for ref in batch.references]
     connection.executemany("INSERT OR IGNORE INTO payloads VALUES (?, ?)", rows)
 
 
-def _index(connection: Database, found: Whereabouts, batch: Batch) -> None:
-    before = first_place(found.number)
-    rows = [(before | seq, text) for seq, text in batch.said]
+def _index_text(connection: Database, found: ConversationRow, batch: Batch) -> None:
+    before = place_before(found.number)
+    rows = [(before | seq, text) for seq, text in batch.searchable_texts]
     if batch.title:
         if found.title_seq:
             connection.execute("DELETE FROM said WHERE rowid = ?", (before | found.title_seq,))

@@ -7,17 +7,17 @@ import apsw
 import msgspec
 
 from timeloom.core.timeline import Entry
-from timeloom.stores.sqlite.database import Database, typed
+from timeloom.stores.sqlite.database import Database, convert_rows
 from timeloom.wire.record import RecordError, decode_record
 
-DAMAGE: Final = (apsw.CorruptError, UnicodeDecodeError, msgspec.ValidationError, RecordError)
+DAMAGE_ERRORS: Final = (apsw.CorruptError, UnicodeDecodeError, msgspec.ValidationError, RecordError)
 """Errors that a damaged journal can raise during the search."""
 
 
-def numbers(connection: Database) -> Iterator[int]:
+def conversation_numbers(connection: Database) -> Iterator[int]:
     """Return the numbers of all conversations."""
     listed = connection.execute("SELECT n FROM conversations").fetchall()
-    return (number for (number,) in typed(listed, tuple[int]))
+    return (number for (number,) in convert_rows(listed, tuple[int]))
 
 
 def entries_of_type(connection: Database, kind: str, after: int, last: int, order: str = "ASC") -> list[Entry]:
@@ -31,4 +31,4 @@ def entries_of_type(connection: Database, kind: str, after: int, last: int, orde
     )
     beginning = f'{{"type":"{kind}"'.encode()
     rows = connection.execute(sql, (after, last, len(beginning), beginning)).fetchall()
-    return [decode_record(record, place & 0xFFFF_FFFF) for place, record in typed(rows, tuple[int, bytes])]
+    return [decode_record(record, place & 0xFFFF_FFFF) for place, record in convert_rows(rows, tuple[int, bytes])]

@@ -5,32 +5,34 @@ import apsw
 from timeloom.core.timeline import Entry
 from timeloom.ports.leases import Lease
 from timeloom.stores.batch import record_crc
-from timeloom.stores.blob_folder import BlobFolder, Staging
-from timeloom.stores.erasure import Erasure, check_places, unreferred
-from timeloom.stores.process_locks import Holders
-from timeloom.stores.sqlite.connections import Connections, explained
+from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
+from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads
+from timeloom.stores.process_locks import ProcessLocks
+from timeloom.stores.sqlite.connections import ConnectionPool, to_store_error
 from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.tables import append_delete as changes
 from timeloom.stores.sqlite.tables import feedback
-from timeloom.stores.sqlite.tables.read_entries import decoded, rows_of
+from timeloom.stores.sqlite.tables.read_entries import decode_row, read_rows
 
 
 def erase(
-    connection: Database, blobs: BlobFolder, holders: Holders, erasure: Erasure, lease: Lease | None
-) -> changes.Whereabouts:
+    connection: Database, blobs: BlobFolder, locks: ProcessLocks, erasure: Erasure, lease: Lease | None
+) -> changes.ConversationRow:
     """Append the erase, replace the erased entries, and record unreferenced payloads for removal."""
     conversation = erasure.batch.conversation
-    changes.need(connection, conversation)
-    found = changes.append(connection, blobs, holders, erasure.batch, Staging(blobs), lease)
-    entries = [decoded(conversation, row) for row in rows_of(connection, found.number)]
-    there = _at(entries, erasure)
-    check_places(there, erasure)
-    taken = frozenset(erasure.seqs)
-    gone = unreferred(there, (*erasure.entries, *(entry for entry in entries if entry.seq not in taken)))
+    changes.get_conversation(connection, conversation)
+    found = changes.append(connection, blobs, locks, erasure.batch, StagedPayloads(blobs), lease)
+    entries = [decode_row(conversation, row) for row in read_rows(connection, found.number)]
+    existing = _entries_at(entries, erasure)
+    check_erased_forms(existing, erasure)
+    erased_seqs = frozenset(erasure.seqs)
+    unreferenced = find_unreferenced_payloads(
+        existing, (*erasure.entries, *(entry for entry in entries if entry.seq not in erased_seqs))
+    )
     # Overwrites the old records on disk instead of only unlinking them.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
-    _replace(connection, found, erasure)
-    for ref in gone:
+    _replace_records(connection, found, erasure)
+    for ref in unreferenced:
         sha256 = bytes.fromhex(ref.sha256)
         connection.execute("INSERT OR IGNORE INTO doomed VALUES (?, ?)", (found.tenant, sha256))
         connection.execute("DELETE FROM payloads WHERE n = ? AND sha256 = ?", (found.number, sha256))
@@ -38,7 +40,7 @@ def erase(
     return found
 
 
-def scrub(connections: Connections) -> None:
+def scrub(connections: ConnectionPool) -> None:
     """Rewrite the database file without deleted data and truncate the write-ahead log.
 
     Overwriting a row does not reach copies of it in a page from which rows were moved, nor merged segments of the
@@ -55,23 +57,23 @@ def scrub(connections: Connections) -> None:
         finally:
             connection.close()
     except apsw.Error as error:
-        raise explained(error) from error
+        raise to_store_error(error) from error
 
 
-def _at(entries: list[Entry], erasure: Erasure) -> list[Entry]:
+def _entries_at(entries: list[Entry], erasure: Erasure) -> list[Entry]:
     return [entries[seq - 1] for seq in erasure.seqs if 1 <= seq <= len(entries)]
 
 
-def _replace(connection: Database, found: changes.Whereabouts, erasure: Erasure) -> None:
-    before = changes.first_place(found.number)
+def _replace_records(connection: Database, found: changes.ConversationRow, erasure: Erasure) -> None:
+    before = changes.place_before(found.number)
     conversation = erasure.batch.conversation
     for seq, record in zip(erasure.seqs, erasure.records, strict=True):
         crc = record_crc(conversation, seq, record)
         connection.execute("UPDATE entries SET crc = ?, record = ? WHERE place = ?", (crc, record, before | seq))
         if connection.execute("SELECT 1 FROM said_docsize WHERE id = ?", (before | seq,)).fetchone():
             connection.execute("DELETE FROM said WHERE rowid = ?", (before | seq,))
-        feedback.forget_one(connection, found.number, seq)
-    title = erasure.title_at(found.title_seq)
+        feedback.delete_entry(connection, found.number, seq)
+    title = erasure.erased_title_at(found.title_seq)
     if title is not None:
         sql = "UPDATE conversations SET title = ?, title_seq = 0 WHERE n = ?"
         connection.execute(sql, (title, found.number))

@@ -5,14 +5,14 @@ from typing import NamedTuple
 import msgspec
 
 from timeloom.core.ids import ConversationId
-from timeloom.ports.leases import HeldError, Lease, LeaseLostError
+from timeloom.ports.leases import ConversationHeldError, Lease, LeaseLostError
 from timeloom.ports.reader import ConversationUnknownError
-from timeloom.stores.process_locks import Holders
-from timeloom.stores.search_terms import storable
+from timeloom.stores.process_locks import ProcessLocks
+from timeloom.stores.search_terms import replace_surrogates
 from timeloom.stores.sqlite.database import Database
 
 
-class Held(NamedTuple):
+class LeaseRow(NamedTuple):
     """The lease columns of a conversation's row. An empty holder means no lease."""
 
     number: int
@@ -22,65 +22,65 @@ class Held(NamedTuple):
     held_since: str
 
 
-def acquire(connection: Database, holders: Holders, conversation: ConversationId, held_by: str, now: str) -> Lease:
+def acquire(connection: Database, locks: ProcessLocks, conversation: ConversationId, held_by: str, now: str) -> Lease:
     """Give the lease to this process; raises `ConversationHeldError` if another live holder has it."""
-    held = _read(connection, conversation)
-    if not held:
+    row = _read_row(connection, conversation)
+    if not row:
         raise ConversationUnknownError(conversation)
-    if held.holder and holders.is_alive(held.holder):
-        raise _refused(conversation, held, holders)
+    if row.holder and locks.is_alive(row.holder):
+        raise _held_error(conversation, row, locks)
     # Numbers are never reused, so a conversation with the id of a deleted one starts above the epochs of that one.
-    lease = Lease(conversation, max(held.epoch, held.number << 32) + 1, held_by)
+    lease = Lease(conversation, max(row.epoch, row.number << 32) + 1, held_by)
     sql = "UPDATE conversations SET epoch = ?, holder = ?, held_by = ?, held_since = ? WHERE n = ?"
-    connection.execute(sql, (lease.epoch, holders.own(), held_by, now, held.number))
+    connection.execute(sql, (lease.epoch, locks.claim_name(), held_by, now, row.number))
     return lease
 
 
-def release(connection: Database, holders: Holders, lease: Lease) -> None:
+def release(connection: Database, locks: ProcessLocks, lease: Lease) -> None:
     """End the lease, if it is still in force."""
-    held = _read(connection, lease.conversation)
-    if held and held.epoch == lease.epoch and holders.is_own(held.holder):
+    row = _read_row(connection, lease.conversation)
+    if row and row.epoch == lease.epoch and locks.is_own(row.holder):
         sql = "UPDATE conversations SET holder = '', held_by = '', held_since = '' WHERE n = ?"
-        connection.execute(sql, (held.number,))
+        connection.execute(sql, (row.number,))
 
 
-def is_held(connection: Database, holders: Holders, conversation: ConversationId) -> bool:
+def is_held(connection: Database, locks: ProcessLocks, conversation: ConversationId) -> bool:
     """Whether a live holder has a lease on the conversation; raises `ConversationUnknownError`."""
-    held = _read(connection, conversation)
-    if held is None:
+    row = _read_row(connection, conversation)
+    if row is None:
         raise ConversationUnknownError(conversation)
-    return bool(held.holder) and holders.is_alive(held.holder)
+    return bool(row.holder) and locks.is_alive(row.holder)
 
 
-def admit(connection: Database, holders: Holders, conversation: ConversationId, lease: Lease | None) -> None:
+def check_lease(connection: Database, locks: ProcessLocks, conversation: ConversationId, lease: Lease | None) -> None:
     """Raise `LeaseLostError` or `ConversationHeldError` unless an append may proceed.
 
     `append` calls it only without a valid lease. An append without a lease ends the lease of a dead holder.
     """
-    held = _read(connection, conversation)
+    row = _read_row(connection, conversation)
     if lease:
-        raise LeaseLostError(conversation, _end_of(held, holders))
-    if held and held.holder:
-        if holders.is_alive(held.holder):
-            raise _refused(conversation, held, holders)
+        raise LeaseLostError(conversation, _lost_reason(row, locks))
+    if row and row.holder:
+        if locks.is_alive(row.holder):
+            raise _held_error(conversation, row, locks)
         # Raising the epoch ends the lease of the dead holder, so that no late append with it can succeed.
         sql = "UPDATE conversations SET epoch = epoch + 1, holder = '', held_by = '', held_since = '' WHERE n = ?"
-        connection.execute(sql, (held.number,))
+        connection.execute(sql, (row.number,))
 
 
-def _read(connection: Database, conversation: ConversationId) -> Held | None:
+def _read_row(connection: Database, conversation: ConversationId) -> LeaseRow | None:
     sql = "SELECT n, epoch, holder, held_by, held_since FROM conversations WHERE id = ?"
-    row = connection.execute(sql, (storable(conversation),)).fetchone()
-    return msgspec.convert(row, Held) if row else None
+    row = connection.execute(sql, (replace_surrogates(conversation),)).fetchone()
+    return msgspec.convert(row, LeaseRow) if row else None
 
 
-def _refused(conversation: ConversationId, held: Held, holders: Holders) -> HeldError:
-    return HeldError(conversation, f"{held.held_by}, {holders.describe(held.holder)},", held.held_since)
+def _held_error(conversation: ConversationId, row: LeaseRow, locks: ProcessLocks) -> ConversationHeldError:
+    return ConversationHeldError(conversation, f"{row.held_by}, {locks.describe(row.holder)},", row.held_since)
 
 
-def _end_of(held: Held | None, holders: Holders) -> str:
-    if not held:
+def _lost_reason(row: LeaseRow | None, locks: ProcessLocks) -> str:
+    if not row:
         return "the conversation was deleted"
-    if not held.holder:
+    if not row.holder:
         return "it was released"
-    return f"{held.held_by}, {holders.describe(held.holder)}, has held the conversation since {held.held_since}"
+    return f"{row.held_by}, {locks.describe(row.holder)}, has held the conversation since {row.held_since}"

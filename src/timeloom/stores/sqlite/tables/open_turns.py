@@ -3,46 +3,46 @@
 from timeloom.core.blocks import TurnEnded, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.stores.batch import open_turn_after
-from timeloom.stores.search_terms import storable
-from timeloom.stores.sqlite.database import Database, typed
-from timeloom.stores.sqlite.tables.entries_by_type import DAMAGE, entries_of_type, numbers
+from timeloom.stores.search_terms import replace_surrogates
+from timeloom.stores.sqlite.database import Database, convert_rows
+from timeloom.stores.sqlite.tables.entries_by_type import DAMAGE_ERRORS, conversation_numbers, entries_of_type
 
 
-def read_open(connection: Database, after: str, limit: int) -> list[ConversationId]:
+def read_conversations_with_open_turn(connection: Database, after: str, limit: int) -> list[ConversationId]:
     """Return ids greater than `after` of conversations with an open turn, of all tenants, in order."""
     # The index of all ids would scan every conversation.
     sql = (
         "SELECT id FROM conversations INDEXED BY conversations_open"
         " WHERE open_turn IS NOT NULL AND id > ? ORDER BY id LIMIT ?"
     )
-    return [ConversationId(str(row[0])) for row in connection.execute(sql, (storable(after), limit))]
+    return [ConversationId(str(row[0])) for row in connection.execute(sql, (replace_surrogates(after), limit))]
 
 
-def listed(connection: Database, number: int) -> TurnId | None:
+def read_open_turn(connection: Database, number: int) -> TurnId | None:
     """Return the open turn in the row of that conversation, if there is one."""
     sql = "SELECT open_turn FROM conversations WHERE n = ?"
-    ((turn,),) = typed(connection.execute(sql, (number,)).fetchall(), tuple[str | None])
+    ((turn,),) = convert_rows(connection.execute(sql, (number,)).fetchall(), tuple[str | None])
     return None if turn is None else TurnId(turn)
 
 
-def note(connection: Database, number: int, turn: TurnId | None) -> None:
+def write_open_turn(connection: Database, number: int, turn: TurnId | None) -> None:
     """Store which turn of that conversation is open."""
     connection.execute("UPDATE conversations SET open_turn = ? WHERE n = ?", (turn, number))
 
 
-def fill(connection: Database) -> None:
+def backfill(connection: Database) -> None:
     """Fill the column from conversations that were written before it existed."""
-    for number in numbers(connection):
+    for number in conversation_numbers(connection):
         try:
-            turn = _open_turn(connection, number)
-        except DAMAGE:
+            turn = _find_open_turn(connection, number)
+        except DAMAGE_ERRORS:
             # A damaged conversation cannot be opened, so its turn cannot be resumed; all others can.
             continue
         if turn is not None:
-            note(connection, number, turn)
+            write_open_turn(connection, number, turn)
 
 
-def _open_turn(connection: Database, number: int) -> TurnId | None:
+def _find_open_turn(connection: Database, number: int) -> TurnId | None:
     """Return the turn of the newest `TurnStarted` entry, if no `TurnEnded` entry of it follows."""
     first, last = number << 32, (number << 32) | 0xFFFF_FFFF
     for started in entries_of_type(connection, TurnStarted.type_name, first, last, "DESC LIMIT 1"):

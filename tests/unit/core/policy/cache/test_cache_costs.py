@@ -5,23 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.cache import RULES, SECONDS, kept, point, stands, ts
+from tests.harness.cache import RULES, SECONDS, make_cache_point, make_kept_prefix, prefix_hash, timestamp_after
 from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, Lifetime
 from timeloom.core.policy.cache.costs import (
     CacheRules,
-    Forecast,
-    Scale,
-    Shape,
-    forecast,
-    found_at,
-    reaches,
-    recorded,
-    rules_of,
-    scale_of,
+    RequestForecast,
+    RequestShape,
+    TokenScale,
+    cache_rules_for,
+    can_reach,
+    fill_forecast,
+    find_cache_state,
+    forecast_request,
+    token_scale_for,
     with_lifetimes,
 )
 from timeloom.core.tokens import Calibration
-from timeloom.core.view.context.provider_caches import MAX_KEPT, Anchor, Kept, ModelCache
+from timeloom.core.view.context.provider_caches import MAX_PREFIXES, CachedPrefix, MeasuredPrefix, ModelCache
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ def conversations(draw: st.DrawFn) -> list[Sent]:
     blocks: tuple[str, ...] = ()
     sent: list[Sent] = []
     # With more points than these the view would forget some that the slow model remembers.
-    for n in range(draw(st.integers(1, MAX_KEPT // 4))):
+    for n in range(draw(st.integers(1, MAX_PREFIXES // 4))):
         if blocks and draw(st.integers(0, 4)) == 0:
             cut = draw(st.integers(0, len(blocks) - 1))
             blocks = (*blocks[:cut], f"stub{n}")
@@ -95,16 +95,16 @@ def conversations(draw: st.DrawFn) -> list[Sent]:
 
 @given(conversations())
 def test_forecasts_are_those_of_a_provider_that_looks_at_every_prefix(requests: list[Sent]) -> None:
-    naive, left, now_s = Naive(), tuple[Kept, ...](), 0
+    naive, left, now_s = Naive(), tuple[CachedPrefix, ...](), 0
     for sent in requests:
         now_s += sent.pause_s
         points = tuple(
             CachePoint(count, count, tokens(sent.blocks[:count]), _hash(sent, count), lifetime)
             for count, lifetime in sent.points
         )
-        shape = Shape(system="s", points=points, total_tokens=tokens(sent.blocks))
-        cached = found_at(left, "s", lambda count, sent=sent: _hash(sent, count), RULES, ts(now_s))
-        made = forecast(shape, cached)
+        shape = RequestShape(system="s", points=points, total_tokens=tokens(sent.blocks))
+        cached = find_cache_state(left, "s", lambda count, sent=sent: _hash(sent, count), RULES, timestamp_after(now_s))
+        made = forecast_request(shape, cached)
         left = made.after
         assert (made.read, made.written_5m, made.written_1h, made.uncached) == naive.ask(sent, now_s)
 
@@ -113,79 +113,102 @@ def _hash(sent: Sent, count: int) -> str:
     return "\n".join(sent.blocks[:count]) if count else ""
 
 
-def asked(points: tuple[CachePoint, ...], total: int, *before: Kept, rules: CacheRules = RULES) -> Forecast:
-    cached = found_at(before, "s", stands, rules, ts(10))
-    return forecast(Shape(system="s", points=points, total_tokens=total), cached)
+def asked(
+    points: tuple[CachePoint, ...], total: int, *before: CachedPrefix, rules: CacheRules = RULES
+) -> RequestForecast:
+    cached = find_cache_state(before, "s", prefix_hash, rules, timestamp_after(10))
+    return forecast_request(RequestShape(system="s", points=points, total_tokens=total), cached)
 
 
 def test_what_is_dearer_to_write_is_counted_apart() -> None:
-    made = asked((point(0, 20, "1h"), point(3, 50, "1h"), point(4, 70)), 90, kept(0, 20))
+    made = asked(
+        (make_cache_point(0, 20, "1h"), make_cache_point(3, 50, "1h"), make_cache_point(4, 70)),
+        90,
+        make_kept_prefix(0, 20),
+    )
     assert (made.read, made.written_1h, made.written_5m, made.uncached) == (20, 30, 20, 20)
     assert made.cost(CacheRates()) == pytest.approx(20 * 0.1 + 30 * 2 + 20 * 1.25 + 20)
 
 
 def test_a_prefix_keeps_the_lifetime_it_was_written_with() -> None:
-    made = asked((point(2, 50, "1h"),), 60, kept(2, 50))
+    made = asked((make_cache_point(2, 50, "1h"),), 60, make_kept_prefix(2, 50))
     assert [one.lifetime for one in made.after] == ["5m"]
-    assert [one.used_at for one in made.after] == [ts(10)]
+    assert [one.used_at for one in made.after] == [timestamp_after(10)]
 
 
 @pytest.mark.parametrize(("distance", "found"), [(0, True), (19, True), (20, False)])
 def test_a_provider_looks_back_twenty_blocks_with_the_points_own(distance: int, found: bool) -> None:
-    made = asked((point(40, 100),), 120, kept(40 - distance, 50))
-    assert (made.read > 0) == found == reaches(40, 40 - distance, RULES)
+    made = asked((make_cache_point(40, 100),), 120, make_kept_prefix(40 - distance, 50))
+    assert (made.read > 0) == found == can_reach(40, 40 - distance, RULES)
 
 
 def test_what_is_too_small_is_neither_written_nor_kept() -> None:
-    made = asked((point(0, 4), point(1, 9)), 12)
+    made = asked((make_cache_point(0, 4), make_cache_point(1, 9)), 12)
     assert (made.written_5m, made.uncached, made.after) == (0, 12, ())
     assert all(one.small for one in made.points)
 
 
 def test_an_automatic_cache_counts_in_steps_and_writes_for_nothing() -> None:
-    rules = rules_of("openai:gpt-5")
-    made = asked((point(9, 5_000),), 5_500, kept(8, 4_000), kept(2, 900), rules=rules)
+    rules = cache_rules_for("openai:gpt-5")
+    made = asked(
+        (make_cache_point(9, 5_000),), 5_500, make_kept_prefix(8, 4_000), make_kept_prefix(2, 900), rules=rules
+    )
     assert (made.read, made.written_5m, made.written_1h, made.uncached) == (31 * 128, 0, 0, 5_500 - 31 * 128)
-    assert asked((point(90, 5_000),), 5_500, kept(8, 4_000), rules=rules).read == 31 * 128
-    assert asked((point(3, 1_000),), 1_100, rules=rules).after == ()
+    assert asked((make_cache_point(90, 5_000),), 5_500, make_kept_prefix(8, 4_000), rules=rules).read == 31 * 128
+    assert asked((make_cache_point(3, 1_000),), 1_100, rules=rules).after == ()
 
 
 def test_rules_follow_from_the_name_of_the_model() -> None:
-    assert rules_of("anthropic:claude-sonnet-4-5").min_tokens == 1024
-    assert rules_of("anthropic:claude-opus-4-5-20251101").min_tokens == 4096
-    assert rules_of("anthropic:claude-3-5-haiku-latest").min_tokens == 2048
-    assert rules_of("local").kind == rules_of("openai:x").kind == "automatic"
-    assert rules_of("script") == CacheRules()
+    assert cache_rules_for("anthropic:claude-sonnet-4-5").min_tokens == 1024
+    assert cache_rules_for("anthropic:claude-opus-4-5-20251101").min_tokens == 4096
+    assert cache_rules_for("anthropic:claude-3-5-haiku-latest").min_tokens == 2048
+    assert cache_rules_for("local").kind == cache_rules_for("openai:x").kind == "automatic"
+    assert cache_rules_for("script") == CacheRules()
 
 
 def test_only_what_stands_and_lives_is_still_kept() -> None:
-    others = (msgspec.structs.replace(kept(3, 9), system="other"), msgspec.structs.replace(kept(4, 9), prefix="gone"))
-    every = [kept(2, 9, "1h", -600), kept(5, 9, at=-600), *others, kept(0, 9)]
-    assert [one.blocks for one in found_at(every, "s", stands, RULES, ts(10)).standing] == [0, 2]
+    others = (
+        msgspec.structs.replace(make_kept_prefix(3, 9), system="other"),
+        msgspec.structs.replace(make_kept_prefix(4, 9), prefix="gone"),
+    )
+    every = [make_kept_prefix(2, 9, "1h", -600), make_kept_prefix(5, 9, at=-600), *others, make_kept_prefix(0, 9)]
+    assert [one.blocks for one in find_cache_state(every, "s", prefix_hash, RULES, timestamp_after(10)).matching] == [
+        0,
+        2,
+    ]
 
 
 def test_counts_are_anchored_in_a_prefix_that_the_model_has_counted() -> None:
-    cache = ModelCache(anchor=Anchor("s", "p3", 3, 1_000, 1_300))
-    scale = scale_of(cache, "s", stands, Calibration(1.2, 3))
-    assert scale == Scale(1.2, 1_000, 1_300)
-    assert [scale.tokens(count) for count in (0, 500, 1_000, 1_100)] == [0, 650, 1_300, 1_420]
+    cache = ModelCache(anchor=MeasuredPrefix("s", "p3", 3, 1_000, 1_300))
+    scale = token_scale_for(cache, "s", prefix_hash, Calibration(1.2, 3))
+    assert scale == TokenScale(1.2, 1_000, 1_300)
+    assert [scale.to_model_tokens(count) for count in (0, 500, 1_000, 1_100)] == [0, 650, 1_300, 1_420]
 
 
 @pytest.mark.parametrize(
-    "anchor", [None, Anchor("other", "p3", 3, 10, 13), Anchor("s", "gone", 3, 10, 13), Anchor("s", "p3", 3, 0, 0)]
+    "anchor",
+    [
+        None,
+        MeasuredPrefix("other", "p3", 3, 10, 13),
+        MeasuredPrefix("s", "gone", 3, 10, 13),
+        MeasuredPrefix("s", "p3", 3, 0, 0),
+    ],
 )
-def test_without_such_a_prefix_the_ratio_alone_counts(anchor: Anchor | None) -> None:
-    assert scale_of(ModelCache(anchor=anchor), "s", stands, None) == Scale(1.0)
-    assert scale_of(ModelCache(anchor=anchor), "s", stands, Calibration(2.0, 1)).tokens(50) == 100
+def test_without_such_a_prefix_the_ratio_alone_counts(anchor: MeasuredPrefix | None) -> None:
+    assert token_scale_for(ModelCache(anchor=anchor), "s", prefix_hash, None) == TokenScale(1.0)
+    assert token_scale_for(ModelCache(anchor=anchor), "s", prefix_hash, Calibration(2.0, 1)).to_model_tokens(50) == 100
 
 
 def test_the_record_of_a_forecast_holds_all_of_it() -> None:
-    made = asked((point(0, 20, "1h"), point(4, 70)), 90, kept(0, 20))
-    record = recorded(made, CacheForecast(at=ts(10), system="s", last=True))
+    made = asked((make_cache_point(0, 20, "1h"), make_cache_point(4, 70)), 90, make_kept_prefix(0, 20))
+    record = fill_forecast(made, CacheForecast(at=timestamp_after(10), system="s", last=True))
     assert (record.read_tokens, record.written_tokens, record.uncached_tokens) == (20, 50, 20)
     assert (record.prompt_tokens, record.seqs, record.last) == (90, (4,), True)
     assert msgspec.json.decode(msgspec.json.encode(record), type=CacheForecast) == record
 
 
 def test_the_longer_lifetimes_come_first() -> None:
-    assert [one.lifetime for one in with_lifetimes((point(0, 1), point(1, 2), point(2, 3)), 2)] == ["1h", "1h", "5m"]
+    assert [
+        one.lifetime
+        for one in with_lifetimes((make_cache_point(0, 1), make_cache_point(1, 2), make_cache_point(2, 3)), 2)
+    ] == ["1h", "1h", "5m"]

@@ -5,31 +5,47 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.cache import RULES, kept, point, stands, ts
+from tests.harness.cache import RULES, make_cache_point, make_kept_prefix, prefix_hash, timestamp_after
 from timeloom.core.blocks.caching import CacheRates, Lifetime, LifetimeChoice
-from timeloom.core.policy.cache.costs import CacheRules, Shape, forecast, found_at, with_lifetimes
-from timeloom.core.policy.cache.lifetimes import (
-    _rewrite,  # pyright: ignore[reportPrivateUsage]
-    choose_lifetimes,
-    pause_share,
+from timeloom.core.policy.cache.costs import (
+    CacheRules,
+    RequestShape,
+    find_cache_state,
+    forecast_request,
+    with_lifetimes,
 )
-from timeloom.core.view.context.provider_caches import CachedView, Kept, Pauses
+from timeloom.core.policy.cache.lifetimes import (
+    _rewrite_cost,  # pyright: ignore[reportPrivateUsage]
+    choose_lifetimes,
+    pause_probability,
+)
+from timeloom.core.view.context.provider_caches import CachedPrefix, PauseCounts, ProviderCachesView
 
 
 def chosen(
     share: float,
-    *before: Kept,
+    *before: CachedPrefix,
     choice: LifetimeChoice = "auto",
     rules: CacheRules = RULES,
     rates: CacheRates | None = None,
 ) -> list[str]:
     """The lifetimes of a request with 10,000 tokens of system text, 90,000 that were there and 1,000 that are new."""
-    shape = Shape(system="s", points=(point(0, 10_000), point(8, 100_000), point(9, 101_000)), total_tokens=102_000)
-    made = choose_lifetimes(shape, found_at(before, "s", stands, rules, ts(10)), rates or CacheRates(), share, choice)
+    shape = RequestShape(
+        system="s",
+        points=(make_cache_point(0, 10_000), make_cache_point(8, 100_000), make_cache_point(9, 101_000)),
+        total_tokens=102_000,
+    )
+    made = choose_lifetimes(
+        shape,
+        find_cache_state(before, "s", prefix_hash, rules, timestamp_after(10)),
+        rates or CacheRates(),
+        share,
+        choice,
+    )
     return [one.lifetime for one in made.points]
 
 
-WARM = (kept(0, 10_000), kept(8, 100_000))
+WARM = (make_kept_prefix(0, 10_000), make_kept_prefix(8, 100_000))
 
 
 def test_an_hour_over_five_minutes_is_not_counted_on() -> None:
@@ -43,7 +59,7 @@ def test_everything_at_once_is_worth_an_hour_only_where_a_pause_is_likely() -> N
 
 
 def test_what_lasts_an_hour_already_is_not_paid_for_again() -> None:
-    assert chosen(0.01, kept(0, 10_000), kept(8, 100_000, "1h")) == ["5m", "5m", "5m"]
+    assert chosen(0.01, make_kept_prefix(0, 10_000), make_kept_prefix(8, 100_000, "1h")) == ["5m", "5m", "5m"]
 
 
 def test_prices_decide() -> None:
@@ -64,12 +80,23 @@ def test_the_choice_is_the_first_of_the_cheapest(
     before: dict[int, tuple[int, Lifetime]], share: float, write_5m: float, write_1h: float
 ) -> None:
     rates = CacheRates(write_5m=write_5m, write_1h=write_1h)
-    shape = Shape(system="s", points=(point(0, 10_000), point(8, 100_000), point(9, 101_000)), total_tokens=102_000)
-    cached = found_at([kept(blocks, *what) for blocks, what in before.items()], "s", stands, RULES, ts(10))
+    shape = RequestShape(
+        system="s",
+        points=(make_cache_point(0, 10_000), make_cache_point(8, 100_000), make_cache_point(9, 101_000)),
+        total_tokens=102_000,
+    )
+    cached = find_cache_state(
+        [make_kept_prefix(blocks, *what) for blocks, what in before.items()],
+        "s",
+        prefix_hash,
+        RULES,
+        timestamp_after(10),
+    )
     all_ways = [
-        forecast(msgspec.structs.replace(shape, points=with_lifetimes(shape.points, long)), cached) for long in range(4)
+        forecast_request(msgspec.structs.replace(shape, points=with_lifetimes(shape.points, long)), cached)
+        for long in range(4)
     ]
-    cheapest = min(all_ways, key=lambda one: one.cost(rates) + share * _rewrite(one, shape, rates, cached.at))
+    cheapest = min(all_ways, key=lambda one: one.cost(rates) + share * _rewrite_cost(one, shape, rates, cached.at))
     assert choose_lifetimes(shape, cached, rates, share) == cheapest
 
 
@@ -87,11 +114,11 @@ def test_a_request_that_is_too_small_costs_the_same_either_way() -> None:
 
 
 def test_before_anything_was_seen_a_pause_is_rare_within_a_turn_and_usual_after_it() -> None:
-    assert pause_share(CachedView(), last=True) == pytest.approx(0.3)
-    assert pause_share(CachedView(), last=False) == pytest.approx(0.125 * 0.3 + 0.875 * 0.004)
+    assert pause_probability(ProviderCachesView(), last=True) == pytest.approx(0.3)
+    assert pause_probability(ProviderCachesView(), last=False) == pytest.approx(0.125 * 0.3 + 0.875 * 0.004)
 
 
 def test_the_pauses_of_a_conversation_count() -> None:
-    slow = CachedView(between=Pauses(count=8, over_5m=8, over_1h=1), calls=40, turns=9)
-    assert pause_share(slow, last=True) == pytest.approx((2 * 0.3 + 7) / 10)
-    assert pause_share(slow, last=False) == pytest.approx(9.25 / 42 * 0.76 + 32.75 / 42 * 0.004)
+    slow = ProviderCachesView(between=PauseCounts(count=8, over_5m=8, over_1h=1), calls=40, turns=9)
+    assert pause_probability(slow, last=True) == pytest.approx((2 * 0.3 + 7) / 10)
+    assert pause_probability(slow, last=False) == pytest.approx(9.25 / 42 * 0.76 + 32.75 / 42 * 0.004)

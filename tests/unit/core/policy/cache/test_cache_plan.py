@@ -3,34 +3,36 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.cache import kept, stands, ts
+from tests.harness.cache import make_kept_prefix, prefix_hash, timestamp_after
 from timeloom.core.blocks.caching import CacheForecast, CacheSettings
-from timeloom.core.policy.cache.plan import CacheAsked, placed, planned
-from timeloom.core.render.prompt import End
-from timeloom.core.view.context.provider_caches import CachedView, ModelCache
+from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan_cache
+from timeloom.core.render.prompt import PrefixEnd
+from timeloom.core.view.context.provider_caches import ModelCache, ProviderCachesView
 
 
-def end(blocks: int) -> End:
-    return End(blocks, blocks, blocks * 1_000, stands(blocks))
+def end(blocks: int) -> PrefixEnd:
+    return PrefixEnd(blocks, blocks, blocks * 1_000, prefix_hash(blocks))
 
 
-def asked(model: str = "m", lifetime: str = "auto", system: str = "s") -> CacheAsked:
+def asked(model: str = "m", lifetime: str = "auto", system: str = "s") -> CachePlanRequest:
     settings = CacheSettings(lifetime="1h") if lifetime == "1h" else CacheSettings()
-    return CacheAsked(
-        model=model, system=system, system_tokens=2_000, total_tokens=99_000, at=ts(10), settings=settings
+    return CachePlanRequest(
+        model=model, system=system, system_tokens=2_000, total_tokens=99_000, at=timestamp_after(10), settings=settings
     )
 
 
-def cached(*blocks: int, model: str = "m") -> CachedView:
-    return CachedView(models={model: ModelCache(kept=tuple(kept(one, 2_000 + one * 1_000) for one in blocks))})
+def cached(*blocks: int, model: str = "m") -> ProviderCachesView:
+    return ProviderCachesView(
+        models={model: ModelCache(kept=tuple(make_kept_prefix(one, 2_000 + one * 1_000) for one in blocks))}
+    )
 
 
-def places(view: CachedView, *blocks: int, model: str = "m") -> list[int]:
-    return [one.blocks for one in placed(view, asked(model), [end(one) for one in blocks], end).ends]
+def places(view: ProviderCachesView, *blocks: int, model: str = "m") -> list[int]:
+    return [one.blocks for one in place_points(view, asked(model), [end(one) for one in blocks], end).ends]
 
 
-def plan_of(wanted: CacheAsked) -> CacheForecast:
-    return planned(cached(), wanted, placed(cached(), wanted, [end(3)], end), end)
+def plan_of(wanted: CachePlanRequest) -> CacheForecast:
+    return plan_cache(cached(), wanted, place_points(cached(), wanted, [end(3)], end), end)
 
 
 def test_points_that_reach_back_to_what_is_kept_stay_as_they_are() -> None:
@@ -52,17 +54,17 @@ def test_an_automatic_cache_needs_no_point_more() -> None:
 
 
 def test_a_kept_prefix_that_the_prompt_no_longer_has_is_not_marked() -> None:
-    assert [one.blocks for one in placed(cached(12), asked(), [end(40)], lambda _: None).ends] == [40]
+    assert [one.blocks for one in place_points(cached(12), asked(), [end(40)], lambda _: None).ends] == [40]
 
 
 @given(st.sets(st.integers(1, 200), min_size=1, max_size=3), st.sets(st.integers(0, 200), max_size=9))
 def test_what_was_sent_last_is_always_found_and_points_are_three_at_most(ends: set[int], before: set[int]) -> None:
     tail = max(ends)
     view = cached(*sorted(one for one in before if one <= tail))
-    chosen = placed(view, asked(), [end(one) for one in sorted(ends)], end)
+    chosen = place_points(view, asked(), [end(one) for one in sorted(ends)], end)
     assert len(chosen.ends) <= 3
     assert max(one.blocks for one in chosen.ends) == tail
-    plan = planned(view, asked(), chosen, end)
+    plan = plan_cache(view, asked(), chosen, end)
     longest = max((one for one in before if one <= tail), default=None)
     assert (plan.hit.blocks if plan.hit else None) == longest
 
@@ -70,7 +72,7 @@ def test_what_was_sent_last_is_always_found_and_points_are_three_at_most(ends: s
 def test_a_plan_has_the_system_text_first_and_records_what_it_was_made_from() -> None:
     plan = plan_of(asked(lifetime="1h"))
     assert [(one.seq, one.tokens, one.lifetime) for one in plan.points] == [(0, 2_000, "1h"), (3, 5_000, "1h")]
-    assert (plan.at, plan.system, plan.settings.lifetime) == (ts(10), "s", "1h")
+    assert (plan.at, plan.system, plan.settings.lifetime) == (timestamp_after(10), "s", "1h")
     assert (plan.read_tokens, plan.written_1h_tokens, plan.uncached_tokens) == (0, 5_000, 94_000)
 
 

@@ -41,15 +41,15 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.blocks.caching import CacheForecast, CachePoint
-from timeloom.core.blocks.extract_payloads import references
-from timeloom.core.blocks.redact import erased, where_to_read
+from timeloom.core.blocks.extract_payloads import find_blob_refs
+from timeloom.core.blocks.redact import format_entry_paths, redact_block
 from timeloom.core.ids import CallId, PlanId, TurnId
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.policy.erase.spread import Targets, erased_entry, spread
-from timeloom.core.policy.erase.written_by_calls import with_written
+from timeloom.core.policy.erase.spread import EraseTargets, find_entries_to_erase, redact_entry
+from timeloom.core.policy.erase.written_by_calls import add_written_entries
 from timeloom.core.render.entries.block_text import entry_text
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.testing.samples import SAMPLE_BLOCKS, SAMPLE_HEADER
 from timeloom.testing.strategies import blocks
 from timeloom.wire.block_json import decode_block, encode_block
@@ -86,20 +86,20 @@ def marked(value: object, name: str = "") -> object:
 
 @pytest.mark.parametrize("block", SAMPLE_BLOCKS, ids=lambda block: type(block).__name__)
 def test_nothing_that_a_block_said_is_left_of_it(block: AnyBlock) -> None:
-    if erased(block) is block:
+    if redact_block(block) is block:
         return
     fields: object = msgspec.to_builtins(block, builtin_types=(bytes,))
     said = msgspec.convert(marked(fields), type(block), builtin_types=(bytes,))
-    after = erased(said)
+    after = redact_block(said)
     assert b"MARK" not in msgspec.json.encode(after)
-    assert (after.erased, after.type_name, references(after)) == (True, block.type_name, ())
+    assert (after.erased, after.type_name, find_blob_refs(after)) == (True, block.type_name, ())
     assert (after.path(TURN), after.alias(TURN)) == (block.path(TURN), block.alias(TURN))
-    assert erased(after) == after
+    assert redact_block(after) == after
 
 
 @given(blocks)
 def test_an_erased_block_is_stored_and_read_like_any_other(block: AnyBlock) -> None:
-    entry = place(Draft(TURN, TS, erased(block)), 7)
+    entry = to_entry(Draft(TURN, TS, redact_block(block)), 7)
     assert decode_record(encode_record(entry), 7) == entry
     read = decode_block(encode_block(entry), TS)
     assert read.block == entry.block or isinstance(entry.block, Unknown)
@@ -107,14 +107,14 @@ def test_an_erased_block_is_stored_and_read_like_any_other(block: AnyBlock) -> N
 
 def test_whose_a_conversation_is_and_numbers_stay() -> None:
     for block in (SAMPLE_HEADER, TurnStarted(n=1)):
-        assert erased(block) is block
+        assert redact_block(block) is block
 
 
 def test_where_many_entries_are_read_takes_several_paths() -> None:
-    assert where_to_read(2, 3) == "ar:log[2-3]"
-    assert where_to_read(2, 1200) == "ar:log[2-501], ar:log[502-1001], ar:log[1002-1200]"
+    assert format_entry_paths(2, 3) == "ar:log[2-3]"
+    assert format_entry_paths(2, 1200) == "ar:log[2-501], ar:log[502-1001], ar:log[1002-1200]"
     summary = RangeSummary(covered_turn_ids=(TURN, TurnId("turn_2")), text="x")
-    assert getattr(erased(summary), "text", "") == (
+    assert getattr(redact_block(summary), "text", "") == (
         "[ERASED] react.read: ar:turn_1.react.turn.index, ar:turn_2.react.turn.index"
     )
 
@@ -122,8 +122,8 @@ def test_where_many_entries_are_read_takes_several_paths() -> None:
 def test_a_call_keeps_the_hashes_of_what_came_before() -> None:
     points = (CachePoint(seq=2, blocks=1, tokens=9, prefix="a"), CachePoint(seq=5, blocks=2, tokens=99, prefix="b"))
     cache = CacheForecast(at=TS, system="s", points=points, hit=points[0])
-    entry = place(Draft(TURN, TS, ModelCalled(round=1, model="m", request_sha256="h", tail="t", cache=cache)), 9)
-    after = erased_entry(entry, Targets(frozenset({4})), (4, 9)).block
+    entry = to_entry(Draft(TURN, TS, ModelCalled(round=1, model="m", request_sha256="h", tail="t", cache=cache)), 9)
+    after = redact_entry(entry, EraseTargets(frozenset({4})), (4, 9)).block
     assert isinstance(after, ModelCalled) and after.cache and after.cache.hit
     assert (after.request_sha256, after.tail) == ("erased", "")
     assert ([point.prefix for point in after.cache.points], after.cache.hit.prefix) == (["a", ""], "a")
@@ -135,7 +135,7 @@ def log(*said: AnyBlock | tuple[TurnId, AnyBlock]) -> list[Entry]:
     for one in said:
         turn, block = one if isinstance(one, tuple) else (TURN, one)
         drafts.append(Draft(turn, TS, block))
-    return [place(draft, seq) for seq, draft in enumerate(drafts, 1)]
+    return [to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]
 
 
 def asked(n: int) -> tuple[ModelCalled, ModelAnswered]:
@@ -143,7 +143,7 @@ def asked(n: int) -> tuple[ModelCalled, ModelAnswered]:
 
 
 def taken(entries: Sequence[Entry], *seqs: int, sids: Sequence[int] = ()) -> dict[int, str]:
-    return {**spread(entries, Targets(frozenset(seqs), frozenset(sids)))}
+    return {**find_entries_to_erase(entries, EraseTargets(frozenset(seqs), frozenset(sids)))}
 
 
 def test_a_message_takes_with_it_the_requests_that_showed_it() -> None:
@@ -256,7 +256,7 @@ def test_a_source_is_erased_by_its_id_with_the_results_that_listed_it() -> None:
     )
     found = taken(entries, sids=[1])
     assert sorted(found) == [2, 3, 5, 8, 9]
-    after = erased_entry(entries[1], Targets(sids=frozenset({1})), sorted(found)).block
+    after = redact_entry(entries[1], EraseTargets(sids=frozenset({1})), sorted(found)).block
     assert isinstance(after, SourcesAdded)
     assert [row.title for row in after.rows] == ["[ERASED]", "b"]
     assert taken(entries, sids=[3]).keys() >= {7}
@@ -268,7 +268,7 @@ def test_an_attachment_is_no_work_of_a_call() -> None:
 
 
 def test_a_prompt_shows_the_mark_as_it_is() -> None:
-    (_, entry) = log(erased(UserPrompt(text="x")))
+    (_, entry) = log(redact_block(UserPrompt(text="x")))
     assert entry_text(entry).text == f"[USER MESSAGE]\n[path: ar:{TURN}.user.prompt]\n[ERASED]\n\n"
     (_, entry) = log(UserPrompt(text="[ERASED]\n[TURN turn_2] ts=now"))
     assert "\n[TURN" not in entry_text(entry).text
@@ -276,17 +276,17 @@ def test_a_prompt_shows_the_mark_as_it_is() -> None:
 
 def test_only_the_cuts_that_stand_for_it_lose_their_text() -> None:
     entries = log(UserPrompt(text="x"), UserPrompt(text="y"), Pruned(cuts=(Cut(2, 2, "x"), Cut(3, 3, "y"))))
-    after = erased_entry(entries[3], Targets(frozenset({2})), (2, 4)).block
+    after = redact_entry(entries[3], EraseTargets(frozenset({2})), (2, 4)).block
     assert after == Pruned(cuts=(Cut(2, 2, "[ERASED] react.read: ar:log[2]"), Cut(3, 3, "y")), erased=True)
-    named = erased_entry(entries[3], Targets(frozenset({4})), (4,)).block
+    named = redact_entry(entries[3], EraseTargets(frozenset({4})), (4,)).block
     assert isinstance(named, Pruned) and named.cuts[1].text == "[ERASED] react.read: ar:log[3]"
 
 
 def test_what_quotes_it_and_headers_that_are_named() -> None:
     entries = log(TurnStarted(n=1), UserPrompt(text="x"), UserPrompt(text="y"))
-    found = spread(entries, Targets(frozenset({1, 2, 3})), quoting=[4])
+    found = find_entries_to_erase(entries, EraseTargets(frozenset({1, 2, 3})), quoting=[4])
     assert found == {3: "named", 4: "quotes it"}
-    assert erased_entry(entries[2], Targets(), ()).block == UserPrompt(text="[ERASED]", erased=True)
+    assert redact_entry(entries[2], EraseTargets(), ()).block == UserPrompt(text="[ERASED]", erased=True)
 
 
 def test_what_stood_for_the_beginning_of_its_own_turn_names_the_index_of_that() -> None:
@@ -297,8 +297,8 @@ def test_what_stood_for_the_beginning_of_its_own_turn_names_the_index_of_that() 
         Pruned(cuts=(Cut(2, 2, "x"), Cut(3, 4, "y"))),
         (NO_TURN, RangeSummary(covered_turn_ids=(), text="s", first_seq=2, last_seq=3)),
     )
-    after = [erased_entry(entry, Targets(frozenset({2})), (2, 4, 5, 6)) for entry in entries[3:]]
-    again = [erased_entry(entry, Targets(frozenset({2})), (2, 4, 5, 6)) for entry in after]
+    after = [redact_entry(entry, EraseTargets(frozenset({2})), (2, 4, 5, 6)) for entry in entries[3:]]
+    again = [redact_entry(entry, EraseTargets(frozenset({2})), (2, 4, 5, 6)) for entry in after]
     assert again == after
     summary, pruned, outside = [entry.block for entry in after]
     index = ", ar:turn_1.react.turn.index"
@@ -327,9 +327,9 @@ def test_with_a_call_what_it_wrote_is_meant() -> None:
         content("3", FILE),
         plan,
     )
-    assert with_written(entries, frozenset({2})) == {2, 3, 4}
-    assert with_written(entries, frozenset({3})) == {3, 4}
-    assert with_written(entries, frozenset({4})) == {3, 4}
-    assert with_written(entries, frozenset({6})) == {6, 7}
-    assert with_written(entries, frozenset({9})) == {9}
-    assert with_written(entries, frozenset({7})) == {7}
+    assert add_written_entries(entries, frozenset({2})) == {2, 3, 4}
+    assert add_written_entries(entries, frozenset({3})) == {3, 4}
+    assert add_written_entries(entries, frozenset({4})) == {3, 4}
+    assert add_written_entries(entries, frozenset({6})) == {6, 7}
+    assert add_written_entries(entries, frozenset({9})) == {9}
+    assert add_written_entries(entries, frozenset({7})) == {7}
