@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz check bench lock format docs clean setup
+.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz check bench lock format docs site clean setup
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,9 @@ lock: setup ## Lock the dependencies again; `make lock ARGS=--upgrade` takes the
 page: setup ## Build the page (web/) into the package; needs node
 	$(BIN)/python scripts/page.py
 
+site: ## Build the documentation as a website into build/site/site and check its links
+	@scripts/site
+
 format: setup ## Put the code into its one format and mend what ruff can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -78,7 +81,7 @@ docs: setup ## Write the parts of the documentation that come from the code
 	$(BIN)/python scripts/docs.py
 
 clean: ## Remove .venv, caches and build products, but no data
-	rm -rf .venv .venv-bench build dist .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results
+	rm -rf .venv .venv-bench .venv-pythons .venv-site build dist .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup:

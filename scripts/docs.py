@@ -67,7 +67,7 @@ def setting_lines() -> list[str]:
         f"| `{row.key}` | {sentence_of(row)} | {describe_expected(row)} | {default_of(row)} | {sources_of(row)} |\n"
         for row in SETTING_SPECS
     ]
-    return ["| key | meaning | expected | default | also said by |\n", "|---|---|---|---|---|\n", *rows]
+    return ["| key | meaning | expected | default | also set by |\n", "|---|---|---|---|---|\n", *rows]
 
 
 def fill_page(page: str, lines: list[str]) -> str:
@@ -129,9 +129,9 @@ def sources_of(row: SettingSpec) -> str:
 
 
 PARTS: dict[str, Callable[[], list[str]]] = {
-    "ARCHITECTURE.md": module_lines,
     "docs/reference/blocks.md": block_lines,
     "docs/reference/codes.md": code_lines,
+    "docs/reference/modules.md": module_lines,
     "docs/reference/settings.md": setting_lines,
 }
 

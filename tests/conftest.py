@@ -11,9 +11,8 @@ import pytest
 from hypothesis import settings
 
 from tests import suites
-from timeloom.core.render.segments import RenderedSegment, is_byte_prefix
-from timeloom.runtime.prompt import builder
-from timeloom.runtime.session.session import Session
+from tests.harness.prompt_prefix import PREFIX_CHECK
+from timeloom.app import observe_prompts
 
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("thorough", derandomize=False, deadline=None, max_examples=2000, print_blob=True)
@@ -23,17 +22,16 @@ pytest_configure = suites.pytest_configure
 pytest_collection_modifyitems = suites.pytest_collection_modifyitems
 
 
+@pytest.fixture(scope="session", autouse=True)
+def every_prompt_is_observed() -> Generator[None]:
+    """Observe all prompts of this process, also of servers that outlive a test or run in another thread."""
+    with observe_prompts(PREFIX_CHECK):
+        yield
+
+
 @pytest.fixture(autouse=True)
 def each_prompt_extends_the_one_before() -> Generator[None]:
     """Assert in every test that the cacheable part of a prompt only grows, unless entries were hidden or erased."""
-    last: dict[str, tuple[tuple[RenderedSegment, ...], int]] = {}
-
-    def watch(session: Session, segments: tuple[RenderedSegment, ...]) -> None:
-        forgotten = len(session.views.visible.gone) + session.views.conversation.erased
-        before, was_forgotten = last.get(session.conversation, ((), forgotten))
-        assert forgotten != was_forgotten or is_byte_prefix(before, segments), "a prompt changed what was sent before"
-        last[session.conversation] = (segments, forgotten)
-
-    builder.prompt_watchers.append(watch)
+    PREFIX_CHECK.reset()
     yield
-    builder.prompt_watchers.remove(watch)
+    assert PREFIX_CHECK.failures == []

@@ -1,14 +1,15 @@
 """The composition root: connects a conversation with everything it needs to run turns."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
+from timeloom.config.models import model_settings
 from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
@@ -27,11 +28,18 @@ from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
+from timeloom.providers.registry import open_model
 from timeloom.runtime.context.compact import Compactor
 from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, SystemText, build_system_text
+from timeloom.runtime.prompt.builder import (
+    PromptBuilder,
+    PromptObserver,
+    PromptSettings,
+    SystemText,
+    build_system_text,
+)
 from timeloom.runtime.prompt.cache_rates import cache_rates
 from timeloom.runtime.session.resume import resume_session
 from timeloom.runtime.session.session import HOLDER, Session
@@ -110,6 +118,34 @@ class SideModels(msgspec.Struct, frozen=True, kw_only=True):
 NO_SIDE_MODELS: Final = SideModels()
 
 
+class ModelPool:
+    """A cache of models by name: each is opened once, and all are closed when the context exits."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._models: dict[str, Model] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for model in self._models.values():
+            await model.close()
+
+    def get(self, name: str) -> Model:
+        """Return the model of that name, opened at the first call; raises `ModelNameError` for an unknown name."""
+        if name not in self._models:
+            used_names = {model.name for model in self._models.values()}
+            self._models[name] = open_model(name, model_settings(self._settings, name), used_names=used_names)
+        return self._models[name]
+
+    def get_side_models(self, name: str) -> SideModels:
+        """Return the models for titles and summaries of a conversation that uses the model `name`."""
+        wanted = (self._settings.title_model, self._settings.summary_model)
+        title, summary = (None if one == "none" else self.get(one or name) for one in wanted)
+        return SideModels(title=title, summary=summary)
+
+
 async def open_session(
     store: Store,
     conversation: ConversationId | None,
@@ -145,6 +181,23 @@ async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
         yield registry.with_tools([execute])
     finally:
         await sandbox.close()
+
+
+_prompt_observers: Final[list[PromptObserver]] = []
+
+
+@contextmanager
+def observe_prompts(observer: PromptObserver) -> Generator[None]:
+    """Pass the observer to all turn runners that this process builds until the context exits, in any thread.
+
+    This is the extension point for checks over all prompts. The test suite checks with it that each prompt extends the
+    previous one. An observer that raises fails the turn.
+    """
+    _prompt_observers.append(observer)
+    try:
+        yield
+    finally:
+        _prompt_observers.remove(observer)
 
 
 def _react_tools(settings: AgentSettings) -> ToolRegistry:
@@ -197,13 +250,14 @@ def build_turn_runner(
         interrupt=inbox.interrupt,
         governor=governor,
     )
-    prompt_builder = PromptBuilder(session, shared.system, prompts, governor, shared.rates)
+    prompt_builder = PromptBuilder(session, shared.system, prompts, governor, shared.rates, observers=_prompt_observers)
     model_caller = ModelCaller(
         session=session,
         model=model,
         prompt_source=prompt_builder,
         on_delta=on_delta,
         governor=governor,
+        custom_traits=registry.custom_traits,
         stored_systems=shared.stored_systems,
     )
     compactor = Compactor(

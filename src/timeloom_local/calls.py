@@ -6,7 +6,7 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.core.policy.read_reply import EXEC_PREFIX
+from timeloom.core.blocks.tool_traits import find_builtin_traits
 from timeloom_local import grammar, prompts
 from timeloom_local.engine import GenerationRequest
 from timeloom_local.read_catalogue import OfferedTool
@@ -122,7 +122,7 @@ def build_other_params(tool: OfferedTool, message: str) -> dict[str, Value] | Sl
 
 def build_program_slot(tool_id: str, message: str) -> Slot | None:
     """Return the slot for the program of an exec tool; None for other tools."""
-    if not tool_id.startswith(EXEC_PREFIX):
+    if not find_builtin_traits(tool_id).runs_code:
         return None
     generation = GenerationRequest(
         prompt=prompts.for_program(find_subject(message), "Python"), grammar=grammar.program(700), max_tokens=160

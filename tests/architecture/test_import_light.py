@@ -23,6 +23,10 @@ def test_importing_timeloom_loads_nothing_else() -> None:
     assert loaded_by("import timeloom") == {"timeloom"}
 
 
+def test_importing_the_server_package_loads_no_web_server() -> None:
+    assert loaded_by("import timeloom.server") - loaded_by("import importlib") == {"timeloom", "timeloom.server"}
+
+
 @pytest.mark.parametrize("module", ["timeloom.core.paths", "timeloom.core.blocks", "timeloom.wire"])
 def test_core_and_wire_load_nothing_heavy(module: str) -> None:
     loaded = loaded_by(f"import {module}")

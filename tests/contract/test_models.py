@@ -8,7 +8,7 @@ import uvloop
 from timeloom.ports.model import Model
 from timeloom.providers.anthropic.model import AnthropicModel
 from timeloom.providers.openai.model import OpenAIModel
-from timeloom.providers.settings import ModelSettings, Timeouts
+from timeloom.providers.settings import HttpClient, ModelSettings, Timeouts
 from timeloom.testing.model_contract import (
     HTTP_CONTRACT,
     MODEL_CONTRACT,
@@ -22,18 +22,24 @@ from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
 from timeloom.testing.model_endpoint.openai import OpenAIDialect
 
 
-def anthropic(url: str, key: str, timeouts: Timeouts) -> Model:
-    return AnthropicModel("claude-sonnet-4-5", ModelSettings(base_url=url, key=key, timeouts=timeouts))
+def anthropic(client: HttpClient) -> HttpHarness:
+    def open_model(url: str, key: str, timeouts: Timeouts) -> Model:
+        settings = ModelSettings(base_url=url, key=key, timeouts=timeouts, http_client=client)
+        return AnthropicModel("claude-sonnet-4-5", settings)
+
+    return HttpHarness(AnthropicDialect(), open_model)
 
 
-def openai(url: str, key: str, timeouts: Timeouts) -> Model:
-    return OpenAIModel("some-model", ModelSettings(base_url=f"{url}/v1", key=key, timeouts=timeouts))
+def openai(client: HttpClient) -> HttpHarness:
+    def open_model(url: str, key: str, timeouts: Timeouts) -> Model:
+        settings = ModelSettings(base_url=f"{url}/v1", key=key, timeouts=timeouts, http_client=client)
+        return OpenAIModel("some-model", settings)
+
+    return HttpHarness(OpenAIDialect(), open_model)
 
 
-STAGES = {
-    "anthropic": HttpHarness(AnthropicDialect(), anthropic),
-    "openai": HttpHarness(OpenAIDialect(), openai),
-}
+CLIENTS: tuple[HttpClient, ...] = ("direct", "httpx2")
+STAGES = {f"{stage.__name__}-{client}": stage(client) for stage in (anthropic, openai) for client in CLIENTS}
 
 
 @pytest.mark.parametrize("check", MODEL_CONTRACT, ids=lambda check: check.__name__)
@@ -60,9 +66,10 @@ def test_models_bear_the_same_where_the_environment_names_a_proxy(
     # The fake service itself is excepted: what is tested is the client that knows proxies.
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    asyncio.run(check(STAGES["openai"]))
+    asyncio.run(check(openai("auto")))
 
 
+@pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("check", HTTP_CONTRACT, ids=lambda check: check.__name__)
-def test_models_bear_the_same_on_uvloop(check: HttpCheck) -> None:
-    uvloop.run(check(STAGES["openai"]))
+def test_models_bear_the_same_on_uvloop(check: HttpCheck, client: HttpClient) -> None:
+    uvloop.run(check(openai(client)))

@@ -8,22 +8,6 @@ from pathlib import Path
 from tests.e2e.pseudo_terminal import PseudoTerminal
 
 
-def reply(**decision: object) -> str:
-    return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
-
-
-def call(tool_id: str, notes: str = "", **params: object) -> str:
-    return reply(action="call_tool", notes=notes, tool_call={"tool_id": tool_id, "params": params})
-
-
-def answer(text: str, *offers: str) -> str:
-    return reply(action="complete", final_answer=text, suggested_followups=offers)
-
-
-def thinking_text(text: str) -> str:
-    return f"<channel:thinking>{text}</channel:thinking>\n"
-
-
 class ChatHarness:
     """A folder with a script, and processes that use it with or without a terminal."""
 
@@ -44,7 +28,3 @@ class ChatHarness:
         if arguments[0] in ("chat", "approve"):
             command += ["--model", f"script:{self._folder / 'script.yaml'}"]
         return subprocess.run(command, input=typed, capture_output=True, text=True, check=False)
-
-
-def slow_reply(text: str, chunk: int = 8, delay_ms: int = 50) -> dict[str, object]:
-    return {"reply": text, "chunk": chunk, "delay_ms": delay_ms}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import ChatHarness, answer, call
+from tests.e2e.chat_harness import ChatHarness
+from tests.harness.replies import answers, calls
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e"
 ASK = ("--ask-before", "react.write")
@@ -18,8 +19,8 @@ ASK = ("--ask-before", "react.write")
 def stage(tmp_path: Path) -> ChatHarness:
     stage = ChatHarness(tmp_path)
     stage.script(
-        call("react.write", "I write.", path="files/note.md", content=f"# Note {HOSTILE}"),
-        answer("That is that."),
+        calls("react.write", "I write.", path="files/note.md", content=f"# Note {HOSTILE}"),
+        answers("That is that."),
     )
     return stage
 

@@ -3,14 +3,15 @@
 import json
 from pathlib import Path
 
-from tests.e2e.chat_harness import ChatHarness, answer, call
+from tests.e2e.chat_harness import ChatHarness
+from tests.harness.replies import answers, calls
 
 
 def talk(tmp_path: Path, *options: str) -> tuple[str, str]:
     stage = ChatHarness(tmp_path)
-    look = call("react.write", path="files/a.md", content="word and word " * 600)
+    look = calls("react.write", path="files/a.md", content="word and word " * 600)
     said: dict[str, object] = {"reply": "The user asks.", "when": "compaction", "repeat": True}
-    stage.script(*[look, answer("done")] * 9, {"reply": "Asking", "when": "title"}, said)
+    stage.script(*[look, answers("done")] * 9, {"reply": "Asking", "when": "title"}, said)
     (tmp_path / "timeloom.toml").write_text("[models]\nwindow_tokens = 16000\n")
     done = stage.run("chat", "--config", str(tmp_path / "timeloom.toml"), *options, typed="ask\n" * 9)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import ChatHarness, answer, call
+from tests.e2e.chat_harness import ChatHarness
+from tests.harness.replies import answers, calls
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
 
@@ -17,7 +18,7 @@ SECRET = "xq7zkw9v"
 @pytest.fixture
 def stage(tmp_path: Path) -> ChatHarness:
     stage = ChatHarness(tmp_path)
-    stage.script(call("react.write", path="files/a.md", content="# A note"), answer("Noted."), answer("So it is."))
+    stage.script(calls("react.write", path="files/a.md", content="# A note"), answers("Noted."), answers("So it is."))
     return stage
 
 

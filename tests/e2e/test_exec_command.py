@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.harness.replies import answers, decision_reply
+
 CHECKS = (
     "import os, pathlib, socket",
     "print('user', os.getuid(), sorted(os.environ))",
@@ -25,19 +27,15 @@ CHECKS = (
 )
 
 
-def decided(**decision: object) -> str:
-    return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
-
-
 def executes(lines: Sequence[str], **params: object) -> str:
     call: dict[str, object] = {"tool_id": "exec_tools.execute_code_python", "params": {"contract": (), **params}}
     program = "\n".join(lines)
-    return f"{decided(action='call_tool', tool_call=call)}\n<channel:code>\n{program}\n</channel:code>"
+    return f"{decision_reply({'action': 'call_tool', 'tool_call': call})}\n<channel:code>\n{program}\n</channel:code>"
 
 
 def scripted(folder: Path, *replies: str) -> list[str]:
     """The command that chats with these replies, and then says that it is done."""
-    steps = [*replies, decided(action="complete", final_answer="Done.")]
+    steps = [*replies, answers("Done.")]
     script = folder / "script.json"
     script.write_text(json.dumps([{"reply": step} for step in steps]))
     return [*timeloom(folder, "chat"), "--model", f"script:{script}", "--title-model", "none"]

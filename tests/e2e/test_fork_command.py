@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import ChatHarness, answer, call
+from tests.e2e.chat_harness import ChatHarness
+from tests.harness.replies import answers, calls
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> ChatHarness:
     stage = ChatHarness(tmp_path)
     stage.script(
-        call("react.write", path="files/note.md", content="# Note on ferries"),
-        answer("The first answer."),
-        answer("The second answer."),
-        call("react.rg", pattern="ferries"),
-        answer("The third answer."),
+        calls("react.write", path="files/note.md", content="# Note on ferries"),
+        answers("The first answer."),
+        answers("The second answer."),
+        calls("react.rg", pattern="ferries"),
+        answers("The third answer."),
     )
     return stage
 

@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import ChatHarness, answer, call
+from tests.e2e.chat_harness import ChatHarness
+from tests.harness.replies import answers, calls
 
-WRITE = call("react.write", path="files/note.md", content="# Note on ferries")
+WRITE = calls("react.write", path="files/note.md", content="# Note on ferries")
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> ChatHarness:
     stage = ChatHarness(tmp_path)
     (tmp_path / "other.yaml").write_text(
-        json.dumps([{"reply": one} for one in (WRITE, call("react.rg", pattern="ferries"), answer("Other."))])
+        json.dumps([{"reply": one} for one in (WRITE, calls("react.rg", pattern="ferries"), answers("Other."))])
     )
-    stage.script(WRITE, answer("The first answer."), answer("The second answer."))
+    stage.script(WRITE, answers("The first answer."), answers("The second answer."))
     stage.run("chat", typed="one\n")
     return stage
 
@@ -97,7 +98,7 @@ def model_calls(stage: ChatHarness, conversation: str) -> int:
 
 def broken_off_by(number: signal.Signals, stage: ChatHarness, tmp_path: Path) -> str:
     """The fork of a re-run that got this signal while its model was asked."""
-    slow = [{"reply": WRITE}, {"reply": answer("Never."), "delay_ms": 3_600_000}]
+    slow = [{"reply": WRITE}, {"reply": answers("Never."), "delay_ms": 3_600_000}]
     (tmp_path / "slow.yaml").write_text(json.dumps(slow))
     options = ["--data-dir", str(stage.data), "--model", f"script:{tmp_path / 'slow.yaml'}"]
     command = [sys.executable, "-m", "timeloom", "replay", "--from", "1", "--keep", *options]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.chat_harness import ChatHarness, answer, call, slow_reply, thinking_text
+from tests.e2e.chat_harness import ChatHarness
+from tests.harness.replies import answers, calls, slow_reply, thinking_text
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b31m\u202egnp.exe &#27;[1m"
 
@@ -21,11 +22,14 @@ def stage(tmp_path: Path) -> ChatHarness:
 
 def test_a_turn_is_shown_as_it_happens(stage: ChatHarness) -> None:
     stage.script(
-        slow_reply(thinking_text("Hm. A plan.") + call("react.plan", mode="new", steps=["Write it down", "Say so"])),
-        call("react.write", "✓ [1] Written.", path="files/note.md", content="# Note"),
-        call("nobody.knows"),
-        slow_reply(answer("# Done\n\nIt is **written**:\n\n- one\n- two\n", "Read it", "Forget it")),
-        answer("Read."),
+        slow_reply(
+            thinking_text("Hm. A plan.") + calls("react.plan", mode="new", steps=["Write it down", "Say so"]),
+            delay_ms=50,
+        ),
+        calls("react.write", "✓ [1] Written.", path="files/note.md", content="# Note"),
+        calls("nobody.knows"),
+        slow_reply(answers("# Done\n\nIt is **written**:\n\n- one\n- two\n", "Read it", "Forget it"), delay_ms=50),
+        answers("Read."),
     )
     with stage.chat() as terminal:
         terminal.wait("/help")
@@ -44,7 +48,8 @@ def test_a_turn_is_shown_as_it_happens(stage: ChatHarness) -> None:
 
 def test_what_is_typed_while_it_works_is_a_follow_up_that_is_taken_when_it_is_seen(stage: ChatHarness) -> None:
     stage.script(
-        slow_reply(answer("The first answer takes a while to write.")), answer("The second answer knows both.")
+        slow_reply(answers("The first answer takes a while to write."), delay_ms=50),
+        answers("The second answer knows both."),
     )
     with stage.chat() as terminal:
         terminal.wait("/help")
@@ -58,7 +63,10 @@ def test_what_is_typed_while_it_works_is_a_follow_up_that_is_taken_when_it_is_se
 
 
 def test_ctrl_c_asks_for_a_new_course(stage: ChatHarness) -> None:
-    stage.script(slow_reply(answer("This is the wrong way to go about it all."), 4, 200), answer("The right way."))
+    stage.script(
+        slow_reply(answers("This is the wrong way to go about it all."), chunk=4, delay_ms=200),
+        answers("The right way."),
+    )
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
@@ -72,7 +80,7 @@ def test_ctrl_c_asks_for_a_new_course(stage: ChatHarness) -> None:
 
 
 def test_ctrl_c_and_an_empty_line_stop_the_turn(stage: ChatHarness) -> None:
-    stage.script(slow_reply(answer("This goes on for much too long."), 2, 200), answer("Next."))
+    stage.script(slow_reply(answers("This goes on for much too long."), chunk=2, delay_ms=200), answers("Next."))
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
@@ -86,7 +94,7 @@ def test_ctrl_c_and_an_empty_line_stop_the_turn(stage: ChatHarness) -> None:
 
 
 def test_ctrl_c_twice_leaves_and_the_turn_goes_on_later(stage: ChatHarness) -> None:
-    stage.script(slow_reply(answer("An answer that nobody waited for at first."), 2, 100))
+    stage.script(slow_reply(answers("An answer that nobody waited for at first."), chunk=2, delay_ms=100))
     with stage.chat() as terminal:
         conversation = re.findall(r"conv_\w+", terminal.wait("conversation conv_", "/help"))[0]
         terminal.enter("begin")
@@ -101,20 +109,21 @@ def test_ctrl_c_twice_leaves_and_the_turn_goes_on_later(stage: ChatHarness) -> N
 
 def test_a_turn_whose_program_was_killed_goes_on_by_itself(stage: ChatHarness) -> None:
     stage.script(
-        call("react.write", path="files/a.md", content="b"), slow_reply(answer("Written, and said so."), 2, 200)
+        calls("react.write", path="files/a.md", content="b"),
+        slow_reply(answers("Written, and said so."), chunk=2, delay_ms=200),
     )
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
         terminal.wait("✓ react.write", "Writ")
-    stage.script(call("react.write", path="files/a.md", content="b"), answer("Written, and said so."))
+    stage.script(calls("react.write", path="files/a.md", content="b"), answers("Written, and said so."))
     with stage.chat("--resume") as terminal:
         shown = terminal.wait("> begin", "resuming the interrupted turn", "Written, and said so.", "tokens in")
         assert "✓ react.write" not in shown
 
 
 def test_several_lines_are_typed_with_alt_enter_or_pasted(stage: ChatHarness) -> None:
-    stage.script(answer("Four lines."))
+    stage.script(answers("Four lines."))
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.type("one\x1b\rtwo")
@@ -129,7 +138,7 @@ def test_several_lines_are_typed_with_alt_enter_or_pasted(stage: ChatHarness) ->
 def test_a_file_goes_with_a_message_and_a_binary_is_refused(stage: ChatHarness, tmp_path: Path) -> None:
     (tmp_path / "fares.csv").write_text("ferry,price\nFrisia,74\n")
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
-    stage.script(answer("It is 74."))
+    stage.script(answers("It is 74."))
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter(f"/attach {tmp_path / 'photo.png'}")
@@ -143,7 +152,7 @@ def test_a_file_goes_with_a_message_and_a_binary_is_refused(stage: ChatHarness, 
 
 
 def test_commands_say_what_they_know_and_unknown_ones_what_was_meant(stage: ChatHarness) -> None:
-    stage.script(answer("Yes."))
+    stage.script(answers("Yes."))
     with stage.chat(rows=60) as terminal:
         terminal.wait("/help")
         for line, said in (
@@ -165,7 +174,7 @@ def test_commands_say_what_they_know_and_unknown_ones_what_was_meant(stage: Chat
 
 
 def test_an_earlier_conversation_is_found_by_its_words_and_gone_on_with(stage: ChatHarness) -> None:
-    stage.script(answer("Ferries are slow."), answer("And cheap."))
+    stage.script(answers("Ferries are slow."), answers("And cheap."))
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("tell me of ferries")
@@ -183,8 +192,8 @@ def test_an_earlier_conversation_is_found_by_its_words_and_gone_on_with(stage: C
 
 
 def test_the_model_is_changed_for_the_next_turns(stage: ChatHarness, tmp_path: Path) -> None:
-    stage.script(answer("From the first."))
-    (tmp_path / "other.yaml").write_text(json.dumps([{"reply": "unused"}, {"reply": answer("From the other.")}]))
+    stage.script(answers("From the first."))
+    (tmp_path / "other.yaml").write_text(json.dumps([{"reply": "unused"}, {"reply": answers("From the other.")}]))
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
@@ -198,10 +207,10 @@ def test_the_model_is_changed_for_the_next_turns(stage: ChatHarness, tmp_path: P
 def test_what_others_wrote_cannot_command_the_terminal(stage: ChatHarness) -> None:
     hostile = [HOSTILE, f"`{HOSTILE}`", f"```{HOSTILE}\n{HOSTILE}\n```", f"[{HOSTILE}](https://e.org/{HOSTILE})"]
     stage.script(
-        thinking_text(HOSTILE) + call("react.plan", HOSTILE, mode="new", steps=[HOSTILE.replace("\x9b", "")]),
-        call("react.write", HOSTILE, path=f"files/{HOSTILE}", content=HOSTILE),
-        call(f"react.{HOSTILE}", **{HOSTILE: HOSTILE}),
-        answer("\n\n".join([*hostile, "The end."]), HOSTILE),
+        thinking_text(HOSTILE) + calls("react.plan", HOSTILE, mode="new", steps=[HOSTILE.replace("\x9b", "")]),
+        calls("react.write", HOSTILE, path=f"files/{HOSTILE}", content=HOSTILE),
+        calls(f"react.{HOSTILE}", **{HOSTILE: HOSTILE}),
+        answers("\n\n".join([*hostile, "The end."]), HOSTILE),
     )
     with stage.chat(FORCE_HYPERLINK="1") as terminal:
         terminal.wait("/help")
@@ -225,7 +234,7 @@ def test_what_others_wrote_cannot_command_the_terminal(stage: ChatHarness) -> No
 @pytest.mark.parametrize("links", ["0", "1"])
 def test_citations_are_numbers_with_their_sources_below(stage: ChatHarness, columns: int, links: str) -> None:
     conversation = re.findall(r"conv_\w+", stage.run("demo").stdout)[-1]
-    stage.script({"reply": answer("It is 74 [[S:1]], not 89 [[S:2]]."), "repeat": 20, "chunk": 5})
+    stage.script({"reply": answers("It is 74 [[S:1]], not 89 [[S:2]]."), "repeat": 20, "chunk": 5})
     with stage.chat("--conversation", conversation, columns=columns, FORCE_HYPERLINK=links) as terminal:
         terminal.wait("74.00 € [1] against")
         terminal.enter("what does it cost?")
@@ -240,10 +249,13 @@ def test_citations_are_numbers_with_their_sources_below(stage: ChatHarness, colu
 def test_a_narrow_terminal_shows_everything(stage: ChatHarness, rows: int) -> None:
     steps = [f"step {n} of many that are long" for n in range(12)]
     stage.script(
-        call("react.plan", "I plan.", mode="new", steps=steps),
-        call("react.write", path="files/a/rather/long/name.md", content="x" * 500),
+        calls("react.plan", "I plan.", mode="new", steps=steps),
+        calls("react.write", path="files/a/rather/long/name.md", content="x" * 500),
         slow_reply(
-            answer("> 1. - deep\n\n| a | b | c |\n|---|---|---|\n| one | two | three |\n\n`code` and words at the end.")
+            answers(
+                "> 1. - deep\n\n| a | b | c |\n|---|---|---|\n| one | two | three |\n\n`code` and words at the end."
+            ),
+            delay_ms=50,
         ),
     )
     with stage.chat(columns=20, rows=rows) as terminal:
@@ -259,7 +271,7 @@ def test_nothing_that_scrolled_away_is_lost(stage: ChatHarness) -> None:
     lines = [f"line {n} of the answer" for n in range(200)]
     code = "\n".join(f"code {n}" for n in range(100))
     stage.script(
-        {"reply": answer("\n\n".join(lines) + f"\n\n```\n{code}\n```\n\nThe end."), "chunk": 40, "delay_ms": 1}
+        {"reply": answers("\n\n".join(lines) + f"\n\n```\n{code}\n```\n\nThe end."), "chunk": 40, "delay_ms": 1}
     )
     with stage.chat(rows=10) as terminal:
         terminal.wait("/help")
@@ -270,7 +282,7 @@ def test_nothing_that_scrolled_away_is_lost(stage: ChatHarness) -> None:
 
 
 def test_no_colour_means_no_colour(stage: ChatHarness) -> None:
-    stage.script(call("nobody.knows"), answer("# A\n\n`b` [c](https://e.org)\n\n```python\nd = 1\n```"))
+    stage.script(calls("nobody.knows"), answers("# A\n\n`b` [c](https://e.org)\n\n```python\nd = 1\n```"))
     with stage.chat(NO_COLOR="1") as terminal:
         terminal.wait("/help")
         terminal.enter("begin")
@@ -281,7 +293,7 @@ def test_no_colour_means_no_colour(stage: ChatHarness) -> None:
 
 
 def test_a_dumb_terminal_gets_plain_lines(stage: ChatHarness) -> None:
-    stage.script(call("react.write", "Writing.", path="files/a.md", content="b"), answer(f"It is **so**. {HOSTILE}"))
+    stage.script(calls("react.write", "Writing.", path="files/a.md", content="b"), answers(f"It is **so**. {HOSTILE}"))
     with stage.chat(TERM="dumb") as terminal:
         terminal.wait("\n>")
         terminal.type("begin\n")
@@ -292,7 +304,7 @@ def test_a_dumb_terminal_gets_plain_lines(stage: ChatHarness) -> None:
 
 
 def test_piped_output_has_no_escapes_and_only_the_answer(stage: ChatHarness) -> None:
-    stage.script(call("react.write", "Writing.", path="files/a.md", content="b"), answer(f"It\tis. {HOSTILE}"))
+    stage.script(calls("react.write", "Writing.", path="files/a.md", content="b"), answers(f"It\tis. {HOSTILE}"))
     command = [sys.executable, "-m", "timeloom", "chat", "--data-dir", str(stage.data)]
     command += ["--model", f"script:{stage.data.parent / 'script.yaml'}"]
     environ = os.environ | {"TERM": "xterm-256color"}

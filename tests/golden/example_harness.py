@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from tests.harness.replies import calls
 from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import Attachment, AttachmentMeta, ConversationStarted, Digest
 from timeloom.core.ids import TurnId, make_turn_id
@@ -49,24 +50,6 @@ CUT_CHARS = 60
 
 SECTIONS = ("SOURCES POOL", "ANNOUNCE")
 """The parts of a prompt's tail that end at a blank line; the others are a title with indented lines below it."""
-
-
-def calls(tool_id: str, notes: str = "", thinking: str = "", **params: object) -> str:
-    """Return a reply that calls a tool."""
-    decision: dict[str, object] = {"action": "call_tool", "notes": notes}
-    decision["tool_call"] = {"tool_id": tool_id, "params": params}
-    return (f"<channel:thinking>{thinking}</channel:thinking>" if thinking else "") + decision_reply(decision)
-
-
-def answers(text: str = "Done.", notes: str = "", summary: str = "") -> str:
-    """Return a reply that answers."""
-    said = decision_reply({"action": "complete", "notes": notes, "final_answer": text})
-    return said + (f"<channel:summary>{summary}</channel:summary>" if summary else "")
-
-
-def decision_reply(decision: dict[str, object]) -> str:
-    """Return a reply that contains only this decision."""
-    return f"<channel:ReactDecisionOutV2>{json.dumps(decision, ensure_ascii=False)}</channel:ReactDecisionOutV2>"
 
 
 ROWS = (

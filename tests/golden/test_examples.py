@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.golden.example_harness import ROWS, SEARCH, ExampleConversation, ExampleHarness, UploadedFile, answers, calls
+from tests.golden.example_harness import ROWS, SEARCH, ExampleConversation, ExampleHarness, UploadedFile
+from tests.harness.replies import answers, calls
 from timeloom.core.sources import SourceRow
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
 from timeloom.tools.define import tool

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.example_harness import ExampleHarness, answers, calls
+from tests.golden.example_harness import ExampleHarness
+from tests.harness.replies import answers, calls
 from timeloom.ports.sandbox import Broker, ExitReason, OutputSink, Program, ProgramResult
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
 

@@ -2,15 +2,8 @@
 
 import pytest
 
-from tests.golden.example_harness import (
-    SEARCH,
-    ExampleHarness,
-    NumberedIds,
-    UploadedFile,
-    answers,
-    calls,
-    decision_reply,
-)
+from tests.golden.example_harness import SEARCH, ExampleHarness, NumberedIds, UploadedFile
+from tests.harness.replies import answers, calls, decision_reply
 from timeloom.core.blocks import PlansCompacted
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.view.plans import make_skeletons

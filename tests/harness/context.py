@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.harness.turn import HEADER, Step, TurnHarness, answers, blocks_of, calls
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, Step, TurnHarness, blocks_of, calls
 from timeloom.app import open_session
 from timeloom.core.blocks import ModelCalled, Pruned, RangeSummary
 from timeloom.core.policy.next_step import AskModel

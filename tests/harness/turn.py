@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
+from tests.harness import replies
 from timeloom.app import AgentSettings, SideModels, build_turn_runner, open_session
 from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.policy.next_step import TurnLimits
@@ -24,20 +25,8 @@ Step = dict[str, object]
 
 
 def calls(tool_id: str, notes: str = "", **params: object) -> str:
-    decision: dict[str, object] = {
-        "action": "call_tool",
-        "notes": notes,
-        "tool_call": {"tool_id": tool_id, "params": params},
-    }
-    return f"<channel:thinking>hm</channel:thinking>\n{decision_reply(decision)}"
-
-
-def answers(text: str, notes: str = "") -> str:
-    return decision_reply({"action": "complete", "notes": notes, "final_answer": text})
-
-
-def decision_reply(decision: dict[str, object]) -> str:
-    return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
+    """Return a reply that thinks a little and calls a tool."""
+    return replies.calls(tool_id, notes, thinking="hm", **params)
 
 
 def script(*steps: str | Step) -> ScriptedModel:

@@ -4,29 +4,27 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import httpx2
 import msgspec
 
+from tests.harness import replies
 from timeloom.app import AgentSettings
 from timeloom.core.policy.budget import Budgets
-from timeloom.ports.clock import SystemClock
-from timeloom.ports.ids import RandomIds
+from timeloom.data_folder import build_side_file_erasers
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Outcome, ToolContext
-from timeloom.runtime.hub.hub import Hub, HubSettings
+from timeloom.runtime.hub.hub import HubSettings
 from timeloom.server.auth.access_policy import AccessPolicy
-from timeloom.server.auth.audit_log import AuditLog
-from timeloom.server.auth.authenticate import ApiKey, Authenticator, Role, TokenVerifier, hash_token
-from timeloom.server.auth.revocation import RevocationMonitor
-from timeloom.server.conversation_factory import ConversationFactory
+from timeloom.server.auth.api_keys import ApiKey, hash_token
+from timeloom.server.auth.authenticate import Authenticator, TokenVerifier
+from timeloom.server.auth.principal import Role
+from timeloom.server.bootstrap import ServerParts, build_services
 from timeloom.server.http.uploads import UploadLimits
-from timeloom.server.observability.metrics import Metrics
-from timeloom.server.rate_limit import RateLimiter, RateLimits
-from timeloom.server.rerun_jobs import RerunJobs
-from timeloom.server.serve import HttpServer, listen
+from timeloom.server.http_server import HttpServer, listen
+from timeloom.server.rate_limit import RateLimits
 from timeloom.server.services import Services
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
@@ -66,24 +64,12 @@ KEYS = (
 
 
 def calls(tool_id: str, **params: object) -> str:
-    decision: Json = {"action": "call_tool", "notes": "a note", "tool_call": {"tool_id": tool_id, "params": params}}
-    return f"<channel:thinking>hm</channel:thinking>\n{decision_reply(decision)}"
-
-
-def answers(text: str) -> str:
-    return decision_reply({"action": "complete", "final_answer": text})
-
-
-def decision_reply(decision: Json) -> str:
-    return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
+    """Return a reply that thinks a little, writes a note and calls a tool."""
+    return replies.calls(tool_id, notes="a note", thinking="hm", **params)
 
 
 def repeated_reply(text: str) -> Step:
     return {"reply": text, "repeat": True}
-
-
-def slow_reply(text: str, delay_ms: int = 20, chunk: int = 8) -> Step:
-    return {"reply": text, "chunk": chunk, "delay_ms": delay_ms}
 
 
 class ApiClient:
@@ -232,62 +218,43 @@ class ServerHarness:
         )
         return ToolRegistry((*react_tools(), *own))
 
-    @asynccontextmanager
-    async def open_services(self) -> AsyncGenerator[Services]:
-        clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
-        setting = AgentSettings(data_dir=self.folder, budgets=self.budgets)
-        opening = ConversationFactory(
+    def parts(self) -> ServerParts:
+        """Return the parts of the server, as the attributes say."""
+        return ServerParts(
             store=self.store,
             model=self.model,
-            setting=setting,
-            clock=clock,
-            ids=ids,
+            rerun_models=tuple((model, None) for model in self.models),
             tools=self.registry(),
-            observer=metrics,
+            agent_settings=AgentSettings(data_dir=self.folder, budgets=self.budgets),
+            hub_settings=self.settings,
+            authenticator=Authenticator(KEYS, *self.registers),
+            access_policy=self.rules,
+            rate_limits=self.limits,
+            upload_limits=self.uploads,
+            max_body_bytes=10_000,
+            drain_timeout_s=self.leave_s,
+            revocation_interval_s=0.02,
+            side_file_erasers=build_side_file_erasers(self.folder),
         )
-        models = {model.name: opening.rerun_opener(model) for model in (self.model, *self.models)}
-        async with (
-            Hub(self.store, opening, clock, ids, self.settings) as hub,
-            RerunJobs(opening, models, self.settings.grace_s, self.limits) as reruns,
-        ):
-            metrics.export_live_counts(hub)
-            doorkeeper = Authenticator(KEYS, *self.registers)
-            yield Services(
-                store=self.store,
-                hub=hub,
-                reruns=reruns,
-                authenticator=doorkeeper,
-                revocation_monitor=RevocationMonitor(doorkeeper, interval_s=0.02),
-                audit_log=AuditLog(self.folder / "audit"),
-                workspaces=setting.workspaces,
-                clock=clock,
-                ids=ids,
-                max_body_bytes=10_000,
-                drain_timeout_s=self.leave_s,
-                uploads=self.uploads,
-                access_policy=self.rules,
-                rate_limiter=RateLimiter(self.limits),
-                metrics=metrics,
-            )
+
+    def open_services(self) -> AbstractAsyncContextManager[Services]:
+        return build_services(self.parts())
 
     @asynccontextmanager
     async def serve(self, *, recovers: bool = False, small_buffers: bool = False) -> AsyncGenerator["RunningServer"]:
         """Run the server until the context ends."""
-        async with self.open_services() as place:
+        async with self.open_services() as services:
             with listen("127.0.0.1", 0) as listener:
                 url = f"http://127.0.0.1:{listener.getsockname()[1]}"
                 if small_buffers:
                     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-                serving = HttpServer(place)
                 if recovers:
-                    place.hub.resume_open_turns()
-                running = asyncio.create_task(serving.serve(listener))
-                async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
-                    try:
-                        yield RunningServer(place, http, url)
-                    finally:
-                        serving.shut_down()
-                        await running
+                    services.hub.resume_open_turns()
+                async with (
+                    httpx2.AsyncClient(base_url=url, timeout=30) as http,
+                    HttpServer(services).serve_in_background(listener),
+                ):
+                    yield RunningServer(services, http, url)
 
 
 class RunningServer:

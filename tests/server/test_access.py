@@ -8,17 +8,8 @@ from typing import NamedTuple
 import pytest
 from starlette.requests import HTTPConnection
 
-from tests.server.server_harness import (
-    CHAT,
-    LIST,
-    Json,
-    RunningServer,
-    ServerHarness,
-    answers,
-    calls,
-    repeated_reply,
-    run,
-)
+from tests.harness.replies import answers
+from tests.server.server_harness import CHAT, LIST, Json, RunningServer, ServerHarness, calls, repeated_reply, run
 from timeloom.server.auth.access_policy import AccessPolicy
 from timeloom.server.auth.authenticate import cookie_name
 from timeloom.server.authorize import Permission

@@ -9,18 +9,8 @@ import pytest
 from ag_ui.core import Event, RunAgentInput
 from pydantic import TypeAdapter
 
-from tests.server.server_harness import (
-    CHAT,
-    LIST,
-    ApiClient,
-    RunningServer,
-    ServerHarness,
-    answers,
-    calls,
-    repeated_reply,
-    run,
-    slow_reply,
-)
+from tests.harness.replies import answers, slow_reply
+from tests.server.server_harness import CHAT, LIST, ApiClient, RunningServer, ServerHarness, calls, repeated_reply, run
 from timeloom.server.protocols.ag_ui.run import HIDDEN_FILE_TEXT
 
 Said = dict[str, Any]
@@ -117,7 +107,9 @@ def test_the_text_of_an_internal_file_is_not_told(tmp_path: Path, order: tuple[s
 
 def test_a_turn_is_a_run_of_the_published_schema(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, calls("t.look", size=2), slow_reply(answers("A long answer, piece by piece.")))
+        stage = ServerHarness(
+            tmp_path, calls("t.look", size=2), slow_reply(answers("A long answer, piece by piece."), delay_ms=20)
+        )
         async with stage.serve() as served:
             found = await heard(served.ann, asks("go"))
             assert texts(found) == ["a note", "A long answer, piece by piece."]
@@ -267,7 +259,7 @@ def test_a_stream_that_ends_before_its_turn_is_an_error(tmp_path: Path) -> None:
 
 def test_a_client_that_leaves_leaves_the_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, slow_reply(answers("A long answer, piece by piece."), 30, 4))
+        stage = ServerHarness(tmp_path, slow_reply(answers("A long answer, piece by piece."), delay_ms=30, chunk=4))
         async with stage.serve() as served:
             stream = events(served.ann, asks("go"))
             async for event in stream:

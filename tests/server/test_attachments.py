@@ -8,18 +8,8 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.server.server_harness import (
-    CHAT,
-    LIST,
-    ApiClient,
-    Json,
-    ServerHarness,
-    answers,
-    calls,
-    repeated_reply,
-    run,
-    slow_reply,
-)
+from tests.harness.replies import answers, slow_reply
+from tests.server.server_harness import CHAT, LIST, ApiClient, Json, ServerHarness, calls, repeated_reply, run
 from timeloom.core.citations.rewriter import CitationRewriter
 from timeloom.server.http.uploads import UploadLimits
 
@@ -96,7 +86,7 @@ def test_files_of_a_message_are_attachments_of_its_turn_and_sources(tmp_path: Pa
 def test_files_of_an_event_are_under_the_paths_of_the_event(tmp_path: Path, kind: str) -> None:
     async def check() -> None:
         stage = ServerHarness(
-            tmp_path, calls("t.wait") if kind == "steer" else slow_reply(calls("t.look")), answers("Read.")
+            tmp_path, calls("t.wait") if kind == "steer" else slow_reply(calls("t.look"), delay_ms=20), answers("Read.")
         )
         async with stage.serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
@@ -306,7 +296,7 @@ def test_the_document_says_that_files_may_be_sent(tmp_path: Path) -> None:
 def test_the_citations_of_an_answer_are_marks_while_it_is_written(tmp_path: Path) -> None:
     async def check() -> None:
         text = "Juist is cheaper [[S:1]], or not [[S:9]] [[S:"
-        async with ServerHarness(tmp_path, slow_reply(answers(text), 2, 3)).serve() as served:
+        async with ServerHarness(tmp_path, slow_reply(answers(text), delay_ms=2, chunk=3)).serve() as served:
             parts = [field("message", "Which?"), file("fares.csv", b"a,b", "text/csv")]
             response = await post(served.ann, CHAT, *parts)
             heard: list[str] = []

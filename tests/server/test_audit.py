@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.server_harness import LIST, RunningServer, ServerHarness, answers, calls, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import LIST, RunningServer, ServerHarness, calls, repeated_reply, run
 from timeloom.core.codes import CodedError
 from timeloom.server.auth.audit_log import AuditEntry, AuditLog, AuditPage, AuditQuery
 

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, answers, calls, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, calls, repeated_reply, run
 from tests.server.test_ag_ui import asks, heard
 from tests.server.test_socketio import connected
 from tests.server.test_websocket import opened, until

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from tests.server.server_harness import LIST, RunningServer, ServerHarness, answers, calls, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import LIST, RunningServer, ServerHarness, calls, repeated_reply, run
 from timeloom.app import AgentSettings
 from timeloom.core.ids import ConversationId
-from timeloom.runtime.erase.side_files import EXPORTS_FOLDER, HISTORY_FILE
+from timeloom.data_folder import EXPORTS_FOLDER, HISTORY_FILE
 from timeloom.stores.sqlite import SqliteStore
 
 ANSWERS = repeated_reply(answers("The answer is four."))

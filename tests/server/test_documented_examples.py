@@ -8,8 +8,9 @@ from typing import NamedTuple, cast
 
 from markdown_it import MarkdownIt
 
+from tests.harness.replies import answers
 from tests.harness.repository import ROOT
-from tests.server.server_harness import LIST, ApiClient, ServerHarness, answers, calls, run
+from tests.server.server_harness import LIST, ApiClient, ServerHarness, calls, run
 
 PAGES = [ROOT / "docs" / "reference" / name for name in ("http-api.md", "http-conversations.md")]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.harness.replies import answers
 from tests.server.server_harness import (
     LIST,
     ApiClient,
@@ -14,7 +15,6 @@ from tests.server.server_harness import (
     RunningServer,
     ServerHarness,
     SseFrame,
-    answers,
     calls,
     repeated_reply,
     run,

@@ -8,7 +8,8 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from tests.server.server_harness import LIST, ApiClient, Json, ServerHarness, answers, calls, run
+from tests.harness.replies import answers
+from tests.server.server_harness import LIST, ApiClient, Json, ServerHarness, calls, run
 from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     AnyBlock,

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.server_harness import CHAT, LIST, Json, ServerHarness, answers, calls, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import CHAT, LIST, Json, ServerHarness, calls, repeated_reply, run
 from timeloom.core.blocks import ConversationStarted, TurnStarted, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, answers, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, repeated_reply, run
 from tests.server.test_socketio import connected
 from tests.server.test_websocket import opened, until
-from timeloom.server.auth.authenticate import Principal
+from timeloom.server.auth.principal import Principal
 
 CARL = Principal(tenant="home", project="demo", user="carl")
 

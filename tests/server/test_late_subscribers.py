@@ -7,7 +7,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from tests.server.server_harness import ApiClient, Json, ServerHarness, SseFrame, answers, calls, run
+from tests.harness.replies import answers
+from tests.server.server_harness import ApiClient, Json, ServerHarness, SseFrame, calls, run
 from tests.server.test_socketio import connected
 from tests.server.test_websocket import opened
 from timeloom.core.ids import ConversationId

@@ -3,18 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from tests.server.server_harness import (
-    LIST,
-    Json,
-    RunningServer,
-    ServerHarness,
-    SseFrame,
-    answers,
-    calls,
-    repeated_reply,
-    run,
-    slow_reply,
-)
+from tests.harness.replies import answers, slow_reply
+from tests.server.server_harness import LIST, Json, RunningServer, ServerHarness, SseFrame, calls, repeated_reply, run
 from timeloom.core.policy.next_step import TurnLimits
 
 
@@ -42,7 +32,7 @@ async def completed(served: RunningServer, conversation: str) -> list[SseFrame]:
 
 def test_a_follow_up_is_acknowledged_by_its_place_and_seen_by_the_next_request(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, slow_reply(calls("t.look"), 30), answers("Both."))
+        stage = ServerHarness(tmp_path, slow_reply(calls("t.look"), delay_ms=30), answers("Both."))
         async with stage.serve() as served:
             first = await served.ann.send_message("go")
             conversation = str(first["conversation_id"])
@@ -94,7 +84,9 @@ def test_a_steer_without_text_stops_and_a_cancellation_cancels(tmp_path: Path) -
 
 def test_any_other_event_is_told_to_the_turn_under_the_name_of_who_sent_it(tmp_path: Path) -> None:
     async def check() -> None:
-        async with ServerHarness(tmp_path, slow_reply(calls("t.look"), 30), answers("Seen.")).serve() as served:
+        async with ServerHarness(
+            tmp_path, slow_reply(calls("t.look"), delay_ms=30), answers("Seen.")
+        ).serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
             body = {"kind": "form", "text": '{"size": 3}', "mime": "application/json"}
             response = await served.ann.post(f"/events/home/demo/{conversation}", body)
@@ -179,7 +171,9 @@ def starts(blocks: list[Json], seq: object) -> list[object]:
 
 def test_a_follow_up_to_an_answer_on_its_way_goes_on_and_the_earlier_answer_gets_its_number(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, slow_reply(answers("The first answer."), 20), answers("The second answer."))
+        stage = ServerHarness(
+            tmp_path, slow_reply(answers("The first answer."), delay_ms=20), answers("The second answer.")
+        )
         async with stage.serve() as served:
             async with served.ann.post_and_stream("go") as events:
                 heard = [await anext(events)]
@@ -204,7 +198,7 @@ def test_a_follow_up_to_an_answer_on_its_way_goes_on_and_the_earlier_answer_gets
 
 def test_every_follow_up_earns_a_round(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, slow_reply(calls("t.look"), 10), *(calls("t.look") for _ in range(40)))
+        stage = ServerHarness(tmp_path, slow_reply(calls("t.look"), delay_ms=10), *(calls("t.look") for _ in range(40)))
         async with stage.serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
             for kind in ("followup", "alert", "form"):
@@ -219,7 +213,9 @@ def test_every_follow_up_earns_a_round(tmp_path: Path) -> None:
 def test_a_steer_cuts_a_generation_short_keeps_what_was_said_and_leaves_a_few_rounds(tmp_path: Path) -> None:
     async def check() -> None:
         stage = ServerHarness(
-            tmp_path, slow_reply(answers("A long answer that nobody wants."), 60_000), repeated_reply(calls("t.look"))
+            tmp_path,
+            slow_reply(answers("A long answer that nobody wants."), delay_ms=60_000),
+            repeated_reply(calls("t.look")),
         )
         async with stage.serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
@@ -267,7 +263,9 @@ def test_restored_order_follows_the_times_at_which_events_began(tmp_path: Path) 
 
 def test_events_carry_the_time_at_which_they_began(tmp_path: Path) -> None:
     async def check() -> None:
-        async with ServerHarness(tmp_path, slow_reply(calls("t.look"), 30), answers("Seen.")).serve() as served:
+        async with ServerHarness(
+            tmp_path, slow_reply(calls("t.look"), delay_ms=30), answers("Seen.")
+        ).serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
             began = "2026-02-09T02:14:32.676425Z"
             for kind in ("followup", "steer", "wizard"):

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.server.server_harness import CHAT, LIST, ServerHarness, answers, calls, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import CHAT, LIST, ServerHarness, calls, repeated_reply, run
 from timeloom.core.blocks import ModelAnswered
 from timeloom.core.blocks.round import Usage
 from timeloom.core.ids import TurnId

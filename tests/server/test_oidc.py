@@ -23,10 +23,12 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key a
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from tests.server.server_harness import LIST, ServerHarness, answers, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import LIST, ServerHarness, repeated_reply, run
 from timeloom.core.codes import CodedError
-from timeloom.server.auth.authenticate import Authenticator, Principal
+from timeloom.server.auth.authenticate import Authenticator
 from timeloom.server.auth.oidc import ClaimMapping, OidcIssuer, TokenRequirements, open_issuer
+from timeloom.server.auth.principal import Principal
 
 AUDIENCE = "timeloom"
 Private = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey

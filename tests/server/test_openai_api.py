@@ -10,7 +10,8 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.server.server_harness import RunningServer, ServerHarness, answers, calls, repeated_reply, run, slow_reply
+from tests.harness.replies import answers, slow_reply
+from tests.server.server_harness import RunningServer, ServerHarness, calls, repeated_reply, run
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.server.history_match import HISTORY_HEADING, HistoryIndex, HistoryMessage, HistoryPosition, with_history
 
@@ -58,7 +59,9 @@ def test_the_official_client_gets_an_answer(tmp_path: Path) -> None:
 
 def test_the_official_client_gets_a_stream(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, calls("t.look"), slow_reply(answers("A long answer, piece by piece.")))
+        stage = ServerHarness(
+            tmp_path, calls("t.look"), slow_reply(answers("A long answer, piece by piece."), delay_ms=20)
+        )
         async with stage.serve() as served, client(served) as ours:
             stream = await ours.chat.completions.create(
                 model="timeloom", messages=[user("go")], stream=True, stream_options={"include_usage": True}
@@ -296,7 +299,7 @@ def test_text_may_come_in_parts(tmp_path: Path) -> None:
 
 def test_a_client_that_leaves_its_stream_leaves_the_turn(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, slow_reply(answers("A long answer, piece by piece."), 30, 4))
+        stage = ServerHarness(tmp_path, slow_reply(answers("A long answer, piece by piece."), delay_ms=30, chunk=4))
         async with stage.serve() as served, client(served) as ours:
             stream = await ours.chat.completions.create(model="timeloom", messages=[user("go")], stream=True)
             async for chunk in stream:

@@ -10,16 +10,8 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.server.server_harness import (
-    RunningServer,
-    ServerHarness,
-    Step,
-    answers,
-    calls,
-    decision_reply,
-    repeated_reply,
-    run,
-)
+from tests.harness.replies import answers, decision_reply
+from tests.server.server_harness import RunningServer, ServerHarness, Step, calls, repeated_reply, run
 from timeloom.core.blocks import Notice
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import Allowance, Budgets

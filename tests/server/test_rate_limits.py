@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, answers, calls, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import CHAT, LIST, RunningServer, ServerHarness, calls, repeated_reply, run
 from timeloom.server.auth.access_policy import AccessPolicy
 from timeloom.server.http.header_limits import MAX_HEAD_BYTES
 from timeloom.server.http.uploads import UploadLimits

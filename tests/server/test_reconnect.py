@@ -8,18 +8,17 @@ from typing import cast
 import pytest
 from typing_extensions import override
 
+from tests.harness.replies import answers, slow_reply
 from tests.server.server_harness import (
     ApiClient,
     Json,
     ServerHarness,
     SseFrame,
     Step,
-    answers,
     blocks_in,
     calls,
     number_blocks,
     run,
-    slow_reply,
 )
 from timeloom.ports.tool import ToolContext
 from timeloom.providers.script_file import parse_script
@@ -31,11 +30,11 @@ from timeloom.tools.registry import ToolRegistry
 WINDOW_TOKENS = 8_000
 """So few that the turn has to be summed up on its way."""
 
-MEETS = [slow_reply(calls("t.meet", size=400), 1, 24) for _ in range(10)]
+MEETS = [slow_reply(calls("t.meet", size=400), delay_ms=1, chunk=24) for _ in range(10)]
 PAGE = "A page of text. " * 20
-WRITE = slow_reply(calls("react.write", path="a.md", content=PAGE), 1, 24)
+WRITE = slow_reply(calls("react.write", path="a.md", content=PAGE), delay_ms=1, chunk=24)
 ANSWER = "Done, after a while."
-TURN: tuple[Step, ...] = (*MEETS, WRITE, *MEETS, slow_reply(answers(ANSWER), 1))
+TURN: tuple[Step, ...] = (*MEETS, WRITE, *MEETS, slow_reply(answers(ANSWER), delay_ms=1))
 WRITTEN = {"thinking": "hm", "timeline_text": "a note", "canvas": PAGE, "tool": "met", "answer": ANSWER}
 """Return the text of each channel over all rounds."""
 
@@ -151,10 +150,13 @@ class Reader:
 
 
 def test_whoever_joins_at_whatever_event_has_what_is_being_written_whole(tmp_path: Path) -> None:
-    writes = [slow_reply(calls("t.look"), 2, 16), slow_reply(calls("react.write", path="a.md", content=PAGE), 2, 40)]
+    writes = [
+        slow_reply(calls("t.look"), delay_ms=2, chunk=16),
+        slow_reply(calls("react.write", path="a.md", content=PAGE), delay_ms=2, chunk=40),
+    ]
 
     async def check() -> None:
-        async with ServerHarness(tmp_path, *writes, slow_reply(answers(ANSWER), 2, 4)).serve() as served:
+        async with ServerHarness(tmp_path, *writes, slow_reply(answers(ANSWER), delay_ms=2, chunk=4)).serve() as served:
 
             async def join(after: int) -> Reader:
                 reader = Reader()

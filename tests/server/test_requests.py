@@ -10,13 +10,14 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.server.server_harness import CHAT, LIST, Json, ServerHarness, answers, calls, repeated_reply, run
+from tests.harness.replies import answers
+from tests.server.server_harness import CHAT, LIST, Json, ServerHarness, calls, repeated_reply, run
 from timeloom.core.codes import CODES
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub import live_conversation
 from timeloom.runtime.hub.events import ChatBlock, Heartbeat
-from timeloom.server.auth.api_keys import add_key, read_keys, remove_keys
-from timeloom.server.auth.authenticate import Principal
+from timeloom.server.auth.api_key_file import add_key, read_keys, remove_keys
+from timeloom.server.auth.principal import Principal
 from timeloom.server.endpoints import ENDPOINTS
 from timeloom.server.http.problem_json import STATUSES
 from timeloom.server.http.sse import encode_event

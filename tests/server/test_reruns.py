@@ -5,7 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from tests.server.server_harness import LIST, ApiClient, Json, RunningServer, ServerHarness, answers, calls, run
+from tests.harness.replies import answers
+from tests.server.server_harness import LIST, ApiClient, Json, RunningServer, ServerHarness, calls, run
 from timeloom.core.ids import ConversationId
 from timeloom.providers.script import Step
 from timeloom.runtime.rerun.compare import Comparison

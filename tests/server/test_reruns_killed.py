@@ -9,7 +9,8 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.server.server_harness import LIST, ApiClient, Json, answers, calls, repeated_reply, slow_reply
+from tests.harness.replies import answers, slow_reply
+from tests.server.server_harness import LIST, ApiClient, Json, calls, repeated_reply
 from tests.server.test_restart import PATIENCE_S, UNENDING_MS, serving, write_script
 from timeloom.runtime.session.resume import RERUN_STOPPED_TEXT
 from timeloom.server.routes.reruns import ForkComparison
@@ -22,7 +23,7 @@ def test_a_rerun_that_is_killed_is_not_gone_on_with(tmp_path: Path, monkeypatch:
     # Whoever asks for a title as a conversation is left does so at once.
     monkeypatch.setenv("TIMELOOM_SERVER_REST_S", "0.1")
     write_script(tmp_path, {"reply": WRITE}, {"reply": answers("At nine.")})
-    slow = [{"reply": OTHER}, slow_reply(answers("Never."), UNENDING_MS)]
+    slow = [{"reply": OTHER}, slow_reply(answers("Never."), delay_ms=UNENDING_MS)]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "script.yaml").write_text(json.dumps(slow))
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.server.server_harness import ApiClient, Step, answers, blocks_in, calls, number_blocks, slow_reply
+from tests.harness.replies import answers, slow_reply
+from tests.server.server_harness import ApiClient, Step, blocks_in, calls, number_blocks
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
 
@@ -58,7 +59,9 @@ async def left_open(folder: Path) -> list[ConversationId]:
 def test_a_restart_in_the_middle_of_a_turn_leaves_no_hole(tmp_path: Path, number: signal.Signals) -> None:
     first, second, third = WRITES
     # However slow the listener is, the turn is in its third round when the first server ends; the second one gets on.
-    write_script(tmp_path, slow_reply(first, 5), slow_reply(second, 5), slow_reply(third, UNENDING_MS))
+    write_script(
+        tmp_path, slow_reply(first, delay_ms=5), slow_reply(second, delay_ms=5), slow_reply(third, delay_ms=UNENDING_MS)
+    )
     held: list[tuple[int, object]] = []
 
     async def listen(address: str, token: str, conversation: str, *, most: int) -> str:
@@ -86,7 +89,11 @@ def test_a_restart_in_the_middle_of_a_turn_leaves_no_hole(tmp_path: Path, number
     assert len(held) == 12
     assert asyncio.run(left_open(tmp_path)) == [conversation]
     write_script(
-        tmp_path, slow_reply(first), slow_reply(second), slow_reply(third, 5), slow_reply(answers("Done."), 10)
+        tmp_path,
+        slow_reply(first, delay_ms=20),
+        slow_reply(second, delay_ms=20),
+        slow_reply(third, delay_ms=5),
+        slow_reply(answers("Done."), delay_ms=10),
     )
     with serving(tmp_path) as (process, address, token):
         asyncio.run(listen(address, token, conversation, most=10_000))
@@ -97,7 +104,7 @@ def test_a_restart_in_the_middle_of_a_turn_leaves_no_hole(tmp_path: Path, number
 
 
 def test_a_stream_ends_with_a_word_when_the_server_leaves(tmp_path: Path) -> None:
-    write_script(tmp_path, slow_reply(answers("A long answer."), UNENDING_MS))
+    write_script(tmp_path, slow_reply(answers("A long answer."), delay_ms=UNENDING_MS))
 
     async def listen(process: subprocess.Popen[str], address: str, token: str) -> None:
         async with (

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
-from tests.server.server_harness import CHAT, LIST, ServerHarness, answers, calls, repeated_reply
+from tests.harness.replies import answers
+from tests.server.server_harness import CHAT, LIST, ServerHarness, calls, repeated_reply
 from timeloom.server.endpoints import ENDPOINTS, Endpoint
 
 EXAMPLES = 20

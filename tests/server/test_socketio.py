@@ -15,17 +15,8 @@ import pytest
 import socketio  # pyright: ignore[reportMissingTypeStubs]
 from websockets.asyncio.client import connect
 
-from tests.server.server_harness import (
-    LIST,
-    RunningServer,
-    ServerHarness,
-    answers,
-    calls,
-    number_blocks,
-    repeated_reply,
-    run,
-    slow_reply,
-)
+from tests.harness.replies import answers, slow_reply
+from tests.server.server_harness import LIST, RunningServer, ServerHarness, calls, number_blocks, repeated_reply, run
 from timeloom.server.observability.logs import JsonLogFormatter
 from timeloom.server.rate_limit import RateLimits
 
@@ -43,7 +34,7 @@ EVENTS = (
     "conv.status",
 )
 REFUSED: type[Exception] = socketio.exceptions.ConnectionError  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-LONG = [slow_reply(calls("t.look", size=n), 3) for n in range(1, 4)]
+LONG = [slow_reply(calls("t.look", size=n), delay_ms=3) for n in range(1, 4)]
 
 
 Told = dict[str, Any]
@@ -146,7 +137,7 @@ def test_what_is_told_is_what_a_stream_tells(tmp_path: Path, transport: str) -> 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
 def test_a_message_is_acknowledged_and_its_turn_is_heard(tmp_path: Path, transport: str) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, answers("First."), slow_reply(answers("A second answer.")))
+        stage = ServerHarness(tmp_path, answers("First."), slow_reply(answers("A second answer."), delay_ms=20))
         async with stage.serve() as served:
             conversation = await begun(served)
             tail = len(await served.ann.blocks(conversation))
@@ -196,7 +187,7 @@ def test_events_reach_the_turn_that_runs(tmp_path: Path) -> None:
 
 def test_a_client_that_comes_back_misses_nothing(tmp_path: Path) -> None:
     async def check() -> None:
-        async with ServerHarness(tmp_path, *LONG, slow_reply(answers("Done."), 3)).serve() as served:
+        async with ServerHarness(tmp_path, *LONG, slow_reply(answers("Done."), delay_ms=3)).serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
             found: list[tuple[object, object]] = []
             while not found or len(found) < await tail(served, conversation):

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from tests.server.server_harness import LIST, ApiClient, Json, ServerHarness, SseFrame, answers, calls, run
+from tests.harness.replies import answers
+from tests.server.server_harness import LIST, ApiClient, Json, ServerHarness, SseFrame, calls, run
 from timeloom.sandbox.local.sandbox import LocalSandbox
 from timeloom.sandbox.local.settings import LocalSettings
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool

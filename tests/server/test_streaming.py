@@ -8,18 +8,17 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from tests.harness.replies import answers, slow_reply
 from tests.server.server_harness import (
     CHAT,
     LIST,
     ApiClient,
     ServerHarness,
     SseFrame,
-    answers,
     blocks_in,
     calls,
     number_blocks,
     run,
-    slow_reply,
 )
 from timeloom.app import open_session
 from timeloom.core.blocks import ConversationStarted, Titled
@@ -29,7 +28,7 @@ from timeloom.ports.tool import ToolContext
 from timeloom.tools.define import tool
 from timeloom.tools.registry import ToolRegistry
 
-LONG = [slow_reply(calls("t.look", size=n), 3) for n in range(1, 9)]
+LONG = [slow_reply(calls("t.look", size=n), delay_ms=3) for n in range(1, 9)]
 
 
 def test_a_whole_turn_over_a_stream_is_the_timeline(tmp_path: Path) -> None:
@@ -57,7 +56,9 @@ def test_a_whole_turn_over_a_stream_is_the_timeline(tmp_path: Path) -> None:
 
 def test_the_deltas_of_an_answer_make_the_answer(tmp_path: Path) -> None:
     async def check() -> None:
-        async with ServerHarness(tmp_path, slow_reply(answers("A long answer, piece by piece."))).serve() as served:
+        async with ServerHarness(
+            tmp_path, slow_reply(answers("A long answer, piece by piece."), delay_ms=20)
+        ).serve() as served:
             async with served.ann.post_and_stream("go") as events:
                 heard = [frame.data async for frame in events if frame.event == "chat.delta"]
             assert len(heard) > 2
@@ -148,7 +149,7 @@ async def assembled(client: ApiClient, conversation: str) -> tuple[list[tuple[in
 
 def test_a_stream_that_is_lost_after_every_event_of_a_long_turn_has_each_block_once(tmp_path: Path) -> None:
     async def check() -> None:
-        async with ServerHarness(tmp_path, *LONG, slow_reply(answers("Done."), 3)).serve() as served:
+        async with ServerHarness(tmp_path, *LONG, slow_reply(answers("Done."), delay_ms=3)).serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
             held, returns = await assembled(served.ann, conversation)
             assert held == number_blocks(await served.ann.blocks(conversation))

@@ -10,7 +10,8 @@ from pathlib import Path
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.server.server_harness import answers, calls
+from tests.harness.replies import answers
+from tests.server.server_harness import calls
 from timeloom.app import AgentSettings, build_turn_runner
 from timeloom.core.blocks import ConversationStarted, TurnStarted, UserPrompt
 from timeloom.core.ids import ConversationId

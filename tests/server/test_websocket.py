@@ -13,24 +13,23 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.harness.replies import answers, slow_reply
 from tests.server.server_harness import (
     CHAT,
     LIST,
     RunningServer,
     ServerHarness,
-    answers,
     calls,
     number_blocks,
     repeated_reply,
     run,
-    slow_reply,
 )
 from timeloom.core.blocks import ConversationStarted
-from timeloom.server.serve import HttpServer, listen
+from timeloom.server.http_server import HttpServer, listen
 
 ANNS = ConversationStarted(tenant="home", project="demo", user="ann")
 Told = dict[str, Any]
-LONG = [slow_reply(calls("t.look", size=n), 3) for n in range(1, 5)]
+LONG = [slow_reply(calls("t.look", size=n), delay_ms=3) for n in range(1, 5)]
 
 
 @asynccontextmanager
@@ -83,7 +82,7 @@ def test_what_is_told_is_what_a_stream_tells(tmp_path: Path) -> None:
 
 def test_a_message_is_accepted_and_its_turn_is_heard(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ServerHarness(tmp_path, answers("First."), slow_reply(answers("A second answer.")))
+        stage = ServerHarness(tmp_path, answers("First."), slow_reply(answers("A second answer."), delay_ms=20))
         async with stage.serve() as served:
             conversation = await begun(served)
             tail = len(await served.ann.blocks(conversation))
@@ -122,7 +121,7 @@ def test_events_reach_the_turn_that_runs(tmp_path: Path) -> None:
 
 def test_a_socket_that_is_lost_after_every_event_has_each_block_once(tmp_path: Path) -> None:
     async def check() -> None:
-        async with ServerHarness(tmp_path, *LONG, slow_reply(answers("Done."), 3)).serve() as served:
+        async with ServerHarness(tmp_path, *LONG, slow_reply(answers("Done."), delay_ms=3)).serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
             found: list[tuple[object, object]] = []
             is_over = False

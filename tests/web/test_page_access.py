@@ -9,16 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from tests.web.web_harness import (
-    PageServer,
-    PageVisit,
-    answer,
-    call,
-    conversation_script,
-    run_server,
-    thinking_text,
-    title_reply,
-)
+from tests.harness.replies import answers, calls, thinking_text
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 SHOTS = os.environ.get("TIMELOOM_SCREENSHOTS", "")
 """Folder for the pictures of the documentation; without it they are made and left in the test's own folder."""
@@ -50,8 +42,8 @@ PLAYS = (
     conversation_script(
         "ferry",
         thinking_text("Two ferries, one file. I read the fares, draw them, then answer.")
-        + call("react.plan", "I'll read the fares first.", mode="new", steps=STEPS),
-        call(
+        + calls("react.plan", "I'll read the fares first.", mode="new", steps=STEPS),
+        calls(
             "react.write",
             "✓ [1] read\nNow a page with both.",
             path="files/fares.html",
@@ -59,14 +51,14 @@ PLAYS = (
             channel="canvas",
             kind="display",
         ),
-        call("exec_tools.execute_code_python", "✓ [2] drawn", contract=[], prog_name="savings") + PROGRAM,
-        answer(ANSWER, "How long does it take?", "Is there a night ferry?"),
+        calls("exec_tools.execute_code_python", "✓ [2] drawn", contract=[], prog_name="savings") + PROGRAM,
+        answers(ANSWER, "How long does it take?", "Is there a night ferry?"),
         title_reply("Ferries to the islands"),
     ),
     conversation_script(
         "twice",
-        *(call("react.plan", "", mode="new", steps=["One"]), call("react.read", "", paths=["fi:nothing.md"])) * 2,
-        answer("| a |\n|---|\n| 1 |\n\nand\n\n| b |\n|---|\n| 2 |"),
+        *(calls("react.plan", "", mode="new", steps=["One"]), calls("react.read", "", paths=["fi:nothing.md"])) * 2,
+        answers("| a |\n|---|\n| 1 |\n\nand\n\n| b |\n|---|\n| 2 |"),
         title_reply("Twice"),
     ),
 )

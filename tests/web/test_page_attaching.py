@@ -7,9 +7,10 @@ from typing import Protocol, cast
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from tests.web.web_harness import PageServer, PageVisit, answer, conversation_script, run_server, title_reply
+from tests.harness.replies import answers
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
-PLAYS = (conversation_script("file", answer("Read it."), title_reply("Files")),)
+PLAYS = (conversation_script("file", answers("Read it."), title_reply("Files")),)
 
 
 @pytest.fixture(scope="module")

@@ -8,17 +8,8 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web.web_harness import (
-    PageServer,
-    PageVisit,
-    answer,
-    call,
-    conversation_script,
-    run_server,
-    slow_reply,
-    thinking_text,
-    title_reply,
-)
+from tests.harness.replies import answers, calls, slow_reply, thinking_text
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 MARKDOWN = """## Ferries
 
@@ -47,27 +38,29 @@ LONG = " ".join(f"word{n}" for n in range(80))
 PLAYS = (
     conversation_script(
         "ferry",
-        slow_reply(thinking_text("Compare two fares.") + call("fares.look_up", "I look it up.", route="islands")),
-        call("exec_tools.execute_code_python", contract=[], prog_name="totals") + PROGRAM,
-        slow_reply(answer(MARKDOWN, "Is there a night ferry?"), chunk=40),
-        answer("There is none."),
+        slow_reply(
+            thinking_text("Compare two fares.") + calls("fares.look_up", "I look it up.", route="islands"), delay_ms=40
+        ),
+        calls("exec_tools.execute_code_python", contract=[], prog_name="totals") + PROGRAM,
+        slow_reply(answers(MARKDOWN, "Is there a night ferry?"), chunk=40, delay_ms=40),
+        answers("There is none."),
         title_reply("Ferries to the islands"),
     ),
     conversation_script(
-        "long", slow_reply(answer(LONG), delay_ms=30), answer("And this."), title_reply("A long answer")
+        "long", slow_reply(answers(LONG), delay_ms=30), answers("And this."), title_reply("A long answer")
     ),
     conversation_script(
-        "steer", slow_reply(answer(LONG * 20), delay_ms=60), answer("In short."), title_reply("Steered")
+        "steer", slow_reply(answers(LONG * 20), delay_ms=60), answers("In short."), title_reply("Steered")
     ),
-    conversation_script("stop", slow_reply(answer(LONG * 20), delay_ms=60), title_reply("Stopped")),
+    conversation_script("stop", slow_reply(answers(LONG * 20), delay_ms=60), title_reply("Stopped")),
     conversation_script("fail", title_reply("Failed")),
     conversation_script(
-        "halfway", slow_reply(thinking_text(LONG) + answer(LONG * 20), delay_ms=60), title_reply("Halfway")
+        "halfway", slow_reply(thinking_text(LONG) + answers(LONG * 20), delay_ms=60), title_reply("Halfway")
     ),
     conversation_script(
         "printing",
-        call("exec_tools.execute_code_python", contract=[], prog_name="lines") + PRINTING,
-        answer("Printed."),
+        calls("exec_tools.execute_code_python", contract=[], prog_name="lines") + PRINTING,
+        answers("Printed."),
         title_reply("Printed"),
     ),
 )

@@ -10,17 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web.web_harness import (
-    PageServer,
-    PageVisit,
-    answer,
-    call,
-    conversation_script,
-    run_server,
-    slow_reply,
-    thinking_text,
-    title_reply,
-)
+from tests.harness.replies import answers, calls, slow_reply, thinking_text
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 from timeloom.core.blocks import (
     ApprovalDecided,
     ApprovalRequested,
@@ -45,34 +36,38 @@ FAILED: dict[str, object] = {"error": "overloaded"}
 
 PLAYS = (
     conversation_script(
-        "stop", slow_reply(thinking_text("A plan.") + answer(BEGUN + LONG * 20), delay_ms=60), title_reply("Stopped")
+        "stop", slow_reply(thinking_text("A plan.") + answers(BEGUN + LONG * 20), delay_ms=60), title_reply("Stopped")
     ),
     conversation_script(
-        "steer", slow_reply(answer(BEGUN + LONG * 20), delay_ms=60), answer("In short."), title_reply("Steered")
+        "steer", slow_reply(answers(BEGUN + LONG * 20), delay_ms=60), answers("In short."), title_reply("Steered")
     ),
     conversation_script(
         "ponder",
-        slow_reply(thinking_text(LONG) + answer(LONG * 4), chunk=16, delay_ms=100),
-        answer("Again."),
+        slow_reply(thinking_text(LONG) + answers(LONG * 4), chunk=16, delay_ms=100),
+        answers("Again."),
         title_reply("Pondered"),
     ),
     conversation_script(
-        "zebra", answer("Zebras have stripes."), answer("So do okapis."), answer("And tigers."), title_reply("Stripes")
+        "zebra",
+        answers("Zebras have stripes."),
+        answers("So do okapis."),
+        answers("And tigers."),
+        title_reply("Stripes"),
     ),
-    conversation_script("twice", FAILED, FAILED, answer("At last."), title_reply("Twice")),
-    conversation_script("never", FAILED | {"repeat": 5}, answer("Now it works."), title_reply("Never")),
+    conversation_script("twice", FAILED, FAILED, answers("At last."), title_reply("Twice")),
+    conversation_script("never", FAILED | {"repeat": 5}, answers("Now it works."), title_reply("Never")),
     conversation_script("large", {"error": "context_too_long", "repeat": True}, title_reply("Large")),
     conversation_script(
         "nowhere",
-        call("react.read", paths=["fi:turn_1.files/nowhere.md"]),
-        answer("It is not there."),
+        calls("react.read", paths=["fi:turn_1.files/nowhere.md"]),
+        answers("It is not there."),
         title_reply("Nowhere"),
     ),
-    conversation_script("scroll", slow_reply(answer(LINES), chunk=16, delay_ms=40), title_reply("Scrolled")),
+    conversation_script("scroll", slow_reply(answers(LINES), chunk=16, delay_ms=40), title_reply("Scrolled")),
     conversation_script(
         "program",
-        call("exec_tools.execute_code_python", contract=[], prog_name="totals") + PROGRAM,
-        answer("Done."),
+        calls("exec_tools.execute_code_python", contract=[], prog_name="totals") + PROGRAM,
+        answers("Done."),
         title_reply("Program"),
     ),
 )
@@ -258,7 +253,7 @@ async def write_log(data: Path) -> None:
 def test_a_card_does_not_count_the_wait_and_leave_for_the_model_is_asked(browser: Browser, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as aside:
         aside.submit(lambda: asyncio.run(write_log(tmp_path / "data"))).result()
-    with run_server(tmp_path, conversation_script("Hello", answer("Not asked."), answer("Hello!"))) as server:
+    with run_server(tmp_path, conversation_script("Hello", answers("Not asked."), answers("Hello!"))) as server:
         visit = PageVisit(browser, server)
         page = visit.open_page()
         page.get_by_role("link", name="With leave").click()

@@ -6,15 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.web.web_harness import (
-    PageServer,
-    PageVisit,
-    answer,
-    conversation_script,
-    run_server,
-    slow_reply,
-    title_reply,
-)
+from tests.harness.replies import answers, slow_reply
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 KINDS = {
     "flowchart": "flowchart LR\n  A[Ask] --> B{Tool?}\n  B -- yes --> C[Call] --> A\n  B -- no --> D[Answer]",
@@ -41,10 +34,12 @@ def block(text: str) -> str:
 
 PLAYS = (
     conversation_script(
-        "kinds", answer("\n\n".join(map(block, [*KINDS.values(), *TEXTS.values(), FERRY]))), title_reply("Kinds")
+        "kinds", answers("\n\n".join(map(block, [*KINDS.values(), *TEXTS.values(), FERRY]))), title_reply("Kinds")
     ),
     conversation_script(
-        "slowly", slow_reply(answer(f"{block(FERRY)}\n\n" + "and so on " * 60), chunk=4), title_reply("Slowly")
+        "slowly",
+        slow_reply(answers(f"{block(FERRY)}\n\n" + "and so on " * 60), chunk=4, delay_ms=40),
+        title_reply("Slowly"),
     ),
 )
 

@@ -7,16 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.web.web_harness import (
-    PageServer,
-    PageVisit,
-    answer,
-    call,
-    conversation_script,
-    run_server,
-    slow_reply,
-    title_reply,
-)
+from tests.harness.replies import answers, calls, slow_reply
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 PROGRAM = """<channel:code>
 import struct, zlib
@@ -49,17 +41,17 @@ NOTES = "# Notes\n\n" + "The ferry leaves at **nine**.\n\n" * 30
 PLAYS = (
     conversation_script(
         "make",
-        call("exec_tools.execute_code_python", contract=[{"filename": "report.pdf"}, {"filename": "chart.png"}])
+        calls("exec_tools.execute_code_python", contract=[{"filename": "report.pdf"}, {"filename": "chart.png"}])
         + PROGRAM,
-        call("react.write", path="fares.json", content='{"morning": [12.5, null]}'),
-        call("react.write", path="fares.py", content="def fare(trips):\n    return 12.5 * trips\n"),
-        answer("All made."),
+        calls("react.write", path="fares.json", content='{"morning": [12.5, null]}'),
+        calls("react.write", path="fares.py", content="def fare(trips):\n    return 12.5 * trips\n"),
+        answers("All made."),
         title_reply("Files"),
     ),
     conversation_script(
         "write",
-        slow_reply(call("react.write", path="notes.md", content=NOTES)),
-        answer("Written."),
+        slow_reply(calls("react.write", path="notes.md", content=NOTES), delay_ms=40),
+        answers("Written."),
         title_reply("Notes"),
     ),
 )

@@ -9,18 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from playwright.sync_api import Browser, FilePayload, expect
 
+from tests.harness.replies import answers, calls, slow_reply, thinking_text
 from tests.web.hostile_harness import IMAGE, CanaryServer, check_harmless, hostile_message, payloads, short_payload
-from tests.web.web_harness import (
-    PageServer,
-    PageVisit,
-    answer,
-    call,
-    conversation_script,
-    run_server,
-    slow_reply,
-    thinking_text,
-    title_reply,
-)
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 
 def diagrams(canary: str) -> list[str]:
@@ -102,35 +93,37 @@ def server(tmp_path_factory: pytest.TempPathFactory, canary: CanaryServer) -> It
         conversation_script(
             "hostile",
             thinking_text(text)
-            + call("react.plan", text, mode="new", steps=[line, f"![x]({canary.address}/plan.png)"]),
-            call(f"evil.{line}", text, path=line, pattern=text),
-            call("react.write", "", path="files/evil.md", content=text, channel="canvas", kind="display"),
-            answer(text, line),
+            + calls("react.plan", text, mode="new", steps=[line, f"![x]({canary.address}/plan.png)"]),
+            calls(f"evil.{line}", text, path=line, pattern=text),
+            calls("react.write", "", path="files/evil.md", content=text, channel="canvas", kind="display"),
+            answers(text, line),
             title_reply(line),
         ),
         conversation_script(
             "piecemeal",
-            slow_reply(call("react.write", text, path="files/evil.md", content=text, channel="canvas"), 7, 3),
-            slow_reply(thinking_text(text) + answer(text), 7, 3),
+            slow_reply(
+                calls("react.write", text, path="files/evil.md", content=text, channel="canvas"), chunk=7, delay_ms=3
+            ),
+            slow_reply(thinking_text(text) + answers(text), chunk=7, delay_ms=3),
             title_reply("Piece by piece"),
         ),
         conversation_script(
             "frame",
-            call(
+            calls(
                 "react.write",
                 path="files/f.html",
                 content=frame_document(canary.address),
                 channel="canvas",
                 kind="display",
             ),
-            answer("Done."),
+            answers("Done."),
             title_reply("Frame"),
         ),
     )
     drawn = [*diagrams(canary.address), "flowchart TD\n accTitle: The last one\n A --> B"]
     plays += (
         conversation_script(
-            "draw", answer("\n\n".join(f"```mermaid\n{text}\n```" for text in drawn)), title_reply("Diagrams")
+            "draw", answers("\n\n".join(f"```mermaid\n{text}\n```" for text in drawn)), title_reply("Diagrams")
         ),
     )
     with run_server(Path(tmp_path_factory.mktemp("hostile")), *plays) as running:
@@ -194,17 +187,17 @@ def asking(tmp_path: Path, canary: CanaryServer) -> Iterator[PageServer]:
     text = hostile_message(canary.address)
 
     def written(name: str, content: str) -> str:
-        return call("react.write", IMAGE, path=f"files/{name}", content=content, channel="canvas", kind="display")
+        return calls("react.write", IMAGE, path=f"files/{name}", content=content, channel="canvas", kind="display")
 
     steps = (
         written(f"{IMAGE}.md", text),
         written(f"{IMAGE}.md", f"{IMAGE}\n{text}\n{short_payload(canary.address)}"),
         written(f"x.{IMAGE}", text),
-        answer(text),
+        answers(text),
         title_reply(IMAGE),
     )
     (tmp_path / f"{IMAGE}.yaml").write_text(
-        json.dumps([conversation_script("versions", *steps[:3], answer(short_payload(canary.address)))])
+        json.dumps([conversation_script("versions", *steps[:3], answers(short_payload(canary.address)))])
     )
     models = f"script:{IMAGE}.yaml"
     plays = conversation_script("versions", *steps)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.harness.replies import answers, calls
 from tests.web.hostile_harness import IMAGE, CanaryServer, check_harmless, hostile_blocks, short_payload
-from tests.web.web_harness import PageServer, PageVisit, answer, call, conversation_script, run_server
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server
 from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId, TurnId
@@ -93,11 +94,11 @@ async def seed(folder: Path, canary: str) -> ConversationId:
     async with await SqliteStore.open(folder) as store:
         cited = " ".join(f"[[S:{source.sid}]]" for source in sources(canary))
         steps = (
-            call("web.search"),
-            call("web.fail"),
-            call("__proto__"),
-            call("constructor"),
-            answer(f"{short_payload(canary)} {cited}", short_payload(canary)),
+            calls("web.search"),
+            calls("web.fail"),
+            calls("__proto__"),
+            calls("constructor"),
+            answers(f"{short_payload(canary)} {cited}", short_payload(canary)),
         )
         model = ScriptedModel.from_text(json.dumps([{"reply": step} for step in steps]))
         session = await open_session(store, None, HEADER)
@@ -132,7 +133,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory, canary: CanaryServer) -> It
     # In a thread of its own: the browser's has a loop that runs.
     with ThreadPoolExecutor(1) as apart:
         found = apart.submit(asyncio.run, seed(folder / "data", canary.address)).result()
-    with run_server(folder, conversation_script("", {"reply": answer("I am here."), "repeat": True})) as running:
+    with run_server(folder, conversation_script("", {"reply": answers("I am here."), "repeat": True})) as running:
         yield Seeded(running, found)
 
 

@@ -13,17 +13,8 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.web.web_harness import (
-    PageServer,
-    PageVisit,
-    Step,
-    answer,
-    call,
-    conversation_script,
-    run_server,
-    slow_reply,
-    title_reply,
-)
+from tests.harness.replies import answers, calls, slow_reply
+from tests.web.web_harness import PageServer, PageVisit, Step, conversation_script, run_server, title_reply
 from timeloom.core.tokens import estimate_tokens
 
 FARES = "# Fares für Inseln\n\n" + "".join(f"- day {n}: €{n}.50, seat {n}A\n" for n in range(200))
@@ -35,15 +26,15 @@ def using(step: str, read: int, written: int, cost: int) -> Step:
 
 
 FIRST: tuple[Step, ...] = (
-    using(call("react.write", "I write it down.", path="fares.md", content=FARES), 0, 4_600, 21_000_000),
-    using(answer("The morning ferry, €12.50."), 4_600, 7_500, 9_000_000),
+    using(calls("react.write", "I write it down.", path="fares.md", content=FARES), 0, 4_600, 21_000_000),
+    using(answers("The morning ferry, €12.50."), 4_600, 7_500, 9_000_000),
     title_reply("Fares"),
 )
 
 
 def second(turn: str) -> tuple[Step, ...]:
-    hide = call("react.hide", "Not needed.", path=f"fi:{turn}.files/fares.md", replacement="a list of fares")
-    return using(hide, 12_100, 200, 6_000_000), using(answer("By noon."), 4_600, 700, 4_000_000)
+    hide = calls("react.hide", "Not needed.", path=f"fi:{turn}.files/fares.md", replacement="a list of fares")
+    return using(hide, 12_100, 200, 6_000_000), using(answers("By noon."), 4_600, 700, 4_000_000)
 
 
 @dataclass
@@ -83,10 +74,10 @@ def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         turn, conversation = (re.search(rf'"{key}":"(\w+)"', said.text) for key in ("turn_id", "conversation_id"))
         assert turn and conversation
     hides, _ = second(turn[1])
-    other = conversation_script("fares", *FIRST[:2], hides, using(answer("By one o'clock."), 900, 30, 2_000_000))
+    other = conversation_script("fares", *FIRST[:2], hides, using(answers("By one o'clock."), 900, 30, 2_000_000))
     (folder / "other.yaml").write_text(json.dumps([other]))
     (folder / "slow.yaml").write_text(
-        json.dumps([conversation_script("fares", slow_reply(answer("Some day."), 1, 1_000))])
+        json.dumps([conversation_script("fares", slow_reply(answers("Some day."), chunk=1, delay_ms=1_000))])
     )
     plays = conversation_script("fares", *FIRST, *second(turn[1]))
     with run_server(folder, plays, TIMELOOM_SERVER_MODELS="script:other.yaml,script:slow.yaml") as server:
@@ -248,9 +239,9 @@ def test_a_run_is_looked_at_again_when_the_network_is_back(served: Served) -> No
 
 
 def test_a_run_whose_server_is_killed_is_shown_as_broken_off(browser: Browser, tmp_path: Path) -> None:
-    own = conversation_script("fares", answer("By noon."), answer("Live."))
+    own = conversation_script("fares", answers("By noon."), answers("Live."))
     (tmp_path / "slow.yaml").write_text(
-        json.dumps([conversation_script("fares", slow_reply(answer("Some day."), 1, 60_000))])
+        json.dumps([conversation_script("fares", slow_reply(answers("Some day."), chunk=1, delay_ms=60_000))])
     )
 
     def started(port: int = 0) -> AbstractContextManager[PageServer]:

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from bench.histories import write_history
-from tests.web.web_harness import PageVisit, answer, conversation_script, run_server
+from tests.harness.replies import answers
+from tests.web.web_harness import PageVisit, conversation_script, run_server
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
@@ -32,7 +33,7 @@ def visit(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     # In a thread of its own: the browser's has a loop that runs.
     with ThreadPoolExecutor(1) as apart:
         apart.submit(asyncio.run, written(folder / "data")).result()
-    with run_server(folder, conversation_script("", {"reply": answer("I am here."), "repeat": True})) as server:
+    with run_server(folder, conversation_script("", {"reply": answers("I am here."), "repeat": True})) as server:
         visit = PageVisit(browser, server, width=1440)
         visit.open_page()
         visit.page.goto(f"{server.address}/#/c/{LONG}")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Locator, expect
 
-from tests.web.web_harness import PageServer, PageVisit, answer, call, conversation_script, run_server, title_reply
+from tests.harness.replies import answers, calls
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 FARES = FilePayload(name="fares.csv", mimeType="text/csv", buffer=b"ferry,fare\nmorning,12.5\n")
 ROUTES = FilePayload(name="routes.csv", mimeType="text/csv", buffer=b"ferry,route\nmorning,north\n")
@@ -29,15 +30,15 @@ TASKS = (
 PLAYS = (
     conversation_script(
         "files",
-        call("react.write", path="notes.md", content="# Notes\n\nTwelve fifty [[S:1]], no more [[S:9]].\n"),
-        call("react.write", path="chart.svg", content=DRAWING),
-        call("react.write", path="fares.json", content='{"morning":[12.50,null,{}],"named":{"a":"[x, y]"}}'),
-        call("react.write", path="fares.html", content=DOCUMENT),
-        answer("Cheap [[S:1]], north [[S:1-2]], odd [[S:2,9]] and unknown [[S:7]]."),
+        calls("react.write", path="notes.md", content="# Notes\n\nTwelve fifty [[S:1]], no more [[S:9]].\n"),
+        calls("react.write", path="chart.svg", content=DRAWING),
+        calls("react.write", path="fares.json", content='{"morning":[12.50,null,{}],"named":{"a":"[x, y]"}}'),
+        calls("react.write", path="fares.html", content=DOCUMENT),
+        answers("Cheap [[S:1]], north [[S:1-2]], odd [[S:2,9]] and unknown [[S:7]]."),
         title_reply("A rather long title of a conversation about ferries to the northern islands"),
     ),
-    conversation_script("tasks", answer(TASKS), title_reply("Tasks")),
-    conversation_script("short", answer("That was short."), title_reply("Short")),
+    conversation_script("tasks", answers(TASKS), title_reply("Tasks")),
+    conversation_script("short", answers("That was short."), title_reply("Short")),
 )
 
 

@@ -10,15 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web.web_harness import (
-    PageServer,
-    PageVisit,
-    answer,
-    conversation_script,
-    run_server,
-    slow_reply,
-    title_reply,
-)
+from tests.harness.replies import answers, slow_reply
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 from timeloom.app import open_session
 from timeloom.core.blocks import (
     Completion,
@@ -73,7 +66,7 @@ def port() -> Iterator[int]:
 
 
 def test_what_went_out_of_sight_is_marked_and_can_be_opened(browser: Browser, folder: Path) -> None:
-    with run_server(folder, conversation_script("x", answer("x"))) as server:
+    with run_server(folder, conversation_script("x", answers("x"))) as server:
         visit = PageVisit(browser, server)
         page = visit.open_page()
         page.get_by_role("link", name="What was forgotten").click()
@@ -91,7 +84,7 @@ def test_what_went_out_of_sight_is_marked_and_can_be_opened(browser: Browser, fo
 def test_a_server_that_is_started_again_in_mid_answer_is_not_noticed(
     browser: Browser, tmp_path: Path, port: int
 ) -> None:
-    plays = (conversation_script("long", slow_reply(answer(LONG), delay_ms=15), title_reply("A long answer")),)
+    plays = (conversation_script("long", slow_reply(answers(LONG), delay_ms=15), title_reply("A long answer")),)
     with run_server(tmp_path, *plays, port=port, TIMELOOM_SERVER_TOKEN=TOKEN) as server:
         visit = PageVisit(browser, server)
         page = visit.open_page()

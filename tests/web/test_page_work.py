@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Route, expect
 
-from tests.web.web_harness import PageServer, PageVisit, answer, call, conversation_script, run_server, title_reply
+from tests.harness.replies import answers, calls
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 PAGE = "<!doctype html><title>Fares</title><h1>Fares</h1><p id=p></p><script>p.textContent = 'script ran'</script>"
 NEWER = PAGE.replace("<h1>Fares", "<h1>New fares")
@@ -16,22 +17,24 @@ FARES = FilePayload(name="fares.csv", mimeType="text/csv", buffer=b"ferry,fare\n
 PLAYS = (
     conversation_script(
         "plan",
-        call("react.plan", "First a plan.", mode="new", steps=["Read the fares", "Answer"]),
-        call("react.write", "✓ [1] read", path="files/fares.html", content=PAGE, channel="canvas", kind="display"),
-        call("react.write", path="files/fares.html", content=NEWER, channel="canvas", kind="display"),
-        answer("✓ The morning one is cheaper [[S:1]].", "Is there a night ferry?"),
+        calls("react.plan", "First a plan.", mode="new", steps=["Read the fares", "Answer"]),
+        calls("react.write", "✓ [1] read", path="files/fares.html", content=PAGE, channel="canvas", kind="display"),
+        calls("react.write", path="files/fares.html", content=NEWER, channel="canvas", kind="display"),
+        answers("✓ The morning one is cheaper [[S:1]].", "Is there a night ferry?"),
         title_reply("Ferries to the islands"),
     ),
     conversation_script(
-        "danger", call("react.write", path="files/a.md", content="# A note"), answer("Done."), title_reply("Danger")
+        "danger", calls("react.write", path="files/a.md", content="# A note"), answers("Done."), title_reply("Danger")
     ),
     conversation_script(
         "refusal",
-        call("react.write", path="files/b.md", content="# B note"),
-        answer("As you wish."),
+        calls("react.write", path="files/b.md", content="# B note"),
+        answers("As you wish."),
         title_reply("Refusal"),
     ),
-    conversation_script("zebra", answer("Zebras have stripes."), answer("Still stripes."), title_reply("About zebras")),
+    conversation_script(
+        "zebra", answers("Zebras have stripes."), answers("Still stripes."), title_reply("About zebras")
+    ),
 )
 
 

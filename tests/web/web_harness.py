@@ -21,26 +21,6 @@ expect.set_options(timeout=PATIENCE_MS)
 Step = str | dict[str, object]
 
 
-def decision_reply(**decision: object) -> str:
-    return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
-
-
-def call(tool_id: str, notes: str = "", **params: object) -> str:
-    return decision_reply(action="call_tool", notes=notes, tool_call={"tool_id": tool_id, "params": params})
-
-
-def answer(text: str, *offers: str) -> str:
-    return decision_reply(action="complete", final_answer=text, suggested_followups=offers)
-
-
-def thinking_text(text: str) -> str:
-    return f"<channel:thinking>{text}</channel:thinking>\n"
-
-
-def slow_reply(text: str, chunk: int = 8, delay_ms: int = 40) -> dict[str, object]:
-    return {"reply": text, "chunk": chunk, "delay_ms": delay_ms}
-
-
 def title_reply(text: str) -> dict[str, object]:
     return {"reply": text, "when": "title", "repeat": True}
 

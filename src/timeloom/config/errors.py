@@ -1,4 +1,4 @@
-"""The error of invalid settings."""
+"""The errors of invalid settings."""
 
 from typing import Literal
 
@@ -10,3 +10,10 @@ class ConfigError(CodedError):
 
     def __init__(self, code: Literal["setting_unknown", "setting_invalid", "config_unreadable"], message: str) -> None:
         super().__init__(code, message)
+
+
+class ServerConfigError(ConfigError):
+    """The server cannot start with these settings, or needs an extra package for them."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("setting_invalid", message)

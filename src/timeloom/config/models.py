@@ -5,7 +5,7 @@ from timeloom.providers.settings import ModelSettings, Timeouts
 
 
 def model_settings(settings: Settings, name: str) -> ModelSettings:
-    """Return the key, base URL, window, timeouts and prices for this model."""
+    """Return the key, base URL, window, timeouts, HTTP client and prices for this model."""
     match name.partition(":")[0]:
         case "anthropic":
             key, base_url = settings.anthropic.api_key, settings.anthropic.base_url
@@ -22,5 +22,6 @@ def model_settings(settings: Settings, name: str) -> ModelSettings:
             first_byte_s=settings.timeouts.first_byte_s,
             between_bytes_s=settings.timeouts.between_bytes_s,
         ),
+        http_client=settings.models.http_client,
         prices=settings.prices,
     )

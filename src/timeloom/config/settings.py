@@ -17,7 +17,7 @@ from timeloom.config.value_types import Seconds, Url
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
 from timeloom.core.policy.fanout import FanoutMode
 from timeloom.core.policy.next_step import DEFAULT_MAX_ITERATIONS
-from timeloom.providers.settings import Price, Timeouts
+from timeloom.providers.settings import HttpClient, Price, Timeouts
 from timeloom.runtime.prompt.builder import PromptSettings
 from timeloom.tools.react.read import ReadLimits
 
@@ -76,6 +76,15 @@ class ModelsSettings(msgspec.Struct, frozen=True, kw_only=True):
         OptionalCount,
         SettingHelp("Thinking tokens before a reply, for providers that support it; 0 turns thinking off."),
     ] = 0
+    http_client: Annotated[
+        HttpClient,
+        SettingHelp(
+            "HTTP client for providers: `httpx2`; `direct` is the built-in one and uses no proxy; `auto` is `direct`, "
+            "or `httpx2` if the environment names a proxy.",
+            option="--http-client",
+            weakens_protection=True,
+        ),
+    ] = "auto"
 
 
 class TimeoutSettings(msgspec.Struct, frozen=True, kw_only=True):

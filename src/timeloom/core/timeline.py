@@ -1,7 +1,6 @@
 """Entries of a timeline: each holds a block with its turn, time and seq; seqs start at 1 and have no gaps."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -98,40 +97,3 @@ def _check_turn_id(text: TurnId) -> None:
 def to_entry(draft: Draft, seq: int) -> Entry:
     """Return the draft as the entry with that seq."""
     return Entry(turn_id=draft.turn_id, ts=draft.ts, block=draft.block, original=draft.original, seq=seq)
-
-
-class Timeline:
-    """Append-only sequence of one conversation's entries."""
-
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._entries: list[Entry] = []
-        self.extend(entries)
-
-    @property
-    def tail(self) -> int:
-        """Seq of the last entry; 0 if there is none."""
-        return len(self._entries)
-
-    def at(self, seq: int) -> Entry:
-        """Return the entry with that seq; raise `EntryError` if there is none."""
-        if not 1 <= seq <= self.tail:
-            raise EntryError(f"seq 1 to {self.tail} expected, got {seq}")
-        return self._entries[seq - 1]
-
-    def since(self, seq: int) -> Sequence[Entry]:
-        """Return the entries after that seq."""
-        return self._entries[seq:]
-
-    def extend(self, entries: Iterable[Entry]) -> None:
-        """Append entries that follow the tail without a gap; a batch with a gap raises and adds nothing."""
-        batch = list(entries)
-        for seq, entry in enumerate(batch, self.tail + 1):
-            if entry.seq != seq:
-                raise EntryError(f"the entry after {seq - 1} has seq {seq}, got {entry.seq}")
-        self._entries += batch
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries)

@@ -1,17 +1,14 @@
 """The ledger port: shared budgets, reserved before a call and settled after it."""
 
 import hashlib
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
 import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.policy.budget import MEASURES, Measure
-
-ScopeKind = Literal["turn", "conversation", "tree", "user", "project"]
-"""The kind of a budget scope. A tree is a conversation with all its descendants, identified by the id of the root."""
+from timeloom.core.policy.budget import MEASURES, Measure, Scope
 
 MAX_AMOUNT: Final = 2**62
 """Maximum amount of one call or of a sum, where sums stop growing. It fits into a database integer."""
@@ -22,15 +19,15 @@ KEY_CHARS: Final = 500
 RESERVE_WAIT_S: Final = 600.0
 """How long a call waits for other calls to settle. A value below the longest model call would fail needlessly."""
 
-_NAMES: Final[dict[ScopeKind, int]] = {"turn": 2, "conversation": 1, "tree": 1, "user": 2, "project": 2}
+_NAMES: Final[dict[Scope, int]] = {"turn": 2, "conversation": 1, "tree": 1, "user": 2, "project": 2}
 _SCOPE_CHARS: Final = 500
 
 
-def scope(kind: ScopeKind, *names: str) -> str:
+def scope(kind: Scope, *names: str) -> str:
     """Return the scope of that kind; names may contain any characters.
 
-    `turn` takes the ids of the conversation and the turn, `conversation` and `tree` one conversation id, `user` and
-    `project` the tenant and a name.
+    `turn` takes the ids of the conversation and the turn, `conversation` one conversation id, `tree` that of its root,
+    `user` and `project` the tenant and a name.
     """
     if len(names) != _NAMES[kind]:
         raise LedgerError(f"a scope of kind {kind} takes {_NAMES[kind]} names, got {len(names)}")

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from functools import cache
-from typing import Final, Literal, Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -10,6 +10,7 @@ from timeloom.core.blocks import Usage
 from timeloom.core.blocks.caching import Lifetime
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
+from timeloom.core.policy.model_retry import RETRIED_ERRORS
 
 ErrorKind = Literal[
     "overloaded",
@@ -23,9 +24,6 @@ ErrorKind = Literal[
     "invalid",
 ]
 """Why a model did not answer, or did not finish its answer."""
-
-RETRYABLE: Final[frozenset[ErrorKind]] = frozenset({"overloaded", "rate_limited", "unreachable", "timeout", "cut"})
-"""Kinds for which the same request may succeed later. After `context_too_long` only a smaller request may succeed."""
 
 StopReason = Literal["end", "max_tokens", "stop_sequence", "other"]
 """Why a reply ended: the model finished, reached its token limit or a stop sequence, or another reason."""
@@ -117,7 +115,7 @@ class ModelError(CodedError):
     @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later, after `retry_after_s` if the service gave one."""
-        return self.kind in RETRYABLE
+        return self.kind in RETRIED_ERRORS
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from timeloom.core.blocks import AnyBlock, Hosting, Shown, ToolError
+from timeloom.core.blocks import AnyBlock, Hosting, Shown, ToolError, ToolTraits
 from timeloom.core.blocks.digest import Kind, Visibility
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef
@@ -43,6 +43,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the tool's report contains all of its errors, as with exec; its errors then add no notices."""
     max_text_bytes: int = MAX_TEXT_BYTES
     """Maximum size of the text of each artifact; longer text is cut and marked with `...[truncated]`."""
+    traits: ToolTraits | None = None
+    """The files and text that it reads, writes and shows; None stands for the built-in traits of its id."""
 
 
 class TimelineReader(Protocol):

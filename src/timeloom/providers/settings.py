@@ -1,8 +1,12 @@
-"""Settings of a model: API key, base URL, context window, timeouts and prices."""
+"""Settings of a model: API key, base URL, context window, timeouts, HTTP client and prices."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
+
+HttpClient = Literal["auto", "direct", "httpx2"]
+"""The HTTP client: the built-in one (`direct`, without a proxy), httpx2, or `auto`: httpx2 if a proxy is named."""
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +33,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str | None = None
     window_tokens: int | None = None
     timeouts: Timeouts = Timeouts()
+    http_client: HttpClient = "auto"
     prices: Mapping[str, Price] = {}
 
     def __repr__(self) -> str:

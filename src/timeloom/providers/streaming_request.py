@@ -14,7 +14,7 @@ from timeloom.providers.errors import ReportedError, parse_error_body, redact, r
 from timeloom.providers.http.answer import HttpResponse, Transport, TransportError
 from timeloom.providers.http.transport import open_transport
 from timeloom.providers.prices import Cost
-from timeloom.providers.settings import Timeouts
+from timeloom.providers.settings import HttpClient, Timeouts
 from timeloom.providers.sse import SseDecoder, SseError, SseEvent
 
 MAX_REPLY_BYTES: Final = 256 * 1024 * 1024
@@ -36,6 +36,7 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     secret: str = ""
     timeouts: Timeouts = Timeouts()
+    http_client: HttpClient = "auto"
 
     def __repr__(self) -> str:
         return f"Service({self.name})"
@@ -113,8 +114,8 @@ class ServiceClient:
             await transport.close()
 
     async def _send(self, request: ServiceRequest) -> HttpResponse:
-        name, timeouts = self._service.name, self._service.timeouts
-        self._transport = self._transport or open_transport(self._service.url, timeouts.connect_s)
+        service, name, timeouts = self._service, self._service.name, self._service.timeouts
+        self._transport = self._transport or open_transport(service.url, timeouts.connect_s, service.http_client)
         headers = {**self._service.headers, **REQUEST_HEADERS, **request.headers}
         try:
             async with asyncio.timeout(timeouts.first_byte_s):

@@ -3,6 +3,6 @@
 One sub-package per backend: `local`, `docker`, `fargate` with `remote` in its tasks. `guest` runs inside a sandbox.
 
 Shared by the backends, in reading order: `protocol` and `broker_socket` connect a program to its broker, `warm_pool`
-and `shutdown` manage workers, `watchdog`, `captured_output` and `exit_status` follow a run, `seccomp` builds the
-filter. `folders` and `processes` measure disk space and processes.
+and `shutdown` manage workers, `watchdog`, `captured_output`, `readable` and `exit_status` follow a run, `seccomp`
+builds the filter. `folders` and `processes` measure disk space and processes.
 """

@@ -17,6 +17,7 @@ from typing import Final, assert_never, cast
 
 import msgspec
 
+from timeloom.platform.tasks import cancel_to_completion
 from timeloom.platform.token_bucket import TokenBucket
 from timeloom.ports.sandbox import Broker, Program, SandboxUnavailableError
 from timeloom.sandbox.protocol import (
@@ -35,6 +36,7 @@ from timeloom.sandbox.protocol import (
     read_hello,
     read_message,
 )
+from timeloom.sandbox.readable import wait_readable_alone
 
 WORKDIR: Final = "/workspace/work"
 OUTPUT_DIR: Final = "/workspace/out"
@@ -98,6 +100,7 @@ class BrokerSocket:
         broker_socket._accept_task = asyncio.create_task(broker_socket._accept(listener))
         # A callback, because a task cancelled before its first step runs no `finally`. The same holds for those below.
         broker_socket._accept_task.add_done_callback(lambda _: listener.close())
+        broker_socket._accept_task.add_done_callback(_log_failure)
         return broker_socket
 
     async def wait_ready(self) -> None:
@@ -146,8 +149,8 @@ class BrokerSocket:
         self._set_interpreter(ConnectionAbortedError("the door of the execution was closed"))
         if self._accept_task is not None:
             # First, because this task adds to the connections.
-            await _cancel_all({self._accept_task})
-        await _cancel_all(self._connections)
+            await cancel_to_completion(self._accept_task)
+        await cancel_to_completion(*self._connections)
 
     async def _wait_for_interpreter(self) -> "_GuestConnection":
         await self._interpreter_known.wait()
@@ -167,7 +170,7 @@ class BrokerSocket:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._knocks.wait_s(loop.time()))
-            await _wait_readable(listener)
+            await wait_readable_alone(listener.fileno())
             try:
                 # Not `loop.sock_accept`: a connection accepted while this task is cancelled would leak.
                 peer, _ = listener.accept()
@@ -189,6 +192,7 @@ class BrokerSocket:
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
         task.add_done_callback(lambda _: connection.writer.transport.abort())
+        task.add_done_callback(_log_failure)
 
     async def _serve_connection(self, connection: "_GuestConnection") -> None:
         answers: set[asyncio.Task[None]] = set()
@@ -205,12 +209,13 @@ class BrokerSocket:
                         answers.add(task)
                         task.add_done_callback(answers.discard)
                         task.add_done_callback(lambda _: self._request_slots.release())
+                        task.add_done_callback(_log_failure)
         except (ProtocolError, TimeoutError, EOFError, OSError) as error:
             _logger.debug("a connection to a broker socket ended: %s", error)
         finally:
             if connection is self._interpreter:
                 self._interpreter_gone.set()
-            await _cancel_all(answers)
+            await cancel_to_completion(*answers)
 
     async def _read_message(self, connection: "_GuestConnection") -> GuestRequest | ExitMessage:
         """Read the next message at the limited rate."""
@@ -277,18 +282,9 @@ def _error_envelope(code: str, message: str) -> str:
     return msgspec.json.encode({"ok": False, "error": {"code": code, "message": message}, "ret": None}).decode()
 
 
-async def _cancel_all(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel the tasks and wait for them; a cancellation of the caller is re-raised after all have ended."""
-    cancelled: asyncio.CancelledError | None = None
-    while left := {task for task in tasks if not task.done()}:
-        for task in left:
-            task.cancel()
-        try:
-            await asyncio.wait(left)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        _logger.error("a task of a broker socket failed", exc_info=error)
 
 
 def _open_listener(path: Path) -> socket.socket:
@@ -308,17 +304,6 @@ def _open_listener(path: Path) -> socket.socket:
     finally:
         os.close(folder)
     return listener
-
-
-async def _wait_readable(listener: socket.socket) -> None:
-    """Wait until a peer has connected."""
-    loop = asyncio.get_running_loop()
-    readable: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(listener, lambda: readable.done() or readable.set_result(None))
-    try:
-        await readable
-    finally:
-        loop.remove_reader(listener)
 
 
 def _peer_uid(peer: socket.socket) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from timeloom.platform.tasks import cancel_to_completion
 from timeloom.ports.sandbox import ProgramResult
 from timeloom.sandbox.broker_socket import BrokerSocket
 from timeloom.sandbox.captured_output import CapturedOutput
@@ -40,9 +41,7 @@ async def wait_first_breach(*waits: "Coroutine[None, None, Breach | None]") -> B
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for each in tasks:
-            each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_to_completion(*tasks)
     # `waits` starts with the program's exit, which wins if several are done.
     return next(each for each in tasks if each in done).result()
 

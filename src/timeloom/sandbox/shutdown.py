@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from timeloom.platform.tasks import run_to_completion
+from timeloom.platform.tasks import run_to_completion, wait_until_done
 from timeloom.ports.sandbox import SandboxUnavailableError
 from timeloom.sandbox.warm_pool import WarmWorker
 
@@ -38,7 +38,8 @@ class CancelOnClose:
         finally:
             if not task.done():
                 task.cancel()
-                await run_to_completion(asyncio.wait((task,)))
+                # Not raised: the cancellation that ended the wait above is on its way to the caller.
+                await wait_until_done(task)
             self._tasks.discard(task)
             if not task.cancelled():
                 # Mark the exception as retrieved: a cancelled caller never reads it.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Final, Generic, Protocol, TypeVar
 
 from timeloom.core.codes import CodedError
+from timeloom.platform.tasks import cancel_to_completion
 from timeloom.ports.sandbox import SandboxUnavailableError
 
 REFILL_S: Final = 0.25
@@ -74,8 +75,7 @@ class WarmPool(Generic[C]):
         """Close all ready workers."""
         self._closed = True
         if self._refill_task is not None:
-            self._refill_task.cancel()
-            await asyncio.gather(self._refill_task, return_exceptions=True)
+            await cancel_to_completion(self._refill_task)
         while self._ready:
             await self._ready.popleft().close()
 

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from timeloom.core.codes import CodedError
-from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.runtime.hub.state import SendReceipt
 from timeloom.server.auth.authenticate import TokenError, client_address, cookie_name
 from timeloom.server.authorize import authorize, handshake_request
 from timeloom.server.endpoints import ENDPOINTS, WEBSOCKET_ENDPOINTS, Endpoint, WebSocketEndpoint
@@ -36,8 +36,9 @@ from timeloom.server.protocols.openai.routes import PATH_PREFIX as OPENAI_ADDRES
 from timeloom.server.protocols.openai.routes import to_openai_error
 from timeloom.server.protocols.socketio import PATH as SOCKETIO_PATH
 from timeloom.server.protocols.socketio import socketio_app
+from timeloom.server.request_context import RequestContext
 from timeloom.server.routes.web_ui import page_routes
-from timeloom.server.services import RequestContext, Services
+from timeloom.server.services import Services
 
 TOKEN_PARAMETER: Final = "token"
 

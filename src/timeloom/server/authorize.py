@@ -11,8 +11,10 @@ from starlette.types import Scope
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, parse_conversation_id
 from timeloom.server.auth.access_policy import SAFE_METHODS
-from timeloom.server.auth.authenticate import WILDCARD, ConversationAccess, Principal, client_address
-from timeloom.server.services import RequestContext, Services, unknown_conversation_error
+from timeloom.server.auth.authenticate import client_address
+from timeloom.server.auth.principal import WILDCARD, ConversationAccess, Principal
+from timeloom.server.request_context import RequestContext, unknown_conversation_error
+from timeloom.server.services import Services
 
 Permission = Literal["anybody", "known", "operator", "member", "admin", "owner", "reader", "decider"]
 """The permission that an endpoint requires.

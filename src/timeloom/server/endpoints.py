@@ -13,24 +13,8 @@ from timeloom.server.authorize import Permission
 from timeloom.server.protocols import websocket
 from timeloom.server.protocols.ag_ui import routes as ag_ui
 from timeloom.server.protocols.openai import routes as openai_api
-from timeloom.server.routes import (
-    chat,
-    conversations,
-    feedback,
-    files,
-)
-from timeloom.server.routes import (
-    health as service,
-)
-from timeloom.server.routes import (
-    inspect as looking,
-)
-from timeloom.server.routes import (
-    reruns as again,
-)
-from timeloom.server.routes import (
-    web_ui as page,
-)
+from timeloom.server.routes import chat, conversations, feedback, files, health, reruns, search, web_ui
+from timeloom.server.routes import inspect as inspect_routes
 
 # Needed by every request and expensive to compute.
 _hints: Final = cache(get_type_hints)
@@ -101,11 +85,11 @@ _LIST: Final = f"/conversations/{_PROJECT}"
 _ONE: Final = f"{_LIST}/{{conversation_id}}"
 
 ENDPOINTS: Final = (
-    Endpoint(method="GET", path="/health", requires="anybody", handler=service.get_health),
-    Endpoint(method="GET", path="/ready", requires="anybody", handler=service.get_ready),
-    Endpoint(method="GET", path="/me", requires="known", handler=page.get_me),
-    Endpoint(method="GET", path="/metrics", requires="operator", handler=service.get_metrics),
-    Endpoint(method="GET", path=f"/audit/{_PROJECT}", requires="admin", handler=service.get_audit),
+    Endpoint(method="GET", path="/health", requires="anybody", handler=health.get_health),
+    Endpoint(method="GET", path="/ready", requires="anybody", handler=health.get_ready),
+    Endpoint(method="GET", path="/me", requires="known", handler=web_ui.get_me),
+    Endpoint(method="GET", path="/metrics", requires="operator", handler=health.get_metrics),
+    Endpoint(method="GET", path=f"/audit/{_PROJECT}", requires="admin", handler=health.get_audit),
     Endpoint(method="POST", path=f"/chat/{_PROJECT}", requires="member", handler=chat.post_message, status=202),
     Endpoint(
         method="GET", path=f"/chat/{_PROJECT}/{{conversation_id}}/stream", requires="owner", handler=chat.get_stream
@@ -118,8 +102,8 @@ ENDPOINTS: Final = (
         status=202,
     ),
     Endpoint(method="GET", path=_LIST, requires="member", handler=conversations.list_conversations),
-    Endpoint(method="GET", path=f"{_LIST}/search", requires="member", handler=looking.search_conversations),
-    Endpoint(method="POST", path=f"{_LIST}/fetch", requires="member", handler=looking.post_fetch),
+    Endpoint(method="GET", path=f"{_LIST}/search", requires="member", handler=search.search_conversations),
+    Endpoint(method="POST", path=f"{_LIST}/fetch", requires="member", handler=inspect_routes.post_fetch),
     Endpoint(
         method="POST",
         path=f"{_LIST}/feedback/conversations-in-period",
@@ -138,7 +122,7 @@ ENDPOINTS: Final = (
     Endpoint(method="GET", path=f"{_ONE}/timeline", requires="owner", handler=conversations.get_timeline),
     Endpoint(method="GET", path=f"{_ONE}/sources", requires="owner", handler=conversations.get_sources),
     Endpoint(method="GET", path=f"{_ONE}/status", requires="owner", handler=conversations.get_status),
-    Endpoint(method="GET", path=f"{_ONE}/prompt", requires="owner", handler=looking.get_prompt),
+    Endpoint(method="GET", path=f"{_ONE}/prompt", requires="owner", handler=inspect_routes.get_prompt),
     Endpoint(method="GET", path=f"{_ONE}/files", requires="owner", handler=files.list_files),
     Endpoint(method="GET", path=f"{_ONE}/file", requires="owner", handler=files.get_file),
     Endpoint(method="GET", path=f"{_ONE}/file/url", requires="owner", handler=files.get_artifact_url),
@@ -158,9 +142,9 @@ ENDPOINTS: Final = (
         handler=feedback.post_turns_with_feedbacks,
     ),
     Endpoint(method="POST", path=f"{_ONE}/fork", requires="owner", handler=conversations.post_fork, status=201),
-    Endpoint(method="POST", path=f"{_ONE}/rerun", requires="owner", handler=again.post_rerun, status=202),
-    Endpoint(method="DELETE", path=f"{_ONE}/rerun", requires="owner", handler=again.delete_rerun, status=204),
-    Endpoint(method="GET", path=f"{_ONE}/comparison", requires="owner", handler=again.get_comparison),
+    Endpoint(method="POST", path=f"{_ONE}/rerun", requires="owner", handler=reruns.post_rerun, status=202),
+    Endpoint(method="DELETE", path=f"{_ONE}/rerun", requires="owner", handler=reruns.delete_rerun, status=204),
+    Endpoint(method="GET", path=f"{_ONE}/comparison", requires="owner", handler=reruns.get_comparison),
     Endpoint(method="POST", path=f"{_ONE}/erase", requires="owner", handler=conversations.post_erase, audited=True),
     Endpoint(
         method="POST",

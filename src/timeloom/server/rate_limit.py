@@ -4,13 +4,13 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 import msgspec
 
 from timeloom.core.codes import CodedError
+from timeloom.platform.token_bucket import TokenBucket
 
 MAX_BUCKETS: Final = 20_000
 """Maximum number of callers counted at once. Fewer let clients with many addresses evade limits; more cost memory."""
@@ -39,12 +39,6 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     body_s: float = 30.0
 
 
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at_s: float
-
-
 class TokenBuckets:
     """One token bucket per key, refilled over time; the least recently used bucket is evicted."""
 
@@ -55,31 +49,25 @@ class TokenBuckets:
         self._burst = burst
         self._uptime = uptime
         self._most_keys = most_keys
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def take_token(self, key: str) -> float:
         """Take a token and return 0; if there is none, return the seconds until there is one."""
         if self._per_s == inf:
             return 0.0
-        bucket = self._refill(key)
-        if bucket.left < 1:
-            return (1 - bucket.left) / self._per_s
-        bucket.left -= 1
-        return 0.0
+        return self._find_bucket(key).take_token(self._uptime())
 
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def _refill(self, key: str) -> _Bucket:
-        now = self._uptime()
+    def _find_bucket(self, key: str) -> TokenBucket:
+        """Return the bucket of the key, which is now the most recently used."""
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = _Bucket(self._burst, now)
+            bucket = self._buckets[key] = TokenBucket(self._burst, self._per_s)
             if len(self._buckets) > self._most_keys:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)
-        bucket.left = min(self._burst, bucket.left + (now - bucket.at_s) * self._per_s)
-        bucket.at_s = now
         return bucket
 
 

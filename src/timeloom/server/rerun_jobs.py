@@ -8,6 +8,7 @@ from typing import Self
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.platform.tasks import cancel_and_wait
 from timeloom.runtime.rerun.rerun import RerunResult, RerunSettings, TurnRunnerFactory, rerun_conversation
 from timeloom.server.conversation_factory import ConversationFactory
 from timeloom.server.rate_limit import RateLimits
@@ -86,18 +87,14 @@ class RerunJobs:
         """Cancel the re-run of that fork, which ends its turn; return whether there was one."""
         task = self._forks.get(fork)
         if task:
-            task.cancel()
-            await asyncio.wait({task})
+            await cancel_and_wait(task)
         return task is not None
 
     async def close(self) -> None:
         """Wait `grace_s` seconds for running re-runs, then cancel the rest."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._grace_s)
-        for task in (left := set(self._tasks)):
-            task.cancel()
-        if left:
-            await asyncio.wait(left)
+        await cancel_and_wait(*self._tasks)
 
     def _check_capacity(self, principal_id: str) -> None:
         own, most, all_most = Counter(self._tasks.values())[principal_id], self._limits.reruns, self._limits.all_reruns

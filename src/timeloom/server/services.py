@@ -1,40 +1,22 @@
-"""Services that all request handlers share, and the context of one request."""
+"""The services and limits that all request handlers of one server share."""
 
-import logging
-import re
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
-from msgspec.structs import replace
-from starlette.requests import Request
-
-from timeloom.core.codes import CodedError
-from timeloom.core.ids import ConversationId
-from timeloom.ports.clock import Clock, timestamp
+from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
-from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
+from timeloom.runtime.erase.side_files import SideFileEraser
 from timeloom.runtime.hub.hub import Hub
-from timeloom.runtime.hub.live_conversation import USER
 from timeloom.server.auth.access_policy import AccessPolicy
-from timeloom.server.auth.audit_log import AuditEntry, AuditLog
-from timeloom.server.auth.authenticate import Authenticator, ConversationAccess, Principal, request_token
-from timeloom.server.auth.revocation import EndConnection, RevocationMonitor
+from timeloom.server.auth.audit_log import AuditLog
+from timeloom.server.auth.authenticate import Authenticator
+from timeloom.server.auth.revocation import RevocationMonitor
 from timeloom.server.history_match import HistoryIndex
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.observability.metrics import Metrics
 from timeloom.server.rate_limit import RateLimiter
 from timeloom.server.rerun_jobs import RerunJobs
-
-_CALL_IDS: Final = re.compile(r"[A-Za-z0-9_,-]{0,200}")
-"""The form of call ids that the audit log accepts. Any other text could be a part of a message, so it is left out."""
-
-_logger = logging.getLogger(__name__)
-
-ANONYMOUS: Final = Principal(tenant="nobody", project="nobody", user="nobody")
-"""The principal of requests that need no token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +31,8 @@ class Services:
     audit_log: AuditLog
     workspaces: Path
     """The folder that contains one folder of files per conversation."""
+    side_file_erasers: tuple[SideFileEraser, ...]
+    """Erase a conversation from files that other programs keep in the same data folder."""
     clock: Clock
     ids: Ids
     max_body_bytes: int
@@ -62,87 +46,3 @@ class Services:
     access_policy: AccessPolicy = field(default_factory=AccessPolicy)
     rate_limiter: RateLimiter = field(default_factory=RateLimiter)
     metrics: Metrics = field(default_factory=Metrics)
-
-    @property
-    def data_dir(self) -> Path:
-        """The data folder, which contains the workspaces."""
-        return self.workspaces.parent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestContext:
-    """An authorized request: its principal, its project and, where the route names one, its conversation."""
-
-    services: Services
-    request: Request
-    principal: Principal = ANONYMOUS
-    tenant: str = ""
-    project: str = ""
-    info: ConversationInfo | None = None
-    operation: str = ""
-    call_id: str = ""
-    """The ids of the calls that the request decides on, separated by commas; empty for other requests."""
-
-    @property
-    def conversation(self) -> ConversationInfo:
-        """The conversation that the route names; the principal may access it."""
-        assert self.info is not None
-        return self.info
-
-    def monitor_revocation(self, end: EndConnection) -> AbstractContextManager[None]:
-        """Call `end` if the token is revoked or its principal changes while the returned context is open."""
-        return self.services.revocation_monitor.monitor(request_token(self.request), self.principal, end)
-
-    def author_in(self, info: ConversationInfo) -> str:
-        """Return the author of the principal's messages in that conversation: its owner is stored as `user`."""
-        return USER if info.user == self.principal.user else self.principal.user
-
-    async def require_conversation(self, conversation: str, act: ConversationAccess = "change") -> ConversationInfo:
-        """Return the conversation if it belongs to this project and the principal may access it; raise otherwise.
-
-        Access to a conversation of another user is written to the audit log before this returns.
-        """
-        info = await self.services.store.info(ConversationId(conversation))
-        if (info.tenant, info.project) != (self.tenant, self.project) or not self.principal.can_access(act, info):
-            raise unknown_conversation_error(conversation)
-        if info.user != self.principal.user:
-            await self.record_request(info.id, info.user)
-        return info
-
-    async def record_request(self, conversation: str = "", owner: str = "") -> None:
-        """Write the request to the audit log, once per request; raise if the log cannot be written."""
-        services, principal, state = self.services, self.principal, self.request.state
-        if getattr(state, "audited", None) is not None:
-            return
-        entry = AuditEntry(
-            id=f"{services.ids.bits() % 2**64:016x}",
-            ts=timestamp(services.clock.epoch_us()),
-            tenant=self.tenant,
-            project=self.project,
-            user=principal.user,
-            role=principal.role,
-            operation=self.operation,
-            conversation_id=conversation,
-            owner=owner,
-            call_id=self.call_id if _CALL_IDS.fullmatch(self.call_id) else "",
-        )
-        await services.audit_log.add(entry)
-        state.audited = entry
-
-    async def record_response(self, status: int) -> None:
-        """Write the response status to the audit log if the request is in it."""
-        request_entry: AuditEntry | None = getattr(self.request.state, "audited", None)
-        if request_entry is None:
-            return
-        response_entry = replace(request_entry, ts=timestamp(self.services.clock.epoch_us()), status=status)
-        try:
-            await self.services.audit_log.add(response_entry)
-        except CodedError as error:
-            _logger.warning(
-                "audit log lacks a response", exc_info=error, extra={"fields": {"audit_id": request_entry.id}}
-            )
-
-
-def unknown_conversation_error(conversation: str) -> CodedError:
-    """Return the error for a conversation that does not exist or that the principal may not access."""
-    return CodedError("conversation_unknown", f"no conversation has the id {conversation[:60]!r}")

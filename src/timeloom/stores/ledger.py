@@ -4,8 +4,8 @@ import asyncio
 from typing import Final, Protocol
 
 from timeloom.core.ids import ConversationId
+from timeloom.platform.tasks import acquire_or_release
 from timeloom.ports.ledger import RESERVE_WAIT_S, Amounts, BudgetBusyError, BudgetGrant, Reservation
-from timeloom.stores.cancellation import acquire_or_release
 from timeloom.stores.followers import Followers
 
 RETRY_INTERVAL_S: Final = 0.1

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from timeloom.platform.tasks import cancel_to_completion
+
 STREAM_HEADERS: Final = (("content-type", "text/event-stream"),)
 
 
@@ -109,6 +111,4 @@ async def fake_service(*responses: FakeResponse) -> AsyncGenerator[FakeService]:
         yield service
     finally:
         server.close()
-        for task in tuple(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_to_completion(*tasks)

@@ -56,6 +56,7 @@ from timeloom.core.blocks import (
     ToolCall,
     ToolCode,
     ToolError,
+    ToolTraits,
     TurnEnded,
     TurnStarted,
     Unknown,
@@ -227,6 +228,13 @@ round_blocks: SearchStrategy[AnyBlock] = st.one_of(
     ),
     st.builds(ReactCompletion, text=payload_texts),
 )
+traits = st.builds(
+    ToolTraits,
+    result_text=st.sampled_from(("foreign", "file", "own")),
+    reads_artifacts=st.booleans(),
+    numbers_lines=st.booleans(),
+    content_param=st.sampled_from(("", "text")),
+)
 tool_blocks: SearchStrategy[AnyBlock] = st.one_of(
     st.builds(ToolCode, tool_call_id=calls, text=payload_texts),
     st.builds(
@@ -235,6 +243,7 @@ tool_blocks: SearchStrategy[AnyBlock] = st.one_of(
         tool_call_id=calls,
         params=params | blob_refs,
         by=st.none() | calls,
+        traits=st.none() | traits,
     ),
     st.builds(Notice, code=st.sampled_from(("tool_timeout", "odd")), text=some_text, tool_call_id=st.none() | calls),
     st.builds(ResultDigest, tool_call_id=calls, digest=digests),

@@ -11,8 +11,9 @@ Reading order:
 - `react`, `exec`: the built-in tools.
 """
 
+from timeloom.core.blocks import ToolTraits
 from timeloom.tools.binding import WritePath
 from timeloom.tools.define import FunctionTool, tool
 from timeloom.tools.registry import ToolRegistry, UnknownTool
 
-__all__ = ["FunctionTool", "ToolRegistry", "UnknownTool", "WritePath", "tool"]
+__all__ = ["FunctionTool", "ToolRegistry", "ToolTraits", "UnknownTool", "WritePath", "tool"]

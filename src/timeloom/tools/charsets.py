@@ -7,7 +7,8 @@ from typing import Final
 _MAX_NAME_CHARS: Final = 40
 """Longest charset name that is looked up."""
 
-_BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+"""Bytes with which a text in Unicode may begin, and the codec that each of them stands for."""
 
 _KNOWN: Final = frozenset(
     {
@@ -41,7 +42,7 @@ def decode_text(data: bytes, charset: str = "") -> str | None:
 
     A byte order mark takes precedence over the declared charset.
     """
-    codec = next((codec for mark, codec in _BYTE_ORDER_MARKS if data.startswith(mark)), "") or find_codec(
+    codec = next((codec for mark, codec in BYTE_ORDER_MARKS if data.startswith(mark)), "") or find_codec(
         charset or "utf-8"
     )
     if not codec:

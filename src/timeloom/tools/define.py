@@ -4,7 +4,7 @@ import copy
 import inspect
 import keyword
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypedDict, Unpack, cast, get_args, get_orig
 import msgspec
 from msgspec.structs import replace
 
+from timeloom.core.blocks import ToolTraits
 from timeloom.core.codes import CodedError
 from timeloom.ports.tool import (
     DEADLINE_S,
@@ -55,6 +56,7 @@ class ToolOptions(TypedDict, total=False):
     examples: tuple[str, ...]
     reports: bool
     max_text_bytes: int
+    traits: ToolTraits | None
 
 
 class FunctionTool:
@@ -114,13 +116,13 @@ def tool(
     effect: Effect = "irreversible",
     deadline_s: float = DEADLINE_S,
     renamed: Mapping[str, str] | None = None,
-    **traits: Unpack[ToolOptions],
+    **options: Unpack[ToolOptions],
 ) -> Callable[[ToolFunction], FunctionTool]:
     """Return a decorator that makes a tool from a function; raise `tool_malformed` if its signature is unsuitable.
 
     `renamed` maps alternative parameter names that models use to the real names.
     """
-    spec = ToolSpec(tool_id=tool_id, purpose="", effect=effect, deadline_s=deadline_s, **traits)
+    spec = ToolSpec(tool_id=tool_id, purpose="", effect=effect, deadline_s=deadline_s, **options)
 
     def decorate(function: ToolFunction) -> FunctionTool:
         try:
@@ -139,6 +141,7 @@ def _build_tool(spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, st
     hints = _parameter_types(function)
     injected = {name: hint for name, hint in hints.items() if any(hint is kind for kind in INJECTED_TYPES)}
     struct = _build_struct(spec.tool_id, function, {name: hint for name, hint in hints.items() if name not in injected})
+    _check_traits(spec.traits, struct.__struct_encode_fields__)
     docstring = parse_docstring(inspect.getdoc(function) or "", struct.__struct_encode_fields__)
     if not docstring.purpose:
         raise _malformed_error("the tool needs a docstring whose first line says what the tool is for")
@@ -152,6 +155,14 @@ def _build_tool(spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, st
     )
     parameters = ToolParameters(tool_id=spec.tool_id, struct=struct, schema=schema, renamed=renamed)
     return FunctionTool(spec, function, parameters, injected)
+
+
+def _check_traits(traits: ToolTraits | None, names: Collection[str]) -> None:
+    """Raise if the traits name a parameter that the tool does not have."""
+    named = (traits.path_param, traits.content_param) if traits else ()
+    for name in named:
+        if name and name not in names:
+            raise _malformed_error(f"the traits name the parameter {name!r}, which the tool does not have")
 
 
 def find_write_params(struct: type[msgspec.Struct]) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from types import MappingProxyType
 from typing import Final
 
+from timeloom.tools.charsets import BYTE_ORDER_MARKS
+
 UNKNOWN_MIME: Final = "application/octet-stream"
 
 _SNIFFED_BYTES: Final = 8192
-_BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 _TYPES: Final = MappingProxyType(
     {
@@ -105,7 +106,7 @@ def decode_file_text(data: bytes, mime: str) -> str | None:
 
     Bytes of a non-textual type are treated as text only if the type is unknown and they are valid UTF-8.
     """
-    for mark, encoding in _BYTE_ORDER_MARKS:
+    for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark) and (is_textual(mime) or strip_mime_parameters(mime) == UNKNOWN_MIME):
             return data.decode(encoding, "replace")
     if b"\0" in data[:_SNIFFED_BYTES]:

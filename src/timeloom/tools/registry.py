@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from types import MappingProxyType
 from typing import ClassVar, Final
 
-from timeloom.core.blocks import make_tool_error
+from timeloom.core.blocks import ToolTraits, make_tool_error
+from timeloom.core.blocks.tool_traits import CustomTraits, find_builtin_traits, resolve_traits
 from timeloom.core.codes import CodedError
 from timeloom.ports.tool import Outcome, Tool, ToolContext, ToolSpec
 from timeloom.tools.parameters import nearest_names
@@ -30,6 +32,14 @@ class ToolRegistry:
             self._tools[tool.spec.tool_id] = tool
             for name in (tool.spec.tool_id, *tool.spec.aliases):
                 self._register(name, tool)
+        self.custom_traits: CustomTraits = MappingProxyType(
+            {
+                name: traits
+                for name, tool in self._names.items()
+                if (traits := tool.spec.traits) is not None and traits != find_builtin_traits(name)
+            }
+        )
+        """The traits that differ from the built-in ones, by id and alias; calls of these tools record them."""
 
     def get(self, name: str) -> Tool | None:
         """Return the tool with that id or alias, or None."""
@@ -43,6 +53,10 @@ class ToolRegistry:
         """Return the id of the tool with that id or alias; the name itself if there is none."""
         tool = self._names.get(name)
         return tool.spec.tool_id if tool else name
+
+    def traits_of(self, name: str) -> ToolTraits:
+        """Return the traits of the tool with that id or alias; the built-in ones if it declares none."""
+        return resolve_traits(name, self.custom_traits.get(name))
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the specs for the catalogue, sorted by id."""

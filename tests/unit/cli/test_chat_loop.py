@@ -13,8 +13,8 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from timeloom.app import AgentSettings, build_turn_runner, open_session
-from timeloom.cli.chat.conversations import ChatListener, LocalConversations, ModelPool
+from timeloom.app import AgentSettings, ModelPool, build_turn_runner, open_session
+from timeloom.cli.chat.conversations import ChatListener, LocalConversations
 from timeloom.cli.chat.terminal.chat_loop import run_chat
 from timeloom.cli.chat.terminal.screen import Screen
 from timeloom.config.settings import Settings

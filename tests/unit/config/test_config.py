@@ -343,6 +343,7 @@ def test_settings_reach_the_model_of_each_provider() -> None:
         prices = {m = {input = 1, output = 2}}
         timeouts = {connect_s = 1, first_byte_s = 2, between_bytes_s = 3}
         models.window_tokens = 1000
+        models.http_client = "httpx2"
         openai.base_url = "http://127.0.0.1:1/v1"
         """,
         OPENAI_API_KEY="sk-o",
@@ -351,6 +352,7 @@ def test_settings_reach_the_model_of_each_provider() -> None:
     shared = ModelSettings(
         window_tokens=1000,
         timeouts=Timeouts(connect_s=1, first_byte_s=2, between_bytes_s=3),
+        http_client="httpx2",
         prices={"m": Price(input=1, output=2)},
     )
 

@@ -1,4 +1,4 @@
-"""Entries, ids and records: dense places, checked shapes, and bytes that load again."""
+"""Entries, ids and records: checked shapes, and bytes that load again."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from timeloom.core import ids
 from timeloom.core.blocks import BlockError, Unknown, UserPrompt
 from timeloom.core.ids import IdError, TurnId
-from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, Timeline, to_entry
+from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, to_entry
 from timeloom.testing.strategies import drafts
 from timeloom.wire.record import RecordError, decode_record, encode_record
 
@@ -84,21 +84,8 @@ def test_seqs_count_from_one() -> None:
         entry(0)
 
 
-def test_a_timeline_grows_at_its_end_without_gaps() -> None:
-    timeline = Timeline([entry(1), entry(2)])
-    with pytest.raises(EntryError, match="after 3 has seq 4"):
-        timeline.extend([entry(3), entry(5)])
-    assert (timeline.tail, len(timeline)) == (2, 2)
-    timeline.extend([entry(3)])
-    assert [one.seq for one in timeline] == [1, 2, 3]
-    assert [one.seq for one in timeline.since(1)] == [2, 3]
-    assert timeline.at(3).path == "ar:turn_1.user.prompt"
-
-
-@pytest.mark.parametrize("seq", [0, 2, -1])
-def test_a_place_beyond_the_tail_is_refused(seq: int) -> None:
-    with pytest.raises(EntryError):
-        Timeline([entry(1)]).at(seq)
+def test_an_entry_has_the_path_of_its_block() -> None:
+    assert entry(3).path == "ar:turn_1.user.prompt"
 
 
 def test_ids_have_their_documented_shapes() -> None:

@@ -25,6 +25,18 @@ def test_a_large_one_counts_as_many() -> None:
     assert pace.wait_s(0.0) == 16
 
 
+def test_without_a_token_a_request_is_rejected_and_not_counted() -> None:
+    bucket = TokenBucket(2, 4.0)
+    assert [bucket.take_token(9.0) for _ in range(4)] == [0, 0, 0.25, 0.25]
+    assert bucket.take_token(9.25) == 0
+
+
+def test_tokens_are_refilled_up_to_the_burst() -> None:
+    bucket = TokenBucket(2, 4.0)
+    assert [bucket.take_token(1.0) for _ in range(3)] == [0, 0, 0.25]
+    assert [bucket.take_token(100.0) for _ in range(3)] == [0, 0, 0.25]
+
+
 @given(st.lists(st.floats(0, 0.5), max_size=40))
 def test_no_more_than_the_pace_come_through_in_any_time(gaps: list[float]) -> None:
     """Each comes when the one before is through, as who is held up does."""

@@ -5,14 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.core.ids import ConversationId
-from timeloom.ports.ledger import MAX_AMOUNT, Amounts, BudgetCap, LedgerError, MaxAmounts, Reservation, ScopeKind, scope
+from timeloom.core.policy.budget import Scope
+from timeloom.ports.ledger import MAX_AMOUNT, Amounts, BudgetCap, LedgerError, MaxAmounts, Reservation, scope
 
 names = st.one_of(st.text(max_size=20), st.sampled_from(["a/b", "a", "#", "x" * 1000, "ü" * 400, "\ud800", "a%2Fb"]))
 
 
 @given(st.tuples(names, names), st.tuples(names, names), st.sampled_from(["user", "project"]))
 def test_scopes_are_equal_only_where_their_names_are(
-    left: tuple[str, str], right: tuple[str, str], kind: ScopeKind
+    left: tuple[str, str], right: tuple[str, str], kind: Scope
 ) -> None:
     assert (scope(kind, *left) == scope(kind, *right)) == (left == right)
     assert scope("turn", *left) != scope(kind, *left)
@@ -32,7 +33,7 @@ def test_a_scope_reads_as_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(("kind", "given"), [("turn", ["a"]), ("tree", ["a", "b"]), ("project", []), ("user", ["a"])])
-def test_a_scope_has_as_many_names_as_its_kind(kind: ScopeKind, given: list[str]) -> None:
+def test_a_scope_has_as_many_names_as_its_kind(kind: Scope, given: list[str]) -> None:
     with pytest.raises(LedgerError, match=kind):
         scope(kind, *given)
 

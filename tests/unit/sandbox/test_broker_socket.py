@@ -229,6 +229,32 @@ async def test_a_call_is_cancelled_when_its_connection_ends(door: BrokerSocket, 
     assert broker.cancelled == ["a.tool"]
 
 
+class AbortError(BaseException):
+    """What no broker may raise."""
+
+
+class AbortingBroker(TableBroker):
+    """Fails when its calls are cancelled."""
+
+    async def call(self, tool_id: str, params: str) -> str:
+        try:
+            return await super().call(tool_id, params)
+        except asyncio.CancelledError:
+            raise AbortError from None
+
+
+async def test_an_answer_that_fails_while_the_socket_is_closed_is_logged(
+    door: BrokerSocket, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = AbortingBroker(barrier=asyncio.Barrier(2))
+    peer = await started(door, tmp_path, broker)
+    await peer.say({"kind": "call", "id": 1, "tool_id": "a.tool", "params": "{}"})
+    await broker.started.wait()
+    await door.close()
+    assert [record.message for record in caplog.records] == ["a task of a broker socket failed"]
+    peer.leave()
+
+
 async def test_closing_ends_everything_and_removes_the_socket(door: BrokerSocket, tmp_path: Path) -> None:
     broker = TableBroker(barrier=asyncio.Barrier(2))
     peer = await started(door, tmp_path, broker)

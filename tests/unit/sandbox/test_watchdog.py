@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from timeloom.platform.tasks import run_to_completion
 from timeloom.ports.sandbox import MIB, ExecutionLimits
 from timeloom.sandbox.captured_output import TAIL_BYTES, CapturedOutput
 from timeloom.sandbox.processes.cgroup import (
@@ -183,25 +182,6 @@ def test_a_stream_that_somebody_keeps_open_is_not_waited_for(pipe: tuple[int, in
 
     assert asyncio.run(hear()) == "printed 8 bytes or more, of 5"
     os.close(pipe[1])
-
-
-def test_work_that_must_be_done_is_done_before_a_cancellation_goes_on() -> None:
-    done: list[str] = []
-
-    async def work() -> None:
-        await asyncio.sleep(0.05)
-        done.append("work")
-
-    async def both() -> None:
-        task = asyncio.create_task(run_to_completion(work()))
-        for _ in range(3):
-            await asyncio.sleep(0.005)
-            task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert done == ["work"]
-
-    asyncio.run(both())
 
 
 def machine(folder: Path, own: str, mounts: str) -> Path:

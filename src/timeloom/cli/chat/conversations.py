@@ -1,7 +1,6 @@
 """Opens conversations of the local data folder, one at a time, with their models and tools."""
 
 import difflib
-import getpass
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, Self
@@ -9,24 +8,23 @@ from typing import Final, Protocol, Self
 import click
 from msgspec.structs import replace
 
-from timeloom.app import AgentSettings, SideModels, build_turn_runner, open_session, open_tools
+from timeloom.app import AgentSettings, ModelPool, build_turn_runner, open_session, open_tools
 from timeloom.cli.command import open_existing_store
 from timeloom.cli.sanitize import sanitize
 from timeloom.config.catalogue import describe_how_to_set
-from timeloom.config.models import model_settings
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
+from timeloom.platform.account import current_user
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.journal import ConflictError
-from timeloom.ports.model import Model
 from timeloom.ports.reader import ConversationInfo, ConversationQuery
 from timeloom.ports.store import Store
-from timeloom.providers.registry import ModelNameError, default_model_name, open_model
+from timeloom.providers.registry import ModelNameError, default_model_name
 from timeloom.runtime.context.fit_window import CompactionEvent
 from timeloom.runtime.fork.fork import ForkResult, fork
 from timeloom.runtime.turn.loop import TurnRunner
@@ -51,34 +49,6 @@ class ChatListener(Protocol):
     def on_compaction(self, compaction: CompactionEvent) -> None:
         """Receive the start or the result of a compaction."""
         ...
-
-
-class ModelPool:
-    """A cache of models by name: each is opened once, and all are closed when the context exits."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._models: dict[str, Model] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for model in self._models.values():
-            await model.close()
-
-    def get(self, name: str) -> Model:
-        """Return the model of that name, opened at the first call; raises `ModelNameError` for an unknown name."""
-        if name not in self._models:
-            used_names = {model.name for model in self._models.values()}
-            self._models[name] = open_model(name, model_settings(self._settings, name), used_names=used_names)
-        return self._models[name]
-
-    def get_side_models(self, name: str) -> SideModels:
-        """Return the models for titles and summaries of a conversation that uses the model `name`."""
-        wanted = (self._settings.title_model, self._settings.summary_model)
-        title, summary = (None if one == "none" else self.get(one or name) for one in wanted)
-        return SideModels(title=title, summary=summary)
 
 
 class LocalConversations:
@@ -191,7 +161,7 @@ async def open_local_conversations(
     settings: Settings, *, create: bool = True, holder: str = HOLDER
 ) -> AsyncGenerator[LocalConversations]:
     """Open the conversations of the data folder; `create` makes the folder if it does not exist."""
-    header = ConversationStarted(tenant="local", project="default", user=_current_user())
+    header = ConversationStarted(tenant="local", project="default", user=current_user())
     async with ModelPool(settings) as models, open_tools(settings) as tools:
         # Before the folder is created, so that an unknown model name leaves no files behind.
         models.get(settings.model)
@@ -205,10 +175,3 @@ async def open_local_conversations(
         except ConflictError as error:
             hint = "another program has written to this conversation; open it again to continue"
             raise CodedError(error.code, f"{hint} ({error})") from error
-
-
-def _current_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody"

@@ -1,5 +1,6 @@
 """`timeloom chat`: runs a conversation in the terminal or over a pipe."""
 
+import os
 import sys
 
 import click
@@ -7,7 +8,6 @@ import click
 from timeloom.cli.chat.conversations import LocalConversations, open_local_conversations, with_default_model
 from timeloom.cli.chat.plain import PlainChat
 from timeloom.cli.chat.plain_output import JsonOutput, PlainOutput
-from timeloom.cli.chat.terminal.supported import can_use_screen
 from timeloom.cli.command import async_command
 from timeloom.cli.options import OPTION_KEYS, command_line_options, with_settings
 from timeloom.cli.sanitize import one_line
@@ -46,11 +46,16 @@ async def chat(loaded: LoadedSettings, conversation: str | None, resume: str | N
     settings = with_default_model(loaded.settings)
     async with open_local_conversations(settings) as conversations:
         known = await _find_conversation(conversations, conversation, resume)
-        if not as_json and can_use_screen():
+        if not as_json and _can_use_screen():
             return await _run_terminal_chat(conversations, known)
         output = JsonOutput() if as_json else PlainOutput()
         asks = sys.stdin.isatty() and not as_json
         return await PlainChat(conversations, output, command_line_options(), asks=asks).run(known)
+
+
+def _can_use_screen() -> bool:
+    """Return whether standard input and output are a terminal that can move its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
 async def _find_conversation(

@@ -13,10 +13,10 @@ from timeloom.app import AgentSettings
 from timeloom.cli.command import async_command, data_dir_option, open_existing_store
 from timeloom.cli.sanitize import sanitize
 from timeloom.core.ids import ConversationId
+from timeloom.data_folder import build_side_file_erasers
 from timeloom.ports.clock import SystemClock
-from timeloom.runtime.erase.erase import ErasedEntry, EraseRequest, ErasurePlan, ErasureReport, plan_erasure
+from timeloom.runtime.erase.erase import ErasedEntry, EraseRequest, ErasureReport, plan_erasure
 from timeloom.runtime.erase.erase import erase as erase_now
-from timeloom.runtime.erase.side_files import erase_side_files
 
 
 @click.command()
@@ -53,11 +53,8 @@ async def erase(
         if not yes and not _confirm(as_json=as_json):
             click.echo("nothing was erased; pass --yes to erase without a question", err=True)
             return 1
-
-        def elsewhere(plan: ErasurePlan) -> None:
-            erase_side_files(data_dir, request.conversation, plan.user_texts)
-
-        report = await erase_now(store, request, workspaces, getpass.getuser(), SystemClock(), elsewhere)
+        erasers = build_side_file_erasers(data_dir)
+        report = await erase_now(store, request, workspaces, getpass.getuser(), SystemClock(), erasers)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     else:

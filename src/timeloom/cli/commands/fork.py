@@ -11,7 +11,7 @@ from timeloom.cli.command import async_command, data_dir_option, open_existing_s
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
-from timeloom.runtime.fork import fork as forking
+from timeloom.runtime.fork import fork as fork_module
 
 
 @click.command()
@@ -37,9 +37,9 @@ async def fork(data_dir: Path, conversation: str, turn: str | None, seq: int | N
     async with open_existing_store(data_dir) as store:
         source = (await store.info(ConversationId(conversation))).id
         if seq is None:
-            copy = await forking.fork(store, source, workspaces, SystemClock(), RandomIds(), turn=turn)
+            copy = await fork_module.fork(store, source, workspaces, SystemClock(), RandomIds(), turn=turn)
         else:
-            copy = await forking.fork_at(store, source, seq, workspaces, SystemClock(), RandomIds())
+            copy = await fork_module.fork_at(store, source, seq, workspaces, SystemClock(), RandomIds())
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(copy) + b"\n")
     else:

@@ -166,7 +166,10 @@ class _ConversationInspector:
             payloads[ref] = await self._store.read_blob(await self._load_tenant(), ref)
         call_id = getattr(entry.block, "tool_call_id", None)
         call = self._views.calls.get(entry.turn_id, call_id) if call_id else None
-        return entry_text(entry, call.tool_id if call else "", payloads).tokens
+        rendered = (
+            entry_text(entry, call.tool_id, payloads, call.traits) if call else entry_text(entry, payloads=payloads)
+        )
+        return rendered.tokens
 
     async def _visibility(self, entry: Entry, tokens: int) -> str:
         visible = self._views.visible

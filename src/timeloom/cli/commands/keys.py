@@ -14,7 +14,7 @@ from timeloom.config.resolve import LoadedSettings
 from timeloom.ports.ids import RandomIds
 
 if TYPE_CHECKING:
-    from timeloom.server.auth.authenticate import ApiKey
+    from timeloom.server.auth.api_keys import ApiKey
 
 ID_CHARS: Final = 12
 """Length of a key's id, the beginning of its hash: enough to tell keys apart."""
@@ -48,8 +48,9 @@ async def add(loaded: LoadedSettings, user: str, tenant: str, project: str, role
     Example: timeloom keys add --tokens-file keys.json --user ann --tenant acme --project '*'
     """
     # Lazy: the web framework takes 75 ms to load.
-    from timeloom.server.auth.api_keys import add_key  # noqa: PLC0415
-    from timeloom.server.auth.authenticate import Principal, new_token  # noqa: PLC0415
+    from timeloom.server.auth.api_key_file import add_key  # noqa: PLC0415
+    from timeloom.server.auth.api_keys import new_token  # noqa: PLC0415
+    from timeloom.server.auth.principal import Principal  # noqa: PLC0415
 
     path = _key_file(loaded)
     owner = {"user": user, "tenant": tenant, "project": project, "role": role}
@@ -93,7 +94,7 @@ async def remove(loaded: LoadedSettings, ids: tuple[str, ...]) -> int:
 
     A running server rejects them within a second and closes their open connections.
     """
-    from timeloom.server.auth.api_keys import remove_keys  # noqa: PLC0415 - as above
+    from timeloom.server.auth.api_key_file import remove_keys  # noqa: PLC0415 - as above
 
     known = _read_keys(loaded)
     remove_keys(_key_file(loaded), [_find_key(name, known) for name in ids])
@@ -101,7 +102,7 @@ async def remove(loaded: LoadedSettings, ids: tuple[str, ...]) -> int:
 
 
 def _read_keys(loaded: LoadedSettings) -> "tuple[ApiKey, ...]":
-    from timeloom.server.auth.api_keys import read_keys  # noqa: PLC0415 - as above
+    from timeloom.server.auth.api_key_file import read_keys  # noqa: PLC0415 - as above
 
     return read_keys(_key_file(loaded))
 

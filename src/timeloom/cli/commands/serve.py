@@ -2,13 +2,16 @@
 
 import asyncio
 from functools import partial
+from urllib.parse import quote
 
 import click
 
 from timeloom.cli.chat.conversations import with_default_model
 from timeloom.cli.command import async_command
 from timeloom.cli.options import OPTION_KEYS, SERVER_KEYS, with_settings
+from timeloom.config.errors import ServerConfigError
 from timeloom.config.resolve import LoadedSettings
+from timeloom.config.settings import Settings
 
 
 def _new_fast_loop() -> asyncio.AbstractEventLoop:
@@ -33,7 +36,34 @@ async def serve(loaded: LoadedSettings) -> int:
     \b
     Example: timeloom serve --model anthropic:ID --port 8700
     """
-    # Lazy: the web server takes 150 ms to load, which no other command needs.
-    from timeloom.cli.commands.serve_run import run_server  # noqa: PLC0415
+    return await _serve_until_signalled(with_default_model(loaded.settings))
 
-    return await run_server(with_default_model(loaded.settings))
+
+async def _serve_until_signalled(settings: Settings) -> int:
+    # Lazy: the web server takes 150 ms to load, which no other command needs.
+    from timeloom.server import bootstrap, http_server  # noqa: PLC0415
+    from timeloom.server.observability.logs import log_to_stderr  # noqa: PLC0415
+
+    log_to_stderr()
+    try:
+        async with bootstrap.serve(settings) as server:
+            server.shut_down_on_signals()
+            bootstrap.tune_garbage_collection()
+            _print_address(server.url, server.token)
+            await server.wait()
+    except ServerConfigError as error:
+        raise click.UsageError(str(error)) from error
+    except http_server.ListenError as error:
+        raise click.ClickException(
+            f"cannot listen on port {settings.server.port} of {settings.server.host}: {error.strerror}; "
+            "choose another with --port"
+        ) from error
+    return 0
+
+
+def _print_address(url: str, token: str) -> None:
+    click.echo(f"serving on {url}")
+    if token:
+        click.echo(f"token: {token}")
+    query = f"?token={quote(token)}" if token else ""
+    click.echo(f"page: {url}/{query}")

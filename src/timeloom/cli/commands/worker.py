@@ -7,8 +7,8 @@ from typing import assert_never
 import click
 import msgspec
 
-from timeloom.app import AgentSettings, build_turn_runner, open_tools
-from timeloom.cli.chat.conversations import ModelPool, with_default_model
+from timeloom.app import AgentSettings, ModelPool, build_turn_runner, open_tools
+from timeloom.cli.chat.conversations import with_default_model
 from timeloom.cli.command import async_command, has_conversations, open_existing_store
 from timeloom.cli.options import OPTION_KEYS, command_line_options, with_settings
 from timeloom.cli.sanitize import sanitize

@@ -1,8 +1,8 @@
 """Types of blocks that a timeline can hold, one family per module.
 
-Reading order: `block` (the base class), `content` and `digest` (shared parts), then the families `conversation`,
-`turn`, `user`, `round`, `tool`, `gate`, `plan`, `assistant`, `forgetting`, `stage` and `unknown`. `caching` holds the
-cache values of model calls. `extract_payloads` and `redact` transform blocks.
+Reading order: `block` (the base class), `content`, `digest` and `tool_traits` (shared parts), then the families
+`conversation`, `turn`, `user`, `round`, `tool`, `gate`, `plan`, `assistant`, `forgetting`, `stage` and `unknown`.
+`caching` holds the cache values of model calls. `extract_payloads` and `redact` transform blocks.
 """
 
 from types import MappingProxyType
@@ -34,6 +34,7 @@ from timeloom.core.blocks.stage import (
     StageGate,
 )
 from timeloom.core.blocks.tool import Notice, ResultContent, ResultDigest, ResultStatus, ToolCall, ToolCode
+from timeloom.core.blocks.tool_traits import ToolTraits
 from timeloom.core.blocks.turn import AgentLogStarted, EndReason, TurnEnded, TurnStarted
 from timeloom.core.blocks.unknown import Unknown
 from timeloom.core.blocks.user import (
@@ -154,6 +155,7 @@ __all__ = [
     "ToolCall",
     "ToolCode",
     "ToolError",
+    "ToolTraits",
     "TurnEnded",
     "TurnStarted",
     "Unknown",

@@ -7,10 +7,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, IdError, MessageId, TurnId, parse_call_id, parse_message_id
-from timeloom.core.paths import MAX_SID, PathError, parse
-
-MAX_NUMBER: Final = 999_999_999
-"""Largest round or ordinal: nine digits, the most that a path accepts."""
+from timeloom.core.paths import MAX_NUMBER, MAX_SID, PathError, parse
 
 MAX_COUNT: Final = 2**53 - 1
 """Largest seq, size or count: the largest integer that every JSON reader decodes exactly."""

@@ -7,6 +7,7 @@ import msgspec
 from timeloom.core.blocks.block import Block, BlockError, need_call, need_path, need_text
 from timeloom.core.blocks.content import ContentBlock
 from timeloom.core.blocks.digest import Digest, Shown, ToolError
+from timeloom.core.blocks.tool_traits import ToolTraits, resolve_traits
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.payload import Text
 
@@ -42,6 +43,8 @@ class ToolCall(Block, tag="react.tool.call", frozen=True, kw_only=True):
     params: Text = "{}"
     by: CallId | None = None
     """The call whose program made this one; None if the model made it."""
+    traits: ToolTraits | None = None
+    """The tool's traits at the time of the call; None stands for the built-in traits of the tool id."""
 
     def __post_init__(self) -> None:
         need_call(self.tool_call_id)
@@ -50,6 +53,11 @@ class ToolCall(Block, tag="react.tool.call", frozen=True, kw_only=True):
             need_call(self.by)
         if isinstance(self.params, str):
             _need_object(self.params)
+
+    @property
+    def known_traits(self) -> ToolTraits:
+        """The recorded traits of the called tool; without any, the built-in ones of the tool id."""
+        return resolve_traits(self.tool_id, self.traits)
 
     def path(self, turn: TurnId) -> str:
         return f"tc:{turn}.{self.tool_call_id}.call"

@@ -5,9 +5,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-MAX_SID: Final = 999_999
-"""Largest source id in a token. A smaller limit makes rows of a large pool uncitable; a larger one admits impossible
-ids."""
+from timeloom.core.paths.selection import MAX_SID
 
 MAX_TOKEN_SIDS: Final = 100
 """Most ids in one token. A smaller limit refuses honest ranges; a larger one lets few characters become pages of

@@ -6,6 +6,7 @@ Reading order: `forms` and `selection` (the values), `parse_path`, `names` (safe
 
 from timeloom.core.paths.errors import PathError
 from timeloom.core.paths.forms import (
+    MAX_NUMBER,
     ArtifactPath,
     AttachmentPath,
     CallTextPath,
@@ -42,6 +43,7 @@ from timeloom.core.paths.selection import (
 
 __all__ = [
     "MAX_NAME_BYTES",
+    "MAX_NUMBER",
     "MAX_PATH_CHARS",
     "MAX_RELATIVE_BYTES",
     "MAX_SELECTED",

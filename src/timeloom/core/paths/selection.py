@@ -9,8 +9,8 @@ import msgspec
 from timeloom.core.paths.errors import PathError, quote_prefix
 
 MAX_SID = 999_999
-"""Largest source id in a selection. A smaller limit cuts off large pools; a larger one makes full selections too long
-to parse."""
+"""Largest source id. A smaller limit cuts off large pools, whose rows could not be cited; a larger one makes full
+selections too long to parse."""
 
 MAX_SELECTED = 500
 """Most numbers in one selection. A smaller limit refuses reads of a whole pool; a larger one lets short text cause much

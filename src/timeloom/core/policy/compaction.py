@@ -18,6 +18,9 @@ MIN_KEPT_TOKENS: Final = 8_000
 """Minimum number of recent tokens that stay unsummarized, even beyond `keep_share`, so that a small window keeps a few
 rounds."""
 
+EXACT_CHECK_MARGIN_TOKENS: Final = 1_000
+"""Distance to the limit at which the exact size is computed; the tail may have grown this much since the last one."""
+
 
 class CompactSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When history is summarized, how much of it stays, and how long a summary may be."""
@@ -63,6 +66,11 @@ def max_request_tokens(size: RequestSize, settings: CompactSettings, *, smaller:
     """
     most = int(size.window * settings.compact_at)
     return min(most, size.reply + size.fixed + int(size.cacheable * RETRY_SHARE)) if smaller else most
+
+
+def needs_exact_size(estimated: RequestSize, settings: CompactSettings, *, smaller: bool = False) -> bool:
+    """Return whether the estimate is too close to the limit to decide whether the request fits."""
+    return smaller or estimated.total + EXACT_CHECK_MARGIN_TOKENS > max_request_tokens(estimated, settings)
 
 
 def max_summary_tokens(size: RequestSize, limit: int, settings: CompactSettings) -> int:

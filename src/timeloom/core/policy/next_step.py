@@ -5,15 +5,14 @@ from typing import Final, assert_never
 import msgspec
 
 from timeloom.core.blocks import EndReason
+from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits
 from timeloom.core.policy.fanout import FanoutMode, find_fanout_faults
+from timeloom.core.policy.model_retry import RETRIED_ERRORS
 from timeloom.core.policy.read_reply import ParsedReply, ReplyIssue, read_reply
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.view.progress import STEERED_ERROR, GatedStep, ProgressView
 
 DEFAULT_MAX_ITERATIONS: Final = 15
-
-RETRIED_ERRORS: Final = frozenset({"overloaded", "rate_limited", "unreachable", "timeout", "cut"})
-"""Provider errors after which the same request is sent again."""
 
 
 BUDGET_POLICY: Final = "budget"
@@ -113,10 +112,16 @@ Action = StartRound | AskModel | RejectReply | ExecuteAction | SettleCall | RunC
 Step = Action | WaitForApproval | Idle
 
 
-def next_step(progress: ProgressView, reply: ParsedReply | None, limits: TurnLimits) -> Step:
+def next_step(
+    progress: ProgressView,
+    reply: ParsedReply | None,
+    limits: TurnLimits,
+    custom: CustomTraits = NO_CUSTOM_TRAITS,
+) -> Step:
     """Return the next step of the turn.
 
-    `reply` is the parsed reply of the current round, or None if there is none.
+    `reply` is the parsed reply of the current round, or None if there is none. `custom` holds the traits of the
+    conversation's tools that differ from the built-in ones.
     """
     if not progress.running:
         return Idle()
@@ -133,10 +138,10 @@ def next_step(progress: ProgressView, reply: ParsedReply | None, limits: TurnLim
         return EndTurn("refused", f"the model was not asked: refused by {progress.model_call.said}")
     if progress.model_call and progress.model_call.leave == "asked":
         return WaitForApproval()
-    return _continue_turn(progress, reply, limits)
+    return _continue_turn(progress, reply, limits, custom)
 
 
-def _continue_turn(progress: ProgressView, reply: ParsedReply | None, limits: TurnLimits) -> Step:
+def _continue_turn(progress: ProgressView, reply: ParsedReply | None, limits: TurnLimits, custom: CustomTraits) -> Step:
     match progress.asked:
         case "no":
             return _ask_model(progress, limits) if progress.round else StartRound(1)
@@ -150,7 +155,7 @@ def _continue_turn(progress: ProgressView, reply: ParsedReply | None, limits: Tu
         case "failed":
             return _step_after_failure(progress, limits)
         case "answered":
-            return _step_after_answer(progress, reply or read_reply(""), limits)
+            return _step_after_answer(progress, reply or read_reply(""), limits, custom)
         case _:
             assert_never(progress.asked)
 
@@ -207,8 +212,8 @@ def _step_after_failure(progress: ProgressView, limits: TurnLimits) -> Step:
     return EndTurn("provider_error", f"the model did not answer ({progress.error}){detail}")
 
 
-def _step_after_answer(progress: ProgressView, reply: ParsedReply, limits: TurnLimits) -> Step:
-    faults = _find_faults(progress, reply, limits)
+def _step_after_answer(progress: ProgressView, reply: ParsedReply, limits: TurnLimits, custom: CustomTraits) -> Step:
+    faults = _find_faults(progress, reply, limits, custom)
     if faults:
         return _step_after_fault(progress, faults, limits)
     if progress.acted < len(reply.decisions):
@@ -224,7 +229,9 @@ def _step_after_answer(progress: ProgressView, reply: ParsedReply, limits: TurnL
     return StartRound(progress.round + 1)
 
 
-def _find_faults(progress: ProgressView, reply: ParsedReply, limits: TurnLimits) -> tuple[ReplyIssue, ...]:
+def _find_faults(
+    progress: ProgressView, reply: ParsedReply, limits: TurnLimits, custom: CustomTraits
+) -> tuple[ReplyIssue, ...]:
     """Return the reasons why the reply cannot be executed; a reply whose execution has begun was checked before."""
     if progress.acted:
         return ()
@@ -234,7 +241,7 @@ def _find_faults(progress: ProgressView, reply: ParsedReply, limits: TurnLimits)
         return (
             ReplyIssue("protocol_violation.last_round", "this is the last round: complete or exit, no tool is called"),
         )
-    return find_fanout_faults(reply.decisions, limits.fanout)
+    return find_fanout_faults(reply.decisions, limits.fanout, custom)
 
 
 def _step_after_fault(progress: ProgressView, faults: tuple[ReplyIssue, ...], limits: TurnLimits) -> Step:

@@ -1,9 +1,11 @@
 """Parses a model's reply into thinking, decisions, code and a summary, with the problems found in it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits, resolve_traits
 from timeloom.core.stream.channels import (
     DECISION,
     ChannelClosed,
@@ -14,9 +16,6 @@ from timeloom.core.stream.channels import (
     trim_channel_text,
 )
 from timeloom.core.stream.decision import CallToolDecision, Decision, DecisionError, parse_decision
-
-EXEC_PREFIX: Final = "exec_tools."
-"""Prefix of the tools that run the program in the code channel."""
 
 
 class ReplyIssue(msgspec.Struct, frozen=True):
@@ -37,8 +36,11 @@ class ParsedReply(msgspec.Struct, frozen=True):
     remarks: tuple[ReplyIssue, ...] = ()
 
 
-def read_reply(text: str) -> ParsedReply:
-    """Return the parts of a complete reply."""
+def read_reply(text: str, custom: CustomTraits = NO_CUSTOM_TRAITS) -> ParsedReply:
+    """Return the parts of a complete reply.
+
+    `custom` holds the traits of the conversation's tools that differ from the built-in ones.
+    """
     parser = ChannelParser()
     events = coalesce([*parser.feed(text), *parser.close()])
     texts: dict[tuple[str, int], str] = {}
@@ -54,9 +56,15 @@ def read_reply(text: str) -> ParsedReply:
         decisions=decisions,
         code=code,
         summary=_join_channel(texts, "summary") or "",
-        faults=(*faults, *(_check_code(decisions, code) if not faults else ())),
+        faults=(*faults, *(_check_code(decisions, code, custom) if not faults else ())),
         remarks=remarks,
     )
+
+
+def find_programs(decisions: Sequence[Decision], custom: CustomTraits) -> list[CallToolDecision]:
+    """Return the calls that run the program of the code channel."""
+    calls = [one for one in decisions if isinstance(one, CallToolDecision)]
+    return [call for call in calls if resolve_traits(call.tool_id, custom.get(call.tool_id)).runs_code]
 
 
 def _parse_decisions(
@@ -81,8 +89,8 @@ _DECISION_MISSING: Final = (
 )
 
 
-def _check_code(decisions: tuple[Decision, ...], code: str | None) -> tuple[ReplyIssue, ...]:
-    runs = [one for one in decisions if isinstance(one, CallToolDecision) and one.tool_id.startswith(EXEC_PREFIX)]
+def _check_code(decisions: tuple[Decision, ...], code: str | None, custom: CustomTraits) -> tuple[ReplyIssue, ...]:
+    runs = find_programs(decisions, custom)
     if runs and code is None:
         return (
             ReplyIssue(

@@ -82,7 +82,7 @@ class PromptView:
 
         Views that are further ahead do no harm: the prompt is correct once it has caught up with them.
         """
-        text = entry_text(entry, _tool_of(entry, views), payloads)
+        text = _render_entry(entry, views, payloads)
         if isinstance(entry.block, Hidden | Pruned | RangeSummary):
             self._apply_forgetting(self._affected_parts(entry.block, views), entry, text, views)
         if entry.seq in views.visible.shown:
@@ -102,7 +102,7 @@ class PromptView:
         stub = views.visible.shown[seq]
         if stub is None:
             self._record_alias(entry)
-        self._append(_make_item(seq, stub, entry, entry_text(entry, _tool_of(entry, views), payloads)))
+        self._append(_make_item(seq, stub, entry, _render_entry(entry, views, payloads)))
 
     def segments(self, cache_after: Iterable[int] = ()) -> tuple[RenderedSegment, ...]:
         """Return the segments; each seq in `cache_after` marks the last segment that ends at or before it."""
@@ -295,10 +295,10 @@ def _part_of(parts: Sequence[PromptPart], seq: int) -> int:
     return bisect_right(parts, seq, key=_first_seq) - 1
 
 
-def _tool_of(entry: Entry, views: Views) -> str:
+def _render_entry(entry: Entry, views: Views, payloads: Payloads) -> EntryText:
     call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
     call = views.calls.get(entry.turn_id, call_id) if call_id else None
-    return call.tool_id if call else ""
+    return entry_text(entry, call.tool_id, payloads, call.traits) if call else entry_text(entry, payloads=payloads)
 
 
 def _first_seq(part: PromptPart) -> int:

@@ -1,15 +1,10 @@
 """The view of artifacts: files, results and attachments by path, with their versions."""
 
-from typing import Final
-
 import msgspec
 
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, ResultContent, ResultDigest, ToolCall
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
-
-READING_TOOLS: Final = frozenset({"react.read", "react.pull"})
-"""Tools that show an existing artifact; their output at its path is not a new version."""
 
 
 class ArtifactVersion(msgspec.Struct, gc=False):
@@ -44,14 +39,15 @@ class ArtifactsView(msgspec.Struct):
 
     artifacts: dict[str, ArtifactHistory] = {}
     reading_calls: dict[str, bool] = {}
+    """The calls that show existing artifacts; their output at such a path is not a new version."""
     edit_seqs: dict[int, bool] = {}
     """The metadata entries of every version except the first of each artifact."""
 
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""
         match entry.block:
-            case ToolCall(tool_id=tool_id, tool_call_id=call_id):
-                if tool_id in READING_TOOLS:
+            case ToolCall(tool_call_id=call_id) as call:
+                if call.known_traits.reads_artifacts:
                     self.reading_calls[_key(entry, call_id)] = True
             case ResultDigest(tool_call_id=call_id, digest=digest):
                 self._add_digest(entry, call_id, digest)

@@ -11,6 +11,7 @@ from timeloom.core.blocks import (
     ResultStatus,
     ToolCall,
     ToolCode,
+    ToolTraits,
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
@@ -21,6 +22,8 @@ class CallEntries(msgspec.Struct, gc=False):
 
     tool_call_id: CallId
     tool_id: str = ""
+    traits: ToolTraits | None = None
+    """The traits that the call recorded."""
     call_seq: int | None = None
     notes_seq: int | None = None
     code_seq: int | None = None
@@ -42,11 +45,11 @@ class CallsView(msgspec.Struct):
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""
         match entry.block:
-            case ToolCall(tool_call_id=call_id, tool_id=tool_id, by=outer):
+            case ToolCall(tool_call_id=call_id, tool_id=tool_id, by=outer, traits=traits):
                 call = self._call(entry, call_id)
                 if outer:
                     self._call(entry, outer).inner.append(call_id)
-                call.tool_id, call.call_seq = tool_id, entry.seq
+                call.tool_id, call.traits, call.call_seq = tool_id, traits, entry.seq
                 if not call.receipt_seqs:
                     self.open[_key(entry.turn_id, call_id)] = entry.seq
             case Notes(tool_call_id=call_id):

@@ -1,6 +1,6 @@
 """The view of the origins of all text in a conversation, which gates use to detect untrusted text."""
 
-from typing import Final, Literal
+from typing import Final, Literal, assert_never
 
 import msgspec
 
@@ -15,20 +15,15 @@ from timeloom.core.blocks import (
     ToolCall,
     UserPrompt,
 )
+from timeloom.core.blocks.tool_traits import ResultText
 from timeloom.core.ids import CallId
 from timeloom.core.timeline import Entry
 
 TextOrigin = Literal["user", "file", "tool", "web", "event"]
 """The origin of a text."""
 
-OWN_TOOLS: Final = frozenset({"react.plan", "react.hide", "react.memory_hide", "react.write"})
-"""Tools whose results contain only text that the model itself wrote."""
-
 RUNTIME_ERRORS: Final = frozenset({"gate_refused", "call_not_approved", "unknown_tool"})
 """Error codes of calls that did not run; the runtime wrote their messages."""
-
-FILE_TOOLS: Final = frozenset({"react.read", "react.rg", "react.patch", "react.pull", "react.checkout"})
-"""Tools whose results show files."""
 
 _OF_SOURCE: Final[dict[str, TextOrigin]] = {"web": "web", "file": "file", "attachment": "file", "manual": "user"}
 
@@ -38,16 +33,16 @@ class TextOriginsView(msgspec.Struct):
 
     origins: dict[TextOrigin, int] = {}
     """The first entry with text of each origin."""
-    tools: dict[CallId, str] = {}
-    """The tools that the current round has called, by call id."""
+    result_texts: dict[CallId, ResultText] = {}
+    """The origin of the text in the results of each call of the current round."""
 
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""
         match entry.block:
             case RoundStarted():
-                self.tools = {}
-            case ToolCall(tool_call_id=call_id, tool_id=tool_id):
-                self.tools[call_id] = tool_id
+                self.result_texts = {}
+            case ToolCall(tool_call_id=call_id) as call:
+                self.result_texts[call_id] = call.known_traits.result_text
             case _:
                 self._add_origins(entry)
 
@@ -65,11 +60,20 @@ class TextOriginsView(msgspec.Struct):
             case ResultStatus(error=error) if error and error.code in RUNTIME_ERRORS:
                 pass
             case ResultContent(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
-                tool_id = self.tools.get(call_id, "")
-                if tool_id not in OWN_TOOLS:
-                    self._record_origin("file" if tool_id in FILE_TOOLS else "tool", entry)
+                self._add_result_origin(self.result_texts.get(call_id, "foreign"), entry)
             case _:
                 pass
+
+    def _add_result_origin(self, text: ResultText, entry: Entry) -> None:
+        match text:
+            case "own":
+                pass
+            case "file":
+                self._record_origin("file", entry)
+            case "foreign":
+                self._record_origin("tool", entry)
+            case _:
+                assert_never(text)
 
     def _record_origin(self, origin: TextOrigin, entry: Entry) -> None:
         self.origins.setdefault(origin, entry.seq)

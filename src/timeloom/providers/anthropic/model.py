@@ -36,6 +36,7 @@ class AnthropicModel:
             headers=headers,
             secret=settings.key or "",
             timeouts=settings.timeouts,
+            http_client=settings.http_client,
         )
         self._service_name = service.name
         self._client = ServiceClient(service, clock)

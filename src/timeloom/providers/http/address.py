@@ -55,12 +55,17 @@ def parse_address(url: str) -> Address:
 def request_head(address: Address, headers: Mapping[str, str], length: int) -> bytes:
     """Return the head of a POST with a body of `length` bytes; raises `TransportError` for an invalid header."""
     sent = {**headers, **address.headers, "content-length": str(length)}
-    for name, value in sent.items():
+    check_headers(sent)
+    lines = [f"POST {address.target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items()), "", ""]
+    return "\r\n".join(lines).encode("ascii")
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raise `TransportError` if a header has characters that HTTP does not allow."""
+    for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             # The value is not shown: it may be a key.
             raise TransportError(f"the header {name!r} has characters that HTTP does not allow")
-    lines = [f"POST {address.target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items()), "", ""]
-    return "\r\n".join(lines).encode("ascii")
 
 
 def _to_ascii(host: str) -> str:

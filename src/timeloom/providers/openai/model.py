@@ -33,6 +33,7 @@ class OpenAIModel:
             headers={"authorization": f"Bearer {settings.key}"} if settings.key else {},
             secret=settings.key or "",
             timeouts=settings.timeouts,
+            http_client=settings.http_client,
         )
         self._service_name = service.name
         self._client = ServiceClient(service, clock)

@@ -1,6 +1,7 @@
 """Replaces the conversation up to a cut with a summary, written by a model or, if that fails, by a rule."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
 from timeloom.core.policy.gates import PolicyResult
 from timeloom.core.render.entries.cards import CardLimits, turn_card
 from timeloom.core.render.summary import (
+    SummaryFacts,
     clean_prose,
     extract_prose,
     fallback_prose,
@@ -44,6 +46,8 @@ CARD_LIMITS: Final = CardLimits(text_chars=2_000, rows=200)
 
 INTERRUPTED_BY_USER: Final = "the user changed course"
 
+NO_MODEL: Final = "no model is set for it"
+
 
 class PreviousSummary(msgspec.Struct, frozen=True):
     """The prose of the previous summary and the last entry it covers; empty if that summary was erased."""
@@ -52,11 +56,28 @@ class PreviousSummary(msgspec.Struct, frozen=True):
     last_seq: int = 0
 
 
+class SummaryInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """The inputs of a summary, as they were before a model was asked."""
+
+    cut: int
+    max_tokens: int
+    previous: PreviousSummary
+    facts: SummaryFacts
+
+
+class FailedSummary(msgspec.Struct, frozen=True):
+    """A summary that no model wrote: the reason, its inputs, and the blocks to append with the summary after it."""
+
+    reason: str
+    inputs: SummaryInputs
+    blocks: tuple[AnyBlock, ...] = ()
+
+
 class DraftSummary(msgspec.Struct, frozen=True):
     """The prose that a model wrote and the blocks to append with it; if it wrote none, the reason."""
 
     text: str = ""
-    fallback_reason: str = ""
+    failure: str = ""
     blocks: tuple[AnyBlock, ...] = ()
 
 
@@ -71,36 +92,51 @@ class Compactor:
     text_chars: int
     deadline_s: float = DEADLINE_S
 
-    async def compact(self, cut: int, tokens: int, interrupt: asyncio.Event, *, fallback_reason: str = "") -> None:
-        """Append a summary of up to `tokens` tokens that replaces all entries up to `cut`.
+    async def write_summary(self, cut: int, max_tokens: int, interrupt: asyncio.Event) -> FailedSummary | None:
+        """Append a summary that a model writes and that replaces all entries up to `cut`.
 
-        A model writes it, unless `fallback_reason` says why it must not. A summary is appended in any case.
+        If no model writes it, append nothing and return the failure.
         """
-        session = self.session
-        turn = session.views.progress.turn_id
+        inputs = await self._load_inputs(cut, max_tokens)
+        draft = await self._draft_summary(inputs, interrupt)
+        if not draft.text:
+            return FailedSummary(draft.failure, inputs, draft.blocks)
+        await self._append_summary(inputs, draft.text, draft.blocks)
+        return None
+
+    async def extract_summary(
+        self, cut: int, max_tokens: int, reason: str, failed: FailedSummary | None = None
+    ) -> None:
+        """Append a summary that is extracted from the turns and that replaces all entries up to `cut`.
+
+        `reason` says why no model wrote it. After a failed attempt, the summary uses the inputs of that attempt.
+        """
+        inputs = failed.inputs if failed else await self._load_inputs(cut, max_tokens)
+        turns, previous = self.session.views.turns.turns, inputs.previous
+        fresh = [row for row in inputs.facts.turns if turns[row.turn_id].spans[0][1] > previous.last_seq]
+        text = fallback_prose(previous.text, fresh, min(self.settings.prose_tokens, inputs.max_tokens // 3))
+        facts = msgspec.structs.replace(inputs.facts, by_hand=reason)
+        explained = msgspec.structs.replace(inputs, facts=facts)
+        await self._append_summary(explained, text, failed.blocks if failed else ())
+
+    async def _load_inputs(self, cut: int, max_tokens: int) -> SummaryInputs:
         previous = await self._load_previous_summary()
-        facts = await collect_summary_facts(session, cut, tokens, self.text_chars)
-        draft = (
-            DraftSummary(fallback_reason=fallback_reason)
-            if fallback_reason
-            else await self._draft_summary(cut, previous, interrupt)
-        )
-        turns = session.views.turns.turns
-        fresh = [row for row in facts.turns if turns[row.turn_id].spans[0][1] > previous.last_seq]
-        text = draft.text or fallback_prose(previous.text, fresh, min(self.settings.prose_tokens, tokens // 3))
-        facts = msgspec.structs.replace(facts, by_hand=draft.fallback_reason)
+        facts = await collect_summary_facts(self.session, cut, max_tokens, self.text_chars)
+        return SummaryInputs(cut=cut, max_tokens=max_tokens, previous=previous, facts=facts)
+
+    async def _append_summary(self, inputs: SummaryInputs, prose: str, blocks: Sequence[AnyBlock]) -> None:
+        views, cut = self.session.views, inputs.cut
+        turn = views.progress.turn_id
         summary = RangeSummary(
             covered_turn_ids=self._covered_turns(cut),
-            text=summary_text(text, facts, tokens, self.settings.prose_tokens),
+            text=summary_text(prose, inputs.facts, inputs.max_tokens, self.settings.prose_tokens),
             first_seq=FIRST_SEQ,
             last_seq=cut,
-            n=session.views.turns.turns[turn].range_summaries + 1,
+            n=views.turns.turns[turn].range_summaries + 1,
         )
-        open_plans = [
-            plan for plan in make_skeletons(session.views.plans, FIRST_SEQ, cut) if plan.snapshot.state == "open"
-        ]
+        open_plans = [plan for plan in make_skeletons(views.plans, FIRST_SEQ, cut) if plan.snapshot.state == "open"]
         plans = [PlansCompacted(plans=tuple(open_plans))] if open_plans else []
-        await session.append([*draft.blocks, *plans, summary], turn)
+        await self.session.append([*blocks, *plans, summary], turn)
 
     def _covered_turns(self, cut: int) -> tuple[TurnId, ...]:
         turns = self.session.views.turns.turns.items()
@@ -115,9 +151,10 @@ class Compactor:
                 return PreviousSummary(extract_prose(await self.session.text(entry.block.text)), forgetting.summed_seq)
         return PreviousSummary()
 
-    async def _draft_summary(self, cut: int, previous: PreviousSummary, interrupt: asyncio.Event) -> DraftSummary:
+    async def _draft_summary(self, inputs: SummaryInputs, interrupt: asyncio.Event) -> DraftSummary:
         if self.model is None:
-            return DraftSummary(fallback_reason="no model is set for it")
+            return DraftSummary(failure=NO_MODEL)
+        cut, previous = inputs.cut, inputs.previous
         turn, system = self.session.views.progress.turn_id, load_instructions()["compaction"]
         max_tokens = min(MAX_INPUT_TOKENS, self.model.window_tokens // 2) - estimate_tokens(system)
         cards = await self._cards(previous.last_seq, cut, max_tokens)
@@ -135,7 +172,7 @@ class Compactor:
         )
         match await make_side_call(self.session, self.governor, self.model, side, interrupt):
             case PolicyResult(text=why_not):
-                return DraftSummary(fallback_reason=why_not)
+                return DraftSummary(failure=why_not)
             case SideReply(text=text, ending=ending, outcome=outcome):
                 prose = clean_prose(text) if isinstance(ending, FinishEvent) else ""
                 return DraftSummary(prose, "" if prose else _failure_reason(ending), (outcome,))

@@ -1,9 +1,9 @@
-"""Prunes, compacts or shortens the conversation before a request so that it fits the model's context window."""
+"""Applies the reductions that the policy chooses, until a request fits the model's context window."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -16,9 +16,20 @@ from timeloom.core.policy.compaction import (
     find_last_cut,
     max_kept_tokens,
     max_request_tokens,
-    max_summary_tokens,
+    needs_exact_size,
 )
 from timeloom.core.policy.next_step import AskModel
+from timeloom.core.policy.reduction import (
+    Collapse,
+    CutPoint,
+    ExtractSummary,
+    Prune,
+    Reduction,
+    ReductionFacts,
+    ShortenEntries,
+    WriteSummary,
+    next_reduction,
+)
 from timeloom.core.render.entries.cards import shorten_entry
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.summary import MAX_OUTSIDE, truncate_to_tokens, turn_index_paths
@@ -26,20 +37,11 @@ from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.views import Views
 from timeloom.ports.model import Model
-from timeloom.runtime.context.compact import Compactor
+from timeloom.runtime.context.compact import Compactor, FailedSummary
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.context.read_range import load_card_context
 from timeloom.runtime.prompt.builder import PromptBuilder
 from timeloom.runtime.session.session import Session
-
-EXACT_CHECK_MARGIN_TOKENS: Final = 1_000
-"""Distance to the limit at which the exact size is computed; the tail may have grown this much since the last one."""
-
-SHORTENED_CHARS: Final = (4_000, 1_000, 240, 0)
-"""Characters kept of each shortened entry, step by step until the request fits."""
-
-MIN_SUMMARY_TOKENS: Final = 150
-"""Minimum tokens of a useful summary: it must name the turns it covers."""
 
 
 class CompactionEvent(msgspec.Struct, frozen=True):
@@ -51,6 +53,14 @@ class CompactionEvent(msgspec.Struct, frozen=True):
 
 
 CompactionListener = Callable[[CompactionEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _AppliedReduction:
+    """Whether a reduction changed the request; `failed` is the summary that no model wrote."""
+
+    changed: bool
+    failed: FailedSummary | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,37 +81,22 @@ class ContextFitter:
 
     async def fit(self, step: AskModel, interrupt: asyncio.Event) -> str:
         """Reduce the conversation until the request of this step fits; return why it cannot fit, else ""."""
-        view = await self.prompt_builder.render()
-        estimated = self._to_size(view, self.prompt_builder.fixed_tokens + EXACT_CHECK_MARGIN_TOKENS)
-        if step.smaller or estimated.total > max_request_tokens(estimated, self._settings):
-            size = await self._measure(step)
-            most = max_request_tokens(size, self._settings, smaller=step.smaller)
-            if size.total > most:
-                return await self._compact(step, size, most, interrupt)
-        await self.pruner.prune(view, self.prompt_builder.rates)
-        return ""
+        size = await self._current_size(step)
+        limit = max_request_tokens(size, self._settings, smaller=step.smaller)
+        facts = ReductionFacts(before=size, total_tokens=size.total, limit=limit, settings=self._settings)
+        if facts.fits:
+            await self._reduce(facts, step, interrupt)
+            return ""
+        before = self._to_model_tokens(size.total)
+        self._notify(CompactionEvent("started", before))
+        reduced = await self._reduce(facts, step, interrupt)
+        status = "completed" if reduced.total < size.total else "skipped"
+        self._notify(CompactionEvent(status, before, self._to_model_tokens(reduced.total)))
+        return "" if reduced.total <= reduced.window else self._overflow_text(reduced)
 
     @property
     def _settings(self) -> CompactSettings:
         return self.compactor.settings
-
-    async def _compact(self, step: AskModel, size: RequestSize, most: int, interrupt: asyncio.Event) -> str:
-        before = self._to_model_tokens(size.total)
-        self._notify(CompactionEvent("started", before))
-        if size.fixed + size.reply > size.window:
-            # The fixed parts alone are too large, so reducing the conversation would not help.
-            self._notify(CompactionEvent("skipped", before, before))
-            return self._overflow_text(size)
-        first = size
-        async for _ in self._reduce_in_stages(size, most, interrupt):
-            size = await self._measure(step)
-            if size.total <= most:
-                break
-        after = self._to_model_tokens(size.total)
-        self._notify(CompactionEvent("completed" if size.total < first.total else "skipped", before, after))
-        if size.total <= size.window:
-            return ""
-        return self._overflow_text(size)
 
     def _notify(self, event: CompactionEvent) -> None:
         for listener in tuple(self._listeners):
@@ -115,34 +110,51 @@ class ContextFitter:
             f"{fixed}, what is left of the conversation {rest}, and the reply may have {reply}"
         )
 
-    async def _reduce_in_stages(self, size: RequestSize, most: int, interrupt: asyncio.Event) -> AsyncIterator[None]:
-        """Reduce the request in stages, yielding after each; the caller stops when the request fits."""
-        session = self.session
-        view = await self.prompt_builder.render()
-        cut = find_best_cut(session.views, max_kept_tokens(size, most, self._settings), view.tokens_from)
-        if await self._summarize(cut, size, most, interrupt):
-            yield
-        if await self._summarize(
-            find_last_cut(session.views), size, most, interrupt, fallback_reason="the first one left too much"
-        ):
-            yield
-        for chars in SHORTENED_CHARS:
-            max_tokens = most - size.fixed - size.reply
-            if await self._shorten_largest(chars, max_tokens):
-                yield
-        if await self._collapse(max(0, most - size.fixed - size.reply) // 4):
-            yield
+    async def _reduce(self, facts: ReductionFacts, step: AskModel, interrupt: asyncio.Event) -> RequestSize:
+        """Apply reductions until the policy returns none; return the size of the request after the last one."""
+        size, failed = facts.before, None
+        while (reduction := next_reduction(await self._with_cuts(facts))) is not None:
+            applied = await self._apply(reduction, failed, interrupt)
+            failed = applied.failed
+            if applied.changed and not facts.fits:
+                size = await self._measure(step)
+            facts = msgspec.structs.replace(
+                facts,
+                total_tokens=size.total,
+                last=reduction,
+                summary_failure=failed.reason if failed else None,
+            )
+        return size
 
-    async def _summarize(
-        self, cut: int, size: RequestSize, most: int, interrupt: asyncio.Event, *, fallback_reason: str = ""
-    ) -> bool:
-        view = await self.prompt_builder.render()
-        covered = view.tokens_between(1, cut) if cut else 0
-        tokens = min(max_summary_tokens(size, most, self._settings), covered * 2 // 3)
-        if tokens < MIN_SUMMARY_TOKENS:
-            return False
-        await self.compactor.compact(cut, tokens, interrupt, fallback_reason=fallback_reason)
-        return True
+    async def _with_cuts(self, facts: ReductionFacts) -> ReductionFacts:
+        """Return the facts with the cuts that are legal now; a request that fits needs none."""
+        if facts.fits:
+            return facts
+        view, views = await self.prompt_builder.render(), self.session.views
+        best = find_best_cut(views, max_kept_tokens(facts.before, facts.limit, facts.settings), view.tokens_from)
+        last = find_last_cut(views)
+        return msgspec.structs.replace(facts, best_cut=_cut_point(view, best), last_cut=_cut_point(view, last))
+
+    async def _apply(
+        self, reduction: Reduction, failed: FailedSummary | None, interrupt: asyncio.Event
+    ) -> _AppliedReduction:
+        """Apply the reduction; `failed` is the summary that the previous one did not complete."""
+        match reduction:
+            case Prune():
+                view = await self.prompt_builder.render()
+                return _AppliedReduction(await self.pruner.prune(view, self.prompt_builder.rates))
+            case WriteSummary(cut=cut, max_tokens=max_tokens):
+                failed = await self.compactor.write_summary(cut, max_tokens, interrupt)
+                return _AppliedReduction(failed is None, failed)
+            case ExtractSummary(cut=cut, max_tokens=max_tokens, reason=reason):
+                await self.compactor.extract_summary(cut, max_tokens, reason, failed)
+                return _AppliedReduction(True)
+            case ShortenEntries(max_chars=max_chars, max_tokens=max_tokens):
+                return _AppliedReduction(await self._shorten_largest(max_chars, max_tokens))
+            case Collapse(max_tokens=max_tokens):
+                return _AppliedReduction(await self._collapse(max_tokens))
+            case _:
+                assert_never(reduction)
 
     async def _shorten_largest(self, chars: int, max_tokens: int) -> bool:
         """Shorten the largest visible entries, user messages last, until the conversation has at most `max_tokens`."""
@@ -180,6 +192,15 @@ class ContextFitter:
         await self.session.append([Pruned(cuts=tuple(cuts), reason=reason)], self.session.views.progress.turn_id)
         return True
 
+    async def _current_size(self, step: AskModel) -> RequestSize:
+        """Return the size of the request: an estimate, unless the decision needs the exact size."""
+        estimated = self._to_size(await self.prompt_builder.render(), self.prompt_builder.fixed_tokens)
+        return (
+            await self._measure(step)
+            if needs_exact_size(estimated, self._settings, smaller=step.smaller)
+            else estimated
+        )
+
     async def _measure(self, step: AskModel) -> RequestSize:
         prompt = await self.prompt_builder.build_prompt(self.session, step)
         view = await self.prompt_builder.render()
@@ -200,6 +221,10 @@ class ContextFitter:
         """Return the model's tokens converted to estimated tokens."""
         million = self._to_model_tokens(1_000_000)
         return tokens * 1_000_000 // million if million else tokens
+
+
+def _cut_point(view: PromptView, seq: int) -> CutPoint:
+    return CutPoint(seq, view.tokens_between(1, seq)) if seq else CutPoint()
 
 
 def _is_user_message(entry: Entry) -> bool:

@@ -1,7 +1,7 @@
 """Erases entries permanently, together with everything that was derived from them."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from timeloom.ports.leases import Lease
 from timeloom.ports.store import Store
 from timeloom.runtime.erase.file_references import find_file_references
 from timeloom.runtime.erase.same_text import TextMatches, find_matches, is_content, load_entry_texts, load_search_texts
+from timeloom.runtime.erase.side_files import SideFileEraser, erase_side_files, load_user_texts
 from timeloom.runtime.erase.workspace_files import FilesToErase, erase_files, find_files, list_all_files
 from timeloom.runtime.fork.shared_entries import find_conversations_sharing
 
@@ -65,11 +66,7 @@ class ErasurePlan:
     files: FilesToErase
     tail: int
     user_texts: tuple[str, ...]
-    """The user-written texts among the erased entries, for erasing copies outside the store."""
-
-
-EraseCopies = Callable[[ErasurePlan], None]
-"""Removes copies of the erased content outside the store and the workspace."""
+    """The user-written texts among the erased entries, for erasing copies in side files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,26 +134,31 @@ async def erase(
     workspaces: Path,
     by: str,
     clock: Clock,
-    erase_copies: EraseCopies = lambda _: None,
+    side_file_erasers: Sequence[SideFileEraser] = (),
 ) -> ErasureReport:
     """Erase the requested content and return the report; raises `ConversationHeldError` if it is open elsewhere.
 
-    It can be repeated at any time, also after a crash: the rest is erased then. `erase_copies` and the workspace files
-    come first, because they are found by the texts that the log still contains.
+    It can be repeated at any time, also after a crash: the rest is erased then. Side files and workspace files come
+    first, because they are found by the texts that the log still contains.
     """
     lease = await store.acquire(request.conversation, HOLDER)
     try:
         plan = await plan_erasure(store, request, workspaces)
-        await asyncio.to_thread(erase_copies, plan)
+        await asyncio.to_thread(erase_side_files, side_file_erasers, request.conversation, plan.user_texts)
         await _apply_plan(store, plan, by, clock, lease)
     finally:
         await store.release(lease)
     return plan.report
 
 
-async def delete_conversation_data(store: Store, conversation: ConversationId, workspaces: Path) -> None:
-    """Delete a conversation and its files; no record of it remains."""
+async def delete_conversation_data(
+    store: Store, conversation: ConversationId, workspaces: Path, side_file_erasers: Sequence[SideFileEraser] = ()
+) -> None:
+    """Delete a conversation, its files and its copies in side files; no record of it remains."""
     await store.info(conversation)
+    if side_file_erasers:
+        user_texts = await load_user_texts(store, conversation)
+        await asyncio.to_thread(erase_side_files, side_file_erasers, conversation, user_texts)
     await asyncio.to_thread(lambda: erase_files(list_all_files(workspaces / conversation)))
     await store.delete(conversation)
     await store.scrub()

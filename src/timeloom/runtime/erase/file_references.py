@@ -2,19 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, cast
+from typing import cast
 
 import msgspec
 
-from timeloom.core.blocks import ResultContent, ResultStatus, ToolCall
+from timeloom.core.blocks import ResultContent, ResultStatus, ToolCall, ToolTraits
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 from timeloom.ports.blobs import Blobs
 from timeloom.runtime.erase.same_text import load_whole_entry
-
-SEARCH_TOOL: Final = "react.rg"
-COPY_TOOLS: Final = frozenset({"react.checkout", "react.patch"})
-"""Tools whose results report lines found in files, and tools whose results report files copied from other turns."""
 
 
 class FileReferences:
@@ -44,25 +40,25 @@ class FileReferences:
 async def find_file_references(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> FileReferences:
     """Return the references found in the results of search and copy tools; no other results are read."""
     references = FileReferences()
-    tools: dict[tuple[TurnId, CallId], str] = {}
+    traits_by_call: dict[tuple[TurnId, CallId], ToolTraits] = {}
     for entry in entries:
         match entry.block:
-            case ToolCall(tool_call_id=call, tool_id=tool):
-                tools[entry.turn_id, call] = tool
+            case ToolCall(tool_call_id=call) as block:
+                traits_by_call[entry.turn_id, call] = block.known_traits
             case ResultContent(tool_call_id=call) | ResultStatus(tool_call_id=call):
-                tool = tools.get((entry.turn_id, call), "")
-                if tool == SEARCH_TOOL or tool in COPY_TOOLS:
-                    _add_report(references, entry.seq, tool, await _load_report(blobs, tenant, entry))
+                traits = traits_by_call.get((entry.turn_id, call), ToolTraits())
+                if traits.lists_matches or traits.copies_files:
+                    _add_report(references, entry.seq, traits, await _load_report(blobs, tenant, entry))
             case _:
                 pass
     return references
 
 
-def _add_report(references: FileReferences, seq: int, tool: str, report: object) -> None:
+def _add_report(references: FileReferences, seq: int, traits: ToolTraits, report: object) -> None:
     for row in _rows(report):
-        if tool == SEARCH_TOOL and row.get("matches"):
+        if traits.lists_matches and row.get("matches"):
             references.shown_in[str(row.get("logical_path"))].add(seq)
-        if tool in COPY_TOOLS and row.get("copied_from"):
+        if traits.copies_files and row.get("copied_from"):
             references.copies[str(row["copied_from"])].add(str(row.get("path")))
 
 

@@ -1,9 +1,7 @@
-"""Erases a conversation's texts from files beside the store: the chat history and the demo's exports."""
+"""Erases a conversation's texts from side files: files beside the store that only a front end knows."""
 
-import shutil
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 from timeloom.core.blocks import Followup, Steer, UserPrompt
 from timeloom.core.ids import ConversationId
@@ -11,19 +9,23 @@ from timeloom.core.timeline import Entry
 from timeloom.ports.store import Store
 from timeloom.runtime.erase.same_text import load_entry_texts
 
-HISTORY_FILE: Final = "chat_history"
-"""The file in the data directory with the input history of terminal chats."""
-
-EXPORTS_FOLDER: Final = "export"
-"""The folder in the data directory where `timeloom demo` writes its exports."""
-
 PAGE: Final = 500
 
 
-def erase_side_files(data_dir: Path, conversation: ConversationId, user_texts: Iterable[str]) -> None:
-    """Remove the conversation's exports, and these texts from the input history of the terminal."""
-    _remove_from_history(data_dir / HISTORY_FILE, user_texts)
-    shutil.rmtree(data_dir / EXPORTS_FOLDER / conversation, ignore_errors=True)
+class SideFileEraser(Protocol):
+    """Removes a conversation's texts from one kind of side file; repeating it changes nothing."""
+
+    def __call__(self, conversation: ConversationId, user_texts: Sequence[str], /) -> None:
+        """Remove the conversation's own files, and these user-written texts from shared ones."""
+        ...
+
+
+def erase_side_files(
+    erasers: Iterable[SideFileEraser], conversation: ConversationId, user_texts: Sequence[str]
+) -> None:
+    """Run the erasers one after another; an error of one ends the erasure before the store is changed."""
+    for erase_side_file in erasers:
+        erase_side_file(conversation, user_texts)
 
 
 async def load_user_texts(store: Store, conversation: ConversationId) -> tuple[str, ...]:
@@ -34,30 +36,3 @@ async def load_user_texts(store: Store, conversation: ConversationId) -> tuple[s
         typed += [entry for entry in page if isinstance(entry.block, UserPrompt | Followup | Steer)]
         seq = page[-1].seq
     return await load_entry_texts(store, tenant, typed)
-
-
-def _remove_from_history(history: Path, user_texts: Iterable[str]) -> None:
-    erased = {" ".join(text.split()) for text in user_texts}
-    if not history.exists() or not erased:
-        return
-    lines = history.read_text(encoding="utf-8", errors="replace").split("\n")
-    kept = [line for chunk in _history_items(lines) if _item_text(chunk) not in erased for line in chunk]
-    fresh = history.with_name(f"{HISTORY_FILE}.part")
-    fresh.touch(mode=0o600)
-    fresh.write_text("\n".join(kept), encoding="utf-8")
-    fresh.replace(history)
-
-
-def _history_items(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield each history item: a line with the time, then the typed lines, each prefixed with a plus."""
-    chunk: list[str] = []
-    for line in lines:
-        if line.startswith("#") and chunk:
-            yield chunk
-            chunk = []
-        chunk.append(line)
-    yield chunk
-
-
-def _item_text(chunk: Iterable[str]) -> str:
-    return " ".join(" ".join(line[1:] for line in chunk if line.startswith("+")).split())

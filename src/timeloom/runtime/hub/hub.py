@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Final, Self
 
 import msgspec
@@ -13,22 +14,14 @@ from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId, make_conversation_id
 from timeloom.core.timeline import NO_TURN, Entry
-from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
 from timeloom.runtime.hub.events import ChatError, ConvStatus, Event, to_status
-from timeloom.runtime.hub.live_conversation import (
-    DELETED,
-    USER,
-    ConversationOpener,
-    IncomingMessage,
-    LiveConversation,
-    LiveOperation,
-    SendReceipt,
-)
+from timeloom.runtime.hub.live_conversation import DELETED, ConversationOpener, LiveConversation, LiveOperation
+from timeloom.runtime.hub.state import USER, IncomingMessage, SendReceipt
 from timeloom.runtime.hub.subscription import SubscriberQueue, Subscription
 from timeloom.runtime.session.load_views import load_views
 from timeloom.runtime.turn.attachments import IncomingFile
@@ -127,20 +120,24 @@ class Hub:
         self, header: ConversationStarted, text: str, files: tuple[IncomingFile, ...] = ()
     ) -> tuple[SendReceipt, SubscriptionContext]:
         """Start a new conversation with this message; also return its stream, which the caller must enter."""
-        message = IncomingMessage(text=text, files=files)
-        return await self._do_and_stream(
-            self._new_conversation_id(),
-            header.tenant,
-            lambda live: live.create_with_message(header, message),
-            is_new=True,
-        )
+        message, name = IncomingMessage(text=text, files=files), self._new_conversation_id()
+        start = partial(self._run_on, name, lambda live: live.create_with_message(header, message))
+        return await self._send_and_stream(name, header.tenant, start, is_new=True)
 
     async def send_message_and_stream(
         self, info: ConversationInfo, text: str, files: tuple[IncomingFile, ...] = (), author: str = USER
     ) -> tuple[SendReceipt, SubscriptionContext]:
         """Send a message as `send_message` does; also return the stream of its events, which the caller must enter."""
-        message = IncomingMessage(text=text, files=files, author=author)
-        return await self._do_and_stream(info.id, info.tenant, lambda live: live.send_message(message))
+        return await self.send_and_stream(info, lambda: self.send_message(info.id, text, files, author))
+
+    async def send_and_stream(
+        self, info: ConversationInfo, send: Callable[[], Awaitable[SendReceipt]]
+    ) -> tuple[SendReceipt, SubscriptionContext]:
+        """Subscribe to the conversation, then call `send`; return its receipt and the stream of the events after it.
+
+        The caller must enter the stream; otherwise its subscription keeps the conversation open.
+        """
+        return await self._send_and_stream(info.id, info.tenant, send)
 
     async def create_empty(
         self, header: ConversationStarted, conversation: ConversationId | None = None
@@ -156,20 +153,12 @@ class Hub:
     ) -> SendReceipt:
         """Send a message; it becomes a follow-up of a running turn, or opens a turn."""
         return await self._run_on(
-            conversation, lambda live: live.send_message(IncomingMessage(text=text, files=files, author=author))
+            conversation, lambda live: live.deliver(IncomingMessage(text=text, files=files, author=author))
         )
 
     async def send_event(self, conversation: ConversationId, message: IncomingMessage) -> SendReceipt:
         """Send an event: a follow-up, a steer, a cancellation, or an external event of any other kind."""
-        match message.kind:
-            case "followup":
-                return await self._run_on(conversation, lambda live: live.send_message(message))
-            case "steer":
-                return await self._run_on(conversation, lambda live: live.steer(message))
-            case kind if kind == CANCEL_EVENT:
-                return await self._run_on(conversation, lambda live: live.cancel(message.by, message.text))
-            case _:
-                return await self._run_on(conversation, lambda live: live.send_event(message))
+        return await self._run_on(conversation, lambda live: live.deliver(message))
 
     async def decide(
         self, conversation: ConversationId, call_id: CallId, approved: bool, by: str, text: str = ""
@@ -247,15 +236,20 @@ class Hub:
                 stream = Subscription(self._store, info.tenant, info.id, queue, after)
                 yield stream, self._stream_events(stream, info.id)
 
-    async def _do_and_stream(
-        self, conversation: ConversationId, tenant: str, work: LiveOperation, *, is_new: bool = False
+    async def _send_and_stream(
+        self,
+        conversation: ConversationId,
+        tenant: str,
+        send: Callable[[], Awaitable[SendReceipt]],
+        *,
+        is_new: bool = False,
     ) -> tuple[SendReceipt, SubscriptionContext]:
-        """Subscribe, then do the work, so that its events need not be read from the store."""
+        """Subscribe, then send, so that no event has to be read from the store."""
         async with AsyncExitStack() as stack:
             live = await stack.enter_async_context(self._use(conversation))
             queue = stack.enter_context(self._join(live))
             queue.open()
-            accepted = await work(live)
+            accepted = await send()
             stream = Subscription(self._store, tenant, conversation, queue, 0 if is_new else accepted.before_seq)
             stream.join_live()
             return accepted, _hand_over(stack.pop_all(), stream, self._stream_events(stream, conversation))

@@ -1,68 +1,73 @@
-"""One conversation that is open in this process: the task that runs its turns, and its readers."""
+"""One conversation that is open in this process: carries out the effects that its state machine chooses.
+
+`state.transition` decides; this module queues inputs, opens and releases the session, runs turns and replies.
+"""
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Final, Literal, Protocol
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Final, NamedTuple, Protocol, assert_never
 
-import msgspec
-
-from timeloom.core.blocks import AnyBlock, ConversationStarted, ExternalEvent, ModelAnswered, TurnStarted, UserPrompt
+from timeloom.core.blocks import AnyBlock, ConversationStarted, ExternalEvent, ModelAnswered, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
-from timeloom.core.paths import AttachmentPath
 from timeloom.core.sources import SourceRow
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
+from timeloom.core.view.progress import CANCEL_EVENT
+from timeloom.platform.tasks import cancel_and_wait
+from timeloom.ports.leases import LeaseLostError
 from timeloom.ports.store import Store
 from timeloom.runtime.hub.events import ChatDelta, ChatError, to_compaction_event, to_status
 from timeloom.runtime.hub.live_citations import LiveCitationRewriter
+from timeloom.runtime.hub.state import (
+    AppendRequest,
+    ArmIdleTimer,
+    CloseRequest,
+    CreateRequest,
+    DecideRequest,
+    DeliverRequest,
+    Effect,
+    FailedState,
+    HandleRequest,
+    IdleTimeout,
+    IncomingMessage,
+    Input,
+    LeaseLost,
+    OpenSession,
+    PauseQueue,
+    PublishError,
+    RejectRequest,
+    ReleasedState,
+    ReleaseRequest,
+    ReleaseSession,
+    Request,
+    ResumeRequest,
+    SendReceipt,
+    SendStatus,
+    SettleTitle,
+    StartTurnTask,
+    State,
+    TitleSettled,
+    TurnOpened,
+    TurnStopped,
+    transition,
+)
 from timeloom.runtime.hub.subscription import Broadcaster, StoreTail
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.attachments import IncomingFile, attach_files
-from timeloom.runtime.turn.inbox import attach_to_event
 from timeloom.runtime.turn.loop import TurnRunner
 
 _logger = logging.getLogger(__name__)
 
 INTERNAL_ERROR_TEXT: Final = "The turn failed unexpectedly. Send another message to resume it."
 
-USER: Final = "user"
-"""The author of messages by the conversation's owner."""
-
 DELETED: Final = ChatError(code="conversation_unknown", message="the conversation was deleted")
 
-SendStatus = Literal["started", "followup", "steered", "told", "cancelled", "decided"]
-"""How a message or event was handled: it opened a turn, or it was added to the running one."""
-
-
-class SendReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The receipt of a message or event that is on the timeline."""
-
-    conversation_id: ConversationId
-    turn_id: TurnId
-    seq: int
-    status: SendStatus
-
-    @property
-    def before_seq(self) -> int:
-        """The seq of the last entry before it; if it opened a turn, before that turn's first entry."""
-        return self.seq - (2 if self.status == "started" else 1)
-
-
-class IncomingMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message or an event of some kind that was sent to a conversation."""
-
-    kind: str = "followup"
-    text: str = ""
-    by: str = "external"
-    author: str = USER
-    """The author of a message."""
-    mime: str = "text/markdown"
-    started_ts: str = ""
-    """When it began, according to the sender; empty means now."""
-    files: tuple[IncomingFile, ...] = ()
+Reply = SendReceipt | tuple[Entry, ...] | None
+"""The reply to a request: a receipt, the appended entries, or nothing."""
 
 
 class ConversationOpener(Protocol):
@@ -76,8 +81,16 @@ class ConversationOpener(Protocol):
     ) -> TurnRunner: ...
 
 
+class _QueueItem(NamedTuple):
+    """An input with the reply that its sender waits for; `finished` ends the pause that a release asks for."""
+
+    given: Input
+    reply: "asyncio.Future[Reply] | None" = None
+    finished: asyncio.Event | None = None
+
+
 class LiveConversation:
-    """One open conversation: messages are handled one at a time, and at most one task runs its turns."""
+    """One open conversation: inputs are handled one at a time, and at most one task runs its turns."""
 
     def __init__(
         self,
@@ -95,20 +108,21 @@ class LiveConversation:
         self._opener = opener
         self._rest_s = rest_s
         self._on_empty = on_empty
-        self._lock = asyncio.Lock()
+        self._state: State = ReleasedState()
+        self._queue: deque[_QueueItem] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._numbers = count(1)
         self._turn_runner: TurnRunner | None = None
         self._citations = LiveCitationRewriter(self._sources, self._publish_delta)
         self._task: asyncio.Task[None] | None = None
-        self._failed = False
-        self._close_error: ChatError | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._idle_release: asyncio.Task[None] | None = None
+        self._settling: set[asyncio.Task[None]] = set()
         self._follower: asyncio.Task[None] | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no users, no open session and no release in progress."""
-        return not self.user_count and self._turn_runner is None and self._idle_release is None
+        """Whether it has no users, no open session and no work in progress."""
+        return not (self.user_count or self._turn_runner or self._worker or self._settling)
 
     @property
     def turn_runner(self) -> TurnRunner | None:
@@ -123,103 +137,57 @@ class LiveConversation:
     @property
     def has_failed(self) -> bool:
         """Whether the last turn stopped at an error; the next message resumes it."""
-        return self._failed
+        return isinstance(self._state, FailedState)
 
     async def create(self, header: ConversationStarted) -> None:
         """Create the conversation without messages."""
-        async with self._lock:
-            turns = await self._open(header)
-            async with self._release_on_error():
-                await turns.session.flush()
+        await self._submit(CreateRequest(header))
 
     async def create_with_message(self, header: ConversationStarted, message: IncomingMessage) -> SendReceipt:
         """Create the conversation and open its first turn with this message."""
-        async with self._lock:
-            turns = await self._open(header)
-            return await self._begin_turn(turns, UserPrompt(text=message.text, author=message.author), message.files)
+        return _receipt(await self._submit(CreateRequest(header, message)))
 
-    async def send_message(self, message: IncomingMessage) -> SendReceipt:
-        """Handle a message: it becomes a follow-up of the running turn, or opens a turn."""
-        async with self._lock:
-            turns = await self._open()
-            if entry := await turns.inbox.follow_up(message.text, message.files, message.started_ts, message.author):
-                return self._accept(entry, "followup")
-            return await self._begin_turn(turns, UserPrompt(text=message.text, author=message.author), message.files)
-
-    async def steer(self, message: IncomingMessage) -> SendReceipt:
-        """Redirect the running turn; empty text stops it. If no turn runs, the text opens one."""
-        async with self._lock:
-            turns = await self._open()
-            if entry := await turns.inbox.steer(message.text, message.files, message.started_ts, message.author):
-                return self._accept(entry, "steered")
-            if not message.text:
-                raise _not_running_error(self.conversation)
-            return await self._begin_turn(turns, UserPrompt(text=message.text, author=message.author), message.files)
-
-    async def cancel(self, by: str, text: str) -> SendReceipt:
-        """Cancel the running turn from outside."""
-        async with self._lock:
-            turns = await self._open()
-            if entry := await turns.inbox.cancel(by, text):
-                return self._accept(entry, "cancelled")
-            raise _not_running_error(self.conversation)
-
-    async def send_event(self, message: IncomingMessage) -> SendReceipt:
-        """Handle any other event: it is added to the running turn, or opens one."""
-        async with self._lock:
-            turns = await self._open()
-            event = ExternalEvent(
-                kind=message.kind,
-                message_id=turns.session.new_message_id(),
-                text=message.text,
-                mime=message.mime,
-                started_ts=message.started_ts,
-                author=message.by,
-            )
-            if entry := await turns.inbox.add_event(event, message.files):
-                return self._accept(entry, "told")
-            return await self._begin_turn(turns, event, message.files)
+    async def deliver(self, message: IncomingMessage) -> SendReceipt:
+        """Handle a message, a steer, a cancellation or another event, by its kind."""
+        return _receipt(await self._submit(DeliverRequest(message)))
 
     async def decide(self, call_id: CallId, approved: bool, by: str, text: str) -> SendReceipt:
         """Record a person's decision on a requested approval and resume the turn."""
-        async with self._lock:
-            turns = await self._open()
-            if entry := await turns.inbox.decide(call_id, approved, by, text):
-                return self._accept(entry, "decided")
-            raise CodedError("approval_unknown", f"no approval is pending for the call {call_id[:60]!r}")
+        return _receipt(await self._submit(DecideRequest(call_id, approved, by, text)))
 
     async def append(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
         """Append blocks that need no turn."""
-        async with self._lock:
-            turns = await self._open()
-            return await turns.session.append(blocks, turn_id)
+        entries = await self._submit(AppendRequest(blocks, turn_id))
+        assert isinstance(entries, tuple)
+        return entries
 
     async def resume_turn(self) -> None:
         """Resume an open turn; return once it has ended or waits for a person."""
-        async with self._lock:
-            self._start_turn_task(await self._open())
+        await self._submit(ResumeRequest())
         await self._wait_for_turn()
 
     @asynccontextmanager
     async def release_temporarily(self, *, stops_turn: bool) -> AsyncGenerator[None]:
         """Release the lease while the context lasts; a running turn raises `turn_open`, unless `stops_turn` is set."""
-        async with self._lock:
-            if self.task and not stops_turn:
-                raise CodedError("turn_open", "a turn is running; stop it first")
-            await self._release()
+        finished = asyncio.Event()
+        try:
+            await self._submit(ReleaseRequest(stops_turn), finished)
             yield
+        finally:
+            finished.set()
 
     async def close(self, why: ChatError) -> None:
         """Stop a running turn, which stays open on the timeline, release the conversation and end all streams."""
-        self._close_error = why
         self.broadcaster.end(why)
-        if self._turn_runner:
-            # An idle release in progress may be waiting for a title.
-            await self._turn_runner.titles.stop()
-        async with self._lock:
-            await self._release()
-        await _wait_finished(self._idle_release)
-        await _wait_finished(self._follower, cancel=True)
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        # Requests that still wait in the queue are refused after this.
+        self._queue.appendleft(_QueueItem(CloseRequest(why), reply))
+        self._wake_worker()
+        await reply
+        if self._settling:
+            await asyncio.wait(self._settling)
+        if self._follower:
+            await cancel_and_wait(self._follower)
 
     def follow(self) -> None:
         """Forward entries that other processes write to the readers, while the conversation is not open here."""
@@ -233,23 +201,138 @@ class LiveConversation:
             self._follower.cancel()
             self._follower = None
 
-    async def _open(self, header: ConversationStarted | None = None) -> TurnRunner:
-        if self._close_error:
-            raise CodedError(self._close_error.code, self._close_error.message)
-        if self._failed:
-            await self._release()
-        if self._turn_runner is None:
-            turns = await self._opener(self.conversation, header, self._citations.feed)
-            turns.session.listen(self.broadcaster.publish_entry)
-            turns.session.watch(self._on_entry)
-            turns.context_fitter.listen(lambda compaction: self.broadcaster.publish(to_compaction_event(compaction)))
-            self._turn_runner = turns
-            self.unfollow()
-            if header is None:
-                # The session does not publish entries that another process wrote before.
-                self.broadcaster.publish(StoreTail(turns.session.views.tail))
-        self._schedule_idle_release()
+    async def _submit(self, given: Request | ReleaseRequest, finished: asyncio.Event | None = None) -> Reply:
+        """Queue the request and return its reply; a sender that is cancelled before its turn sends nothing."""
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._queue.append(_QueueItem(given, reply, finished))
+        self._wake_worker()
+        return await reply
+
+    def _report(self, given: Input) -> None:
+        """Queue an input that nobody waits for."""
+        self._queue.append(_QueueItem(given))
+        self._wake_worker()
+
+    def _wake_worker(self) -> None:
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._process_queue(), name=f"inputs of {self.conversation}")
+
+    async def _process_queue(self) -> None:
+        try:
+            while self._queue:
+                item = self._queue.popleft()
+                if item.reply is None or not item.reply.done():
+                    await self._process(item)
+        finally:
+            self._worker = None
+            self._on_empty(self)
+
+    async def _process(self, item: _QueueItem) -> None:
+        reply = item.reply
+        try:
+            result = await self._advance(item.given, item)
+        except Exception as error:
+            if reply is None:
+                _logger.exception("a conversation could not be released")
+            elif not reply.done():
+                reply.set_exception(error)
+        else:
+            if reply and not reply.done():
+                reply.set_result(result)
+
+    async def _advance(self, given: Input, item: _QueueItem | None = None) -> Reply:
+        """Enter the next state, carry out its effects, and return the reply of the last one that has one."""
+        self._state, effects = transition(self._state, given)
+        result: Reply = None
+        for effect in effects:
+            reply = await self._perform(effect, item)
+            result = result if reply is None else reply
+        return result
+
+    async def _perform(self, effect: Effect, item: _QueueItem | None) -> Reply:
+        match effect:
+            case OpenSession(header=header):
+                await self._open(header)
+            case HandleRequest(request=request):
+                return await self._handle(request)
+            case StartTurnTask(task_no=task_no):
+                self._start_turn_task(task_no)
+            case ArmIdleTimer():
+                self._arm_idle_timer()
+            case SettleTitle(settle_no=settle_no):
+                self._settle_title(settle_no)
+            case ReleaseSession():
+                await self._release()
+            case PublishError(error=error):
+                self.broadcaster.publish(error)
+            case PauseQueue():
+                await _pause(item)
+            case RejectRequest(code=code, message=message):
+                raise CodedError(code, message)
+            case _:
+                assert_never(effect)
+        return None
+
+    async def _handle(self, request: Request) -> Reply:
+        turns = self._require_session()
+        match request:
+            case CreateRequest(message=message):
+                if message:
+                    return await self._open_turn(turns, message)
+                async with self._release_on_error():
+                    await turns.session.flush()
+            case DeliverRequest(message=message):
+                return await self._deliver(turns, message)
+            case DecideRequest(call_id=call_id, approved=approved, by=by, text=text):
+                if entry := await turns.inbox.decide(call_id, approved, by, text):
+                    return await self._accept(entry, "decided")
+                raise CodedError("approval_unknown", f"no approval is pending for the call {call_id[:60]!r}")
+            case AppendRequest(blocks=blocks, turn_id=turn_id):
+                return await turns.session.append(blocks, turn_id)
+            case ResumeRequest():
+                await self._report_open_turn()
+            case _:
+                assert_never(request)
+        return None
+
+    async def _deliver(self, turns: TurnRunner, message: IncomingMessage) -> SendReceipt:
+        """Add the message to the running turn; if none runs, open one with it."""
+        inbox, text, files, author = turns.inbox, message.text, message.files, message.author
+        match message.kind:
+            case "followup":
+                entry, status = await inbox.follow_up(text, files, message.started_ts, author), "followup"
+            case "steer":
+                entry, status = await inbox.steer(text, files, message.started_ts, author), "steered"
+            case kind if kind == CANCEL_EVENT:
+                entry, status = await inbox.cancel(message.by, text), "cancelled"
+            case _:
+                event = _to_event(turns.session, message)
+                entry = await inbox.add_event(event, files)
+                return await (self._accept(entry, "told") if entry else self._open_turn(turns, message, event))
+        if entry:
+            return await self._accept(entry, status)
+        if status == "cancelled" or (status == "steered" and not text):
+            raise CodedError("turn_not_running", f"no turn of {self.conversation} is running")
+        return await self._open_turn(turns, message)
+
+    def _require_session(self) -> TurnRunner:
+        assert self._turn_runner, "the session is opened before a request is handled"
         return self._turn_runner
+
+    async def _open(self, header: ConversationStarted | None) -> None:
+        try:
+            turns = await self._opener(self.conversation, header, self._citations.feed)
+        except BaseException:
+            await self._advance(LeaseLost())
+            raise
+        turns.session.listen(self.broadcaster.publish_entry)
+        turns.session.watch(self._on_entry)
+        turns.context_fitter.listen(lambda compaction: self.broadcaster.publish(to_compaction_event(compaction)))
+        self._turn_runner = turns
+        self.unfollow()
+        if header is None:
+            # The session does not publish entries that another process wrote before.
+            self.broadcaster.publish(StoreTail(turns.session.views.tail))
 
     @asynccontextmanager
     async def _release_on_error(self) -> AsyncGenerator[None]:
@@ -257,26 +340,19 @@ class LiveConversation:
         try:
             yield
         except Exception:
-            await self._release()
+            await self._advance(LeaseLost())
             raise
 
-    async def _begin_turn(
-        self, turns: TurnRunner, block: UserPrompt | ExternalEvent, files: Sequence[IncomingFile]
+    async def _open_turn(
+        self, turns: TurnRunner, message: IncomingMessage, event: ExternalEvent | None = None
     ) -> SendReceipt:
         # The previous turn has ended, but its task may still be finishing and must not pick up this turn.
         await self._wait_for_turn()
-        await turns.titles.stop()
-        session = turns.session
-        started, turn = TurnStarted(n=len(session.views.turns.turns) + 1), session.new_turn_id()
-        pool = session.views.sources.pool
-        if isinstance(block, ExternalEvent):
-            attached = attach_to_event(block, files, turn, pool)
-        else:
-            attached = attach_files(files, lambda name: AttachmentPath(turn, name), pool)
+        block = event or UserPrompt(text=message.text, author=message.author)
         async with self._release_on_error():
-            _, entry, *_ = await session.append_deferred([started, block, *attached], turn)
-            self._start_turn_task(turns)
-            await self._wait_stored(session)
+            entry = await turns.open_turn(block, message.files)
+            await self._report_open_turn()
+            await self._wait_stored(turns.session)
         return self._to_receipt(entry, "started")
 
     async def _wait_stored(self, session: Session) -> None:
@@ -288,20 +364,23 @@ class LiveConversation:
             await session.flush()
         await durable
 
-    def _accept(self, entry: Entry, status: SendStatus) -> SendReceipt:
-        if self._turn_runner:
-            self._start_turn_task(self._turn_runner)
+    async def _accept(self, entry: Entry, status: SendStatus) -> SendReceipt:
+        await self._report_open_turn()
         return self._to_receipt(entry, status)
+
+    async def _report_open_turn(self) -> None:
+        """Start the turn task if a turn is open and no task runs it."""
+        if self._require_session().session.views.progress.running:
+            await self._advance(TurnOpened(self.task is not None, next(self._numbers)))
 
     def _to_receipt(self, entry: Entry, status: SendStatus) -> SendReceipt:
         return SendReceipt(conversation_id=self.conversation, turn_id=entry.turn_id, seq=entry.seq, status=status)
 
-    def _start_turn_task(self, turns: TurnRunner) -> None:
-        """Start the turn task if none runs; a running task notices new entries before it ends."""
-        if not self.task and turns.session.views.progress.running:
-            self._task = asyncio.create_task(self._run_turn(turns), name=f"turn of {self.conversation}")
+    def _start_turn_task(self, task_no: int) -> None:
+        turns = self._require_session()
+        self._task = asyncio.create_task(self._run_turn(turns, task_no), name=f"turn of {self.conversation}")
 
-    async def _run_turn(self, turns: TurnRunner) -> None:
+    async def _run_turn(self, turns: TurnRunner, task_no: int) -> None:
         # Nothing may be awaited after the loop: a message sent then would find a task that no longer looks for it.
         where = {"conversation_id": self.conversation, "turn_id": turns.session.views.progress.turn_id}
         _logger.info("turn runs", extra={"fields": where})
@@ -310,21 +389,18 @@ class LiveConversation:
             outcome = await turns.resume()
         except CodedError as error:
             _logger.warning("turn failed", extra={"fields": {**where, "code": error.code}}, exc_info=error)
-            self._fail(ChatError(code=error.code, message=str(error)))
+            shown = ChatError(code=error.code, message=str(error))
+            self._report(LeaseLost(shown) if isinstance(error, LeaseLostError) else TurnStopped(task_no, shown))
         except Exception:
             _logger.exception("turn failed", extra={"fields": where})
-            self._fail(ChatError(code="internal_error", message=INTERNAL_ERROR_TEXT))
+            self._report(TurnStopped(task_no, ChatError(code="internal_error", message=INTERNAL_ERROR_TEXT)))
         else:
             if outcome == "waiting":
                 _logger.info("turn waits", extra={"fields": where})
             else:
                 _logger.info("turn ended", extra={"fields": {**where, "reason": outcome}})
             self.broadcaster.publish(to_status(self.conversation, turns.session.views))
-        self._schedule_idle_release()
-
-    def _fail(self, error: ChatError) -> None:
-        self._failed = True
-        self.broadcaster.publish(error)
+            self._report(TurnStopped(task_no))
 
     def _on_entry(self, entry: Entry) -> None:
         if isinstance(entry.block, ModelAnswered):
@@ -345,39 +421,37 @@ class LiveConversation:
         if self.task:
             await asyncio.wait({self.task})
 
-    def _schedule_idle_release(self) -> None:
+    def _arm_idle_timer(self) -> None:
+        self._cancel_idle_timer()
+        timeout = IdleTimeout(next(self._numbers))
+        self._idle_timer = asyncio.get_running_loop().call_later(self._rest_s, self._report, timeout)
+
+    def _cancel_idle_timer(self) -> None:
         if self._idle_timer:
             self._idle_timer.cancel()
-        self._idle_timer = asyncio.get_running_loop().call_later(self._rest_s, self._start_idle_release)
 
-    def _start_idle_release(self) -> None:
-        if not self._idle_release and self._turn_runner and not self.task:
-            self._idle_release = asyncio.create_task(self._release_idle(), name=f"leaving {self.conversation}")
-            self._idle_release.add_done_callback(self._finish_idle_release)
+    def _settle_title(self, settle_no: int) -> None:
+        name = f"title of {self.conversation}"
+        task = asyncio.create_task(self._ensure_title(self._require_session(), settle_no), name=name)
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
 
-    async def _release_idle(self) -> None:
-        if self._turn_runner:
-            # Before taking the lock, so that a message does not wait for a title.
-            await self._turn_runner.ensure_title()
-        async with self._lock:
-            if not self.task:
-                await self._release()
-
-    def _finish_idle_release(self, task: asyncio.Task[None]) -> None:
-        self._idle_release = None
-        if not task.cancelled() and (error := task.exception()):
-            _logger.error("an idle conversation could not be released", exc_info=error)
-        self._on_empty(self)
+    async def _ensure_title(self, turns: TurnRunner, settle_no: int) -> None:
+        try:
+            await turns.ensure_title()
+        except Exception:
+            _logger.exception("a title could not be generated")
+        self._report(TitleSettled(settle_no))
 
     async def _release(self) -> None:
         """Release the conversation; a running turn is stopped and stays open on the timeline."""
-        if self._idle_timer:
-            self._idle_timer.cancel()
-        turns, self._turn_runner, self._failed = self._turn_runner, None, False
+        self._cancel_idle_timer()
+        turns, self._turn_runner = self._turn_runner, None
         if turns is None:
             return
         try:
-            await _wait_finished(self.task, cancel=True)
+            if self.task:
+                await cancel_and_wait(self.task)
             await turns.titles.stop()
         finally:
             # The next process that resumes the turn writes the partial text again.
@@ -397,17 +471,27 @@ class LiveConversation:
             self.broadcaster.end(ChatError(code=error.code, message=str(error)))
 
 
-async def _wait_finished(task: asyncio.Task[None] | None, *, cancel: bool = False) -> None:
-    """Wait until the task has finished, with any outcome."""
-    if task:
-        if cancel:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait({task})
+def _to_event(session: Session, message: IncomingMessage) -> ExternalEvent:
+    return ExternalEvent(
+        kind=message.kind,
+        message_id=session.new_message_id(),
+        text=message.text,
+        mime=message.mime,
+        started_ts=message.started_ts,
+        author=message.by,
+    )
 
 
-def _not_running_error(conversation: ConversationId) -> CodedError:
-    return CodedError("turn_not_running", f"no turn of {conversation} is running")
+def _receipt(reply: Reply) -> SendReceipt:
+    assert isinstance(reply, SendReceipt)
+    return reply
+
+
+async def _pause(item: _QueueItem | None) -> None:
+    """Reply to the sender, then wait until it has finished."""
+    if item and item.reply and item.finished and not item.reply.done():
+        item.reply.set_result(None)
+        await item.finished.wait()
 
 
 LiveOperation = Callable[[LiveConversation], Awaitable[SendReceipt]]

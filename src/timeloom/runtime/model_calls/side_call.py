@@ -9,10 +9,11 @@ from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.gates import ModelStep, PolicyResult
 from timeloom.core.tokens import estimate_tokens
+from timeloom.platform.tasks import run_until_interrupted
 from timeloom.ports.model import Model, ModelError, ModelRequest, TextSegment
 from timeloom.runtime.governance.costs import has_known_cost, max_model_cost, model_cost, with_estimated_usage
 from timeloom.runtime.governance.governor import Admission, Governor
-from timeloom.runtime.model_calls.stream_reply import ReplyEnd, build_outcome, run_until_interrupted, stream_reply
+from timeloom.runtime.model_calls.stream_reply import ReplyEnd, build_outcome, stream_reply
 from timeloom.runtime.prompt.hashing import request_sha256
 from timeloom.runtime.session.session import Session
 

@@ -1,13 +1,13 @@
 """Streams a model's reply until it ends or is interrupted, and builds the outcome block."""
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Final, Protocol, TypeVar, assert_never
 
 from timeloom.core.blocks import ModelAnswered, ModelCalled, Usage
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.progress import STEERED_ERROR
+from timeloom.platform.tasks import run_until_interrupted
 from timeloom.ports.model import FinishEvent, Model, ModelError, ModelRequest, TextPiece, ThinkingPiece
 
 T = TypeVar("T")
@@ -42,38 +42,6 @@ async def stream_reply(model: Model, request: ModelRequest, sink: ReplySink, int
         if _is_current_task_cancelled():
             raise
         return ModelError("cut", "the reply was given up by its model")
-
-
-async def run_until_interrupted(interrupt: asyncio.Event, work: Coroutine[object, object, T]) -> T | None:
-    """Return the result of the work; None if the interrupt came first, which cancels the work."""
-    if interrupt.is_set():
-        work.close()
-        return None
-    task = asyncio.current_task()
-    assert task is not None
-    other_cancellations, interrupted = task.cancelling(), False
-
-    def cancel_task(waiting: "asyncio.Task[object]") -> None:
-        nonlocal interrupted
-        if not waiting.cancelled():
-            interrupted = task.cancel()
-
-    # The work runs in the current task: it starts at once instead of after all tasks that are already scheduled.
-    waiting = asyncio.create_task(interrupt.wait())
-    waiting.add_done_callback(cancel_task)
-    try:
-        done = await work
-    except (asyncio.CancelledError, Exception):
-        if not interrupted or task.uncancel() > other_cancellations:
-            raise
-        return None
-    finally:
-        waiting.remove_done_callback(cancel_task)
-        waiting.cancel()
-    if interrupted:
-        task.uncancel()
-        return None
-    return done
 
 
 def build_outcome(call: ModelCalled, text: str, ending: ReplyEnd) -> ModelAnswered:

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Final
 
 import msgspec
 
@@ -32,10 +31,8 @@ from timeloom.runtime.prompt.payload_cache import PayloadCache
 from timeloom.runtime.prompt.request import PromptRequest
 from timeloom.runtime.session.session import Session
 
-PromptWatcher = Callable[[Session, tuple[RenderedSegment, ...]], None]
-
-prompt_watchers: Final[list[PromptWatcher]] = []
-"""Called with the cacheable part of every prompt that is sent; the test suite registers its prefix check here."""
+PromptObserver = Callable[[Session, tuple[RenderedSegment, ...]], None]
+"""Called with the cacheable part of each prompt when its request is recorded."""
 
 
 class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +78,8 @@ class PromptBuilder:
         settings: PromptSettings,
         governor: Governor | None = None,
         rates: Callable[[], CacheRates] = CacheRates,
+        *,
+        observers: Sequence[PromptObserver],
     ) -> None:
         self._session = session
         self._governor = governor or Governor(session=session)
@@ -96,8 +95,9 @@ class PromptBuilder:
         if len(session.pending_entries) == session.views.tail:
             # A new conversation has no stored entries to read.
             self._view, self._unrendered = PromptView(), deque(session.pending_entries)
-        self._watched_prompt: tuple[int, tuple[RenderedSegment, ...]] = (0, ())
-        """The last entry and the cacheable part of the newest prompt, kept only if there are watchers."""
+        self._observers = tuple(observers)
+        self._observed_prompt: tuple[int, tuple[RenderedSegment, ...]] = (0, ())
+        """The last entry and the cacheable part of the newest prompt, kept only if there are observers."""
         session.watch(self._on_entry)
 
     async def render(self) -> PromptView:
@@ -120,8 +120,8 @@ class PromptBuilder:
         views, settings = session.views, self._settings
         budgets = await self._governor.budgets_for_prompt()
         points = find_cache_points(views, settings.cache).seqs
-        if prompt_watchers:
-            self._watched_prompt = views.tail, view.segments(points)
+        if self._observers:
+            self._observed_prompt = views.tail, view.segments(points)
         fingerprint = view.fingerprint()
         prompt_delta = view.compute_delta(points)
         self._request_segments.update(prompt_delta)
@@ -158,10 +158,10 @@ class PromptBuilder:
 
     def _on_entry(self, entry: Entry) -> None:
         self._unrendered.append(entry)
-        seq, segments = self._watched_prompt
+        seq, segments = self._observed_prompt
         if segments and isinstance(entry.block, ModelCalled) and entry.seq == seq + 1:
-            for watcher in prompt_watchers:
-                watcher(self._session, segments)
+            for observe in self._observers:
+                observe(self._session, segments)
 
     def _cache_plan_request(self, step: AskModel) -> CachePlanRequest:
         return CachePlanRequest(

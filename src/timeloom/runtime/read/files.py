@@ -19,11 +19,11 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.artifacts import ArtifactHistory, ArtifactVersion
 from timeloom.core.view.views import Views
 from timeloom.platform.open_beneath import BeneathError
+from timeloom.platform.tasks import run_despite_cancellation
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Caller
 from timeloom.runtime.session.load_views import load_views
-from timeloom.runtime.session.session import run_to_completion
 from timeloom.tools.artifacts import list_written_versions, load_version_parts
 from timeloom.tools.mime import guess_mime
 from timeloom.tools.workspace import Workspace
@@ -173,7 +173,7 @@ async def _open_version(
         return HostedFile(describe_file(path, timeline.info, mime, ref.size_bytes), ref.sha256, source)
     # The timeline has none or only some of the bytes, so they are read from the conversation's workspace.
     opening = asyncio.to_thread(_open_local, workspaces / timeline.info.id, path)
-    (descriptor, size_bytes, sha256), cancelled = await run_to_completion(opening)
+    (descriptor, size_bytes, sha256), cancelled = await run_despite_cancellation(opening)
     if cancelled:
         os.close(descriptor)
         raise asyncio.CancelledError

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -17,13 +17,13 @@ from timeloom.core.blocks import (
     SourcesAdded,
     ToolCall,
     ToolCode,
+    ToolTraits,
     make_tool_error,
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import FilePath, parse, to_physical
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.policy.gates import Policy, PolicyResult, Proposal, ToolStep, policy_name
-from timeloom.core.policy.read_reply import EXEC_PREFIX
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import Outcome, TimelineReader, Tool, ToolContext, ToolSpec
@@ -33,10 +33,6 @@ from timeloom.tools.artifacts import is_editable
 from timeloom.tools.registry import ToolRegistry
 from timeloom.tools.workspace import Workspace
 from timeloom.wire.record import decode_record, encode_record
-
-LOCAL_TOOL_PREFIX: Final = "react."
-"""Tools that read and write only the conversation itself. A re-run executes them on the timeline and files of its fork,
-because a recorded result would describe the other conversation."""
 
 _B = TypeVar("_B", ResultContent, ResultDigest)
 _Key = tuple[str, str, str]
@@ -60,6 +56,8 @@ class CallRecording:
         self._tools = tools
         self._calls: dict[_Key, deque[RecordedCall]] = {}
         self._recorded_ids: dict[str, str] = {}
+        self.missing_tool_traits: dict[str, ToolTraits] = {}
+        """The recorded traits of tools that are no longer registered."""
         self.result_origins: dict[CallId, ResultOrigin] = {}
         self.gates_skipped = False
         """Whether the gates were skipped for the current call; then its tool must not run."""
@@ -74,6 +72,7 @@ class CallRecording:
             if call_id:
                 calls.setdefault((entry.turn_id, call_id), _RecordedEntries()).add(entry)
         for (turn, call_id), collected in calls.items():
+            recording._add_traits(collected.call)
             if collected.call and any(isinstance(one.block, ResultDigest | ResultStatus) for one in collected.results):
                 code = await text(collected.code.text) if collected.code else ""
                 key = (
@@ -98,6 +97,14 @@ class CallRecording:
         self._recorded_ids[call.tool_call_id] = recorded.tool_call_id
         return recorded
 
+    def traits_of(self, tool_id: str) -> ToolTraits:
+        """Return the traits of that tool."""
+        return self._tools.traits_of(tool_id)
+
+    def _add_traits(self, call: ToolCall | None) -> None:
+        if call and call.traits and self._tools.get(call.tool_id) is None:
+            self.missing_tool_traits[call.tool_id] = call.traits
+
     def _canonical_tool_id(self, tool_id: str) -> str:
         return self._tools.resolve(tool_id).spec.tool_id
 
@@ -109,7 +116,9 @@ class CallRecording:
 
 
 class RecordedTools(ToolRegistry):
-    """The tools of a re-run: every tool except the `react.` family first looks up the recording.
+    """The tools of a re-run: every tool except those with `conversation_only` first looks up the recording.
+
+    Those run on the timeline and files of the fork, because a recorded result would describe the other conversation.
 
     With `live`, a call that was not recorded is executed; otherwise its result is the error `call_not_recorded`. A tool
     that is no longer registered still has its recorded results.
@@ -119,6 +128,7 @@ class RecordedTools(ToolRegistry):
 
     def __init__(self, tools: ToolRegistry, recording: CallRecording, *, live: bool) -> None:
         super().__init__(tools)
+        self.custom_traits = {**recording.missing_tool_traits, **self.custom_traits}
         self._recording = recording
         self._live = live
 
@@ -132,9 +142,10 @@ def skip_gates_for_recorded(policy: Policy, recording: CallRecording, *, live: b
 
     def ruling(proposal: Proposal) -> PolicyResult | None:
         match proposal.step:
-            case ToolStep(tool_id=tool_id, params=params) if not tool_id.startswith(LOCAL_TOOL_PREFIX):
+            case ToolStep(tool_id=tool_id, params=params) if not recording.traits_of(tool_id).conversation_only:
                 # Equality of a program depends on its code as well, which the gate does not see.
-                is_known = not tool_id.startswith(EXEC_PREFIX) and recording.has_call(tool_id, params)
+                is_program = recording.traits_of(tool_id).runs_code
+                is_known = not is_program and recording.has_call(tool_id, params)
                 recording.gates_skipped = is_known or not live
                 return None if recording.gates_skipped else policy(proposal)
             case _:
@@ -177,7 +188,7 @@ class _RecordedTool:
     async def call(self, params: str, context: ToolContext) -> Outcome:
         """Return the recorded result; without one, run the tool if allowed, else return an error."""
         origins = self._recording.result_origins
-        if self.spec.tool_id.startswith(LOCAL_TOOL_PREFIX):
+        if self._recording.traits_of(self.spec.tool_id).conversation_only:
             origins[context.tool_call_id] = "run"
             return await self._tool.call(params, context)
         call, written, code = await _load_written_call(context)

@@ -191,6 +191,7 @@ def _with_recording(turns: TurnRunner, recording: CallRecording, inputs: Recorde
     governor.policies = tuple(skip_gates_for_recorded(policy, recording, live=live) for policy in governor.policies)
     turns.model_caller.prompt_source = InputReplayer(turns.model_caller.prompt_source, inputs, turns.inbox.interrupt)
     tools = RecordedTools(turns.action_context.registry, recording, live=live)
+    turns.model_caller.custom_traits = tools.custom_traits
     return dataclasses.replace(
         turns, action_context=dataclasses.replace(turns.action_context, registry=tools), rerun=True
     )

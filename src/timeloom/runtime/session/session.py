@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Self, TypeVar
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted, UserPrompt
@@ -20,6 +20,7 @@ from timeloom.core.ids import (
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import Views
+from timeloom.platform.tasks import run_despite_cancellation
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import Clock, timestamp
 from timeloom.ports.ids import Ids
@@ -240,7 +241,8 @@ class Session:
             if not drafts:
                 return ()
             try:
-                stored, cancelled = await run_to_completion(self._store_drafts(self.views.tail - pending_count, drafts))
+                storing = self._store_drafts(self.views.tail - pending_count, drafts)
+                stored, cancelled = await run_despite_cancellation(storing)
             except Exception as error:
                 self._handle_failed_append(error)
                 raise
@@ -358,17 +360,6 @@ def _is_stored_inline(block: AnyBlock) -> bool:
         # The append reports the encoding error.
         return False
     return not payloads and not find_blob_refs(stored)
-
-
-async def run_to_completion(work: Coroutine[object, object, T]) -> tuple[T, bool]:
-    """Run the work to its end; return its result and whether the caller was cancelled meanwhile."""
-    running, cancelled = asyncio.create_task(work), False
-    while not running.done():
-        try:
-            await asyncio.wait({running})
-        except asyncio.CancelledError:
-            cancelled = True
-    return running.result(), cancelled
 
 
 def _group_consecutive(seqs: Sequence[int]) -> list[tuple[int, int]]:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,14 +15,17 @@ from timeloom.core.blocks import (
     Notice,
     Thinking,
 )
+from timeloom.core.blocks.tool_traits import CustomTraits
 from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, PolicyResult
+from timeloom.core.policy.model_retry import BACKOFF_S, retry_delay_s
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
 from timeloom.core.render.prompt import RENDERING
 from timeloom.core.stream.live_reply import LiveDelta, LiveReply
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import MODEL_TOOL_ID
+from timeloom.platform.tasks import run_until_interrupted
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.model import FinishEvent, Model, ModelError
 from timeloom.runtime.governance.costs import (
@@ -34,12 +36,9 @@ from timeloom.runtime.governance.costs import (
     with_estimated_usage,
 )
 from timeloom.runtime.governance.governor import Admission, Governor
-from timeloom.runtime.model_calls.stream_reply import build_outcome, run_until_interrupted, stream_reply
+from timeloom.runtime.model_calls.stream_reply import build_outcome, stream_reply
 from timeloom.runtime.prompt.request import PromptRequest, PromptSource
 from timeloom.runtime.session.session import Session
-
-BACKOFF_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds to wait before each retry if the provider does not name a delay."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +50,8 @@ class ModelCaller:
     prompt_source: PromptSource
     on_delta: Callable[[LiveDelta], None]
     governor: Governor
+    custom_traits: CustomTraits
+    """The traits of the conversation's tools that differ from the built-in ones."""
     backoff: tuple[float, ...] = BACKOFF_S
     retry_after_s: float | None = None
     """Seconds that the provider asked to wait before the next request."""
@@ -66,7 +67,8 @@ class ModelCaller:
         if self._parsed_reply[0] != progress.answer_seq:
             (entry,) = await self.session.entries([progress.answer_seq])
             assert isinstance(entry.block, ModelAnswered)
-            self.cache_reply(progress.answer_seq, read_reply(await self.session.text(entry.block.text)))
+            text = await self.session.text(entry.block.text)
+            self.cache_reply(progress.answer_seq, read_reply(text, self.custom_traits))
         return self._parsed_reply[1]
 
     def cache_reply(self, seq: int, reply: ParsedReply) -> None:
@@ -83,19 +85,13 @@ class ModelCaller:
         if isinstance(call, ModelCalled):
             self.stored_systems[self.session.caller.tenant] = (text, call.system)
 
-    def backoff_s(self, failures: int) -> float:
-        """Return the seconds to wait before the next request after that many consecutive failures."""
-        if not failures:
-            return 0.0
-        return self.retry_after_s or self.backoff[min(failures, len(self.backoff)) - 1]
-
 
 async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Event) -> None:
     """Send the request of the round and append its outcome; an interrupt cancels the request."""
     session = caller.session
     progress = session.views.progress
     turn = progress.turn_id
-    if wait_s := caller.backoff_s(progress.failures):
+    if wait_s := retry_delay_s(progress.failures, caller.retry_after_s, caller.backoff):
         await session.flush()
         await run_until_interrupted(interrupt, asyncio.sleep(wait_s))
         # Messages that arrived during the pause are in the prompt that is built now.
@@ -113,7 +109,7 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
         charge.cost = model_cost(outcome.usage, rounds=_counted_rounds(step))
         caller.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
         if isinstance(ending, FinishEvent):
-            reply = read_reply(buffer.text)
+            reply = read_reply(buffer.text, caller.custom_traits)
             for entry in await session.append_deferred(_answer_blocks(outcome, reply, "".join(buffer.thinking)), turn):
                 if isinstance(entry.block, ModelAnswered):
                     caller.cache_reply(entry.seq, reply)

@@ -31,7 +31,7 @@ from timeloom.core.plans.acknowledge import read_notes
 from timeloom.core.plans.changes import Moment
 from timeloom.core.policy.gates import PolicyResult, ToolStep
 from timeloom.core.policy.next_step import INTERRUPTED_POLICY, DropCall, RunCall, SettleCall
-from timeloom.core.policy.read_reply import EXEC_PREFIX, ParsedReply
+from timeloom.core.policy.read_reply import ParsedReply
 from timeloom.core.render.foreign_text.fence import ESCAPE, unescape
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.view.calls import CallEntries
@@ -45,8 +45,6 @@ from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.nested_calls import NestedCalls, interrupted_result
 from timeloom.runtime.turn.run_tool import RunSettings, Show, reconcile_call, run_call
 from timeloom.tools.registry import ToolRegistry
-
-PLAN_TOOL: Final = "react.plan"
 
 APPROVAL: Final = "approval"
 """The policy name recorded in the gate of a call that a person has approved."""
@@ -155,9 +153,10 @@ async def _open_call(session: Session) -> ToolCall:
 async def _execute_call(actions: ActionContext, decision: CallToolDecision, reply: ParsedReply) -> None:
     session, turn = actions.session, actions.session.views.progress.turn_id
     call_id = session.new_call_id()
-    call = ToolCall(tool_id=decision.tool_id, tool_call_id=call_id, params=decision.params)
+    traits = actions.registry.custom_traits.get(decision.tool_id)
+    call = ToolCall(tool_id=decision.tool_id, tool_call_id=call_id, params=decision.params, traits=traits)
     admission = await _admit(actions, call, turn)
-    ruling, blocks = admission.ruling, _call_blocks(session, decision, call, reply)
+    ruling, blocks = admission.ruling, _call_blocks(actions, decision, call, reply)
     match ruling.verdict:
         case "allow":
             await session.append(blocks, turn)
@@ -214,14 +213,16 @@ def _approval_request(actions: ActionContext, call: ToolCall, ruling: PolicyResu
     return ApprovalRequested(tool_call_id=call.tool_call_id, tool_id=tool_id, text=ruling.text, policy=ruling.policy)
 
 
-def _call_blocks(session: Session, decision: CallToolDecision, call: ToolCall, reply: ParsedReply) -> list[AnyBlock]:
+def _call_blocks(
+    actions: ActionContext, decision: CallToolDecision, call: ToolCall, reply: ParsedReply
+) -> list[AnyBlock]:
     """Return the blocks of the call: notes and code before it, notices after it."""
     call_id = call.tool_call_id
     blocks: list[AnyBlock] = []
     if decision.notes.strip():
         blocks.append(Notes(tool_call_id=call_id, text=decision.notes))
-        blocks += _plan_blocks(session, decision.notes, reply, call_id)
-    if decision.tool_id.startswith(EXEC_PREFIX) and reply.code is not None:
+        blocks += _plan_blocks(actions, decision.notes, reply, call_id)
+    if call.known_traits.runs_code and reply.code is not None:
         blocks.append(ToolCode(tool_call_id=call_id, text=reply.code))
     notices = [block for block in blocks if isinstance(block, Notice)]
     return [*(block for block in blocks if block not in notices), call, *notices]
@@ -323,7 +324,7 @@ async def _execute_answer(
     progress = session.views.progress
     turn = session.views.turns.turns[progress.turn_id]
     known = session.views.sources.pool.rows
-    blocks = _plan_blocks(session, decision.notes, reply)
+    blocks = _plan_blocks(actions, decision.notes, reply)
     blocks.append(
         Completion(
             text=decision.final_answer,
@@ -337,10 +338,14 @@ async def _execute_answer(
     await session.append_deferred(blocks, progress.turn_id)
 
 
-def _plan_blocks(session: Session, notes: str, reply: ParsedReply, call_id: CallId | None = None) -> list[AnyBlock]:
+def _plan_blocks(
+    actions: ActionContext, notes: str, reply: ParsedReply, call_id: CallId | None = None
+) -> list[AnyBlock]:
     """Return the blocks by which the marks in the notes change the current plan."""
+    session = actions.session
     progress = session.views.progress
-    changes = any(isinstance(one, CallToolDecision) and one.tool_id == PLAN_TOOL for one in reply.decisions)
+    tool_ids = [one.tool_id for one in reply.decisions if isinstance(one, CallToolDecision)]
+    changes = any(actions.registry.traits_of(tool_id).manages_plans for tool_id in tool_ids)
     moment = Moment(progress.turn_id, session.now())
     found = read_notes(notes, find_current_plan(session.views.plans), moment, changes_lifecycle=changes)
     blocks: list[AnyBlock] = []

@@ -1,5 +1,6 @@
 """The turn loop: asks the policy for the next step and executes it until the turn ends."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -7,10 +8,10 @@ from timeloom.core.blocks import (
     Attachment,
     AttachmentMeta,
     EndReason,
+    ExternalEvent,
     Notice,
     RoundStarted,
     TurnEnded,
-    TurnStarted,
     UserPrompt,
 )
 from timeloom.core.ids import TurnId
@@ -29,12 +30,14 @@ from timeloom.core.policy.next_step import (
     WaitForApproval,
     next_step,
 )
+from timeloom.core.timeline import Entry
 from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.ask_model import ModelCaller, ask_model
-from timeloom.runtime.turn.attachments import to_source_blocks
+from timeloom.runtime.turn.attachments import IncomingFile
 from timeloom.runtime.turn.execute_action import ActionContext, execute_action, settle_open_call
 from timeloom.runtime.turn.inbox import Inbox
+from timeloom.runtime.turn.start import open_turn
 from timeloom.runtime.turn.title import TitleGenerator
 
 TurnOutcome = EndReason | Literal["waiting"]
@@ -63,18 +66,23 @@ class TurnRunner:
         Pass `turn_id` if the paths of the attachments already contain it.
         """
         await self.titles.stop()
-        turn = turn_id or self.session.new_turn_id()
-        started = TurnStarted(n=len(self.session.views.turns.turns) + 1, rerun=self.rerun)
-        sources = to_source_blocks(attachments, self.session.views.sources.pool)
-        await self.session.append([started, UserPrompt(text=prompt), *attachments, *sources], turn)
+        message = UserPrompt(text=prompt)
+        await open_turn(self.session, message, attachments=attachments, turn_id=turn_id, rerun=self.rerun)
+        await self.session.flush()
         return await self.resume()
+
+    async def open_turn(self, message: UserPrompt | ExternalEvent, files: Sequence[IncomingFile] = ()) -> Entry:
+        """Open a turn with this message and return its entry, which becomes durable with the turn's first step."""
+        await self.titles.stop()
+        return await open_turn(self.session, message, files, rerun=self.rerun)
 
     async def resume(self) -> TurnOutcome:
         """Run the open turn from its current state on the timeline until it ends or waits for a person."""
         views = self.session.views
         turn = views.progress.turn_id
         while True:
-            step = next_step(views.progress, await self.model_caller.load_reply(), self.limits)
+            custom = self.action_context.registry.custom_traits
+            step = next_step(views.progress, await self.model_caller.load_reply(), self.limits, custom)
             match step:
                 case WaitForApproval():
                     return "waiting"

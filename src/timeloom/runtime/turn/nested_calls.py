@@ -1,7 +1,6 @@
 """Runs the calls that a running tool call makes, such as a program; each is recorded and passes the gates."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,11 +20,11 @@ from timeloom.core.blocks import (
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.gates import PolicyResult
-from timeloom.core.policy.read_reply import EXEC_PREFIX
+from timeloom.platform.tasks import run_despite_cancellation, wait_until_done
 from timeloom.ports.ledger import Amounts
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.governance.governor import Admission, Governor
-from timeloom.runtime.session.session import Session, run_to_completion
+from timeloom.runtime.session.session import Session
 from timeloom.tools.registry import ToolRegistry
 
 MAX_CONCURRENT_CALLS: Final = 8
@@ -61,7 +60,7 @@ class NestedCalls:
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """The tools that a program may call: all tools of the conversation except those that start programs."""
-        return tuple(spec for spec in self.registry.specs() if not spec.tool_id.startswith(EXEC_PREFIX))
+        return tuple(spec for spec in self.registry.specs() if not self.registry.traits_of(spec.tool_id).runs_code)
 
     async def call(self, tool_id: str, params: str) -> str:
         """Make one call; it is durable before it runs, and its result is durable before it is returned."""
@@ -70,7 +69,13 @@ class NestedCalls:
                 make_tool_error("unknown_tool", f"no tool {tool_id[:120]!a} may be called from a program")
             )
         try:
-            call = ToolCall(tool_id=tool_id, tool_call_id=self.session.new_call_id(), params=params, by=self.by)
+            call = ToolCall(
+                tool_id=tool_id,
+                tool_call_id=self.session.new_call_id(),
+                params=params,
+                by=self.by,
+                traits=self.registry.custom_traits.get(tool_id),
+            )
         except CodedError as error:
             return _encode_error(make_tool_error("tool_params_invalid", str(error)))
         # In a separate task, so that the call gets its result even if the caller is cancelled repeatedly.
@@ -79,7 +84,7 @@ class NestedCalls:
             return _encode_result(await asyncio.shield(task), self.turn)
         except asyncio.CancelledError:
             task.cancel()
-            await _wait_finished(task)
+            await wait_until_done(task)
             raise
 
     async def _make_call(self, call: ToolCall) -> Sequence[AnyBlock]:
@@ -100,7 +105,7 @@ class NestedCalls:
 
     async def _append(self, blocks: Sequence[AnyBlock]) -> bool:
         """Append the blocks in any case; return whether the caller was cancelled meanwhile."""
-        _, cancelled = await run_to_completion(self.session.append(blocks, self.turn))
+        _, cancelled = await run_despite_cancellation(self.session.append(blocks, self.turn))
         return cancelled
 
     async def _run_admitted(self, call: ToolCall, admission: Admission) -> Sequence[AnyBlock]:
@@ -114,13 +119,6 @@ class NestedCalls:
             if await self._append(receipt):
                 raise asyncio.CancelledError
         return receipt
-
-
-async def _wait_finished(task: asyncio.Task[Sequence[AnyBlock]]) -> None:
-    """Wait until the cancelled task has finished, even if the caller is cancelled repeatedly."""
-    while not task.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait({task})
 
 
 def interrupted_result(call_id: CallId) -> ResultStatus:

@@ -13,6 +13,7 @@ from timeloom.core.blocks import AnyBlock, Shown, ToolCall, make_tool_error
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import ToolPath
 from timeloom.core.payload import BlobRef
+from timeloom.platform.tasks import finishes_before
 from timeloom.ports.tool import (
     Artifact,
     Emit,
@@ -225,16 +226,14 @@ def _output_artifact(context: ToolContext, text: str) -> Artifact:
 
 
 async def _wait_for_end(running: _ToolTask, deadline_s: float, interrupt: asyncio.Event | None) -> _CallEnd:
-    waiting = asyncio.create_task(interrupt.wait()) if interrupt else None
-    tasks: set[_ToolTask | asyncio.Task[Literal[True]]] = {running, waiting} if waiting else {running}
-    try:
-        done, _ = await asyncio.wait(tasks, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        if waiting:
-            waiting.cancel()
-    if running in done:
+    interrupted = False
+    if interrupt:
+        interrupted = await finishes_before(interrupt.wait(), running, deadline_s)
+    else:
+        await asyncio.wait({running}, timeout=deadline_s)
+    if running.done():
         return "done"
-    return "interrupted" if done else "late"
+    return "interrupted" if interrupted else "late"
 
 
 def _to_outcome(done: _ToolTask, spec: ToolSpec, context: ToolContext) -> Outcome:

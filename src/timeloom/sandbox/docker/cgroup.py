@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.sandbox.processes.cgroup import Cgroup, CgroupHierarchy
+from timeloom.sandbox.processes.procfs import read_lines
 
 _MEMORY: Final = "memory"
 
@@ -29,11 +30,11 @@ class ContainerCgroup(Cgroup):
 def find_container_cgroup(pid: int, system: Path = Path("/")) -> ContainerCgroup:
     """Return the group of the process in the memory hierarchy; without figures if it is not visible."""
     groups: dict[str, str] = {}
-    for line in _lines(system / f"proc/{pid}/cgroup"):
+    for line in read_lines(system / f"proc/{pid}/cgroup"):
         _, names, group = line.split(":", 2)
         groups.update(dict.fromkeys(names.split(","), group))
     found: list[tuple[CgroupHierarchy, Path]] = []
-    for line in _lines(system / "proc/self/mounts"):
+    for line in read_lines(system / "proc/self/mounts"):
         _, mount_point, kind, options, *_ = line.split(" ")
         mount = system / mount_point.lstrip("/")
         if kind == "cgroup" and _MEMORY in options.split(",") and _MEMORY in groups:
@@ -41,10 +42,3 @@ def find_container_cgroup(pid: int, system: Path = Path("/")) -> ContainerCgroup
         elif kind == "cgroup2" and "" in groups and _MEMORY not in groups:
             found.append((CgroupHierarchy(mount, 2, (_MEMORY,)), mount / groups[""].lstrip("/")))
     return ContainerCgroup(tuple(found))
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from timeloom.platform.tasks import run_to_completion
+from timeloom.platform.tasks import acquire_or_release, cancel_to_completion, finishes_before, run_to_completion
 from timeloom.ports.ids import Ids
 from timeloom.ports.sandbox import ExecutionLimits, SandboxUnavailableError
 from timeloom.sandbox.broker_socket import BrokerSocket
@@ -130,8 +130,7 @@ class DockerWorker:
             await self.engine.remove(self.container)
         for task in (self.exit_task, self._pump_task):
             if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await cancel_to_completion(task)
         await self.broker_socket.close()
         for descriptor in (*self.streams.values(), *self.in_memory):
             os.close(descriptor)
@@ -175,16 +174,10 @@ class DockerWorker:
     async def _wait_ready(self) -> None:
         """Wait until the interpreter is ready; raise with the reason if it ends first."""
         assert self.exit_task is not None
-        ready = asyncio.ensure_future(self.broker_socket.wait_ready())
-        try:
-            await asyncio.wait((ready, self.exit_task), return_when=asyncio.FIRST_COMPLETED)
-            if not ready.done():
-                raise SandboxUnavailableError(
-                    f"a container ended before its interpreter waited: {await self._read_stderr()}"
-                )
-            await ready
-        finally:
-            ready.cancel()
+        if not await finishes_before(self.broker_socket.wait_ready(), self.exit_task):
+            raise SandboxUnavailableError(
+                f"a container ended before its interpreter waited: {await self._read_stderr()}"
+            )
 
     async def _read_stderr(self) -> str:
         """Return the standard error of a container that has ended."""
@@ -221,12 +214,10 @@ async def start_worker(config: DockerWorkerConfig, plan: ContainerPlan, *, prelo
 
 async def _open_broker_socket(run: RunFolder, token: str, uids: frozenset[int]) -> BrokerSocket:
     """Open the broker socket in the run folder; on cancellation, remove both."""
-    opening = asyncio.ensure_future(BrokerSocket.open(run.sock / SOCKET_NAME, token=token, uids=uids))
     try:
-        return await asyncio.shield(opening)
+        opening = BrokerSocket.open(run.sock / SOCKET_NAME, token=token, uids=uids)
+        return await acquire_or_release(opening, BrokerSocket.close)
     except BaseException:
-        if not opening.done() or opening.exception() is None:
-            await (await opening).close()
         run.remove()
         raise
 

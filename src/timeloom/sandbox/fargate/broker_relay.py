@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from timeloom.platform.tasks import run_to_completion
+from timeloom.platform.tasks import cancel_to_completion, run_to_completion
 from timeloom.ports.sandbox import Broker, DelegatedCall, OutputSink
 from timeloom.sandbox.remote.bucket_messages import (
     BrokerRequest,
@@ -42,9 +42,7 @@ class BrokerRelay:
 
     async def cancel_requests(self) -> None:
         """Cancel the requests in progress and wait for them."""
-        for call in self._calls:
-            call.cancel()
-        await asyncio.gather(*self._calls, return_exceptions=True)
+        await cancel_to_completion(*self._calls)
 
     async def _answer_request(self, request: BrokerRequest) -> None:
         if request.kind == "call":

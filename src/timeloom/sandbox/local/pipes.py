@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
+from timeloom.sandbox.readable import wait_readable
+
 _LAST_WORDS_BYTES: Final = 4096
 _READ_TIMEOUT_S: Final = 2.0
 
@@ -69,20 +71,6 @@ class Pipes:
         self._ours.add(ours)
         self._theirs.add(theirs)
         return Pipe(ours, theirs)
-
-
-async def wait_readable(descriptor: int) -> None:
-    """Wait until the descriptor has data or has ended, or the process of the pidfd has exited."""
-    loop = asyncio.get_running_loop()
-    readable: asyncio.Future[None] = loop.create_future()
-    # A duplicate, because an event loop has only one reader per descriptor.
-    mine = os.dup(descriptor)
-    loop.add_reader(mine, lambda: readable.done() or readable.set_result(None))
-    try:
-        await readable
-    finally:
-        loop.remove_reader(mine)
-        os.close(mine)
 
 
 def discard_available(descriptor: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from timeloom.platform.tasks import run_to_completion
+from timeloom.platform.tasks import finishes_before, run_to_completion
 from timeloom.ports.sandbox import ExecutionLimits, SandboxUnavailableError
 from timeloom.sandbox.folders.run_folder import FolderOwner
 from timeloom.sandbox.local.bwrap_args import IN_MEMORY, GuestView, interpreter_command, resource_limits, run_arguments
@@ -19,9 +19,10 @@ from timeloom.sandbox.local.errors import startup_error
 from timeloom.sandbox.local.host_resources import HostResourcePool, HostResources
 from timeloom.sandbox.local.identity import check_identity, check_isolated
 from timeloom.sandbox.local.orphans import kill_starting
-from timeloom.sandbox.local.pipes import Pipes, read_until_closed, wait_readable
+from timeloom.sandbox.local.pipes import Pipes, read_until_closed
 from timeloom.sandbox.local.spawner import Spawner, SpawnRequest
 from timeloom.sandbox.processes.process_tree import ProcessTree
+from timeloom.sandbox.readable import wait_readable
 from timeloom.sandbox.seccomp import Machine, uncounted_memory_filter
 
 _INFO_BYTES: Final = 4096
@@ -239,16 +240,8 @@ def _join_cgroup(worker: LocalWorker) -> None:
 async def _wait_ready(worker: LocalWorker) -> None:
     """Wait until the interpreter is ready; raise with the reason if it ends first."""
     assert worker.monitor_handle is not None
-    ready = asyncio.ensure_future(worker.resources.broker_socket.wait_ready())
-    ended = asyncio.ensure_future(wait_readable(worker.monitor_handle))
-    try:
-        await asyncio.wait((ready, ended), return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            raise startup_error(await _read_stderr(worker))
-        await ready
-    finally:
-        for each in (ready, ended):
-            each.cancel()
+    if not await finishes_before(worker.resources.broker_socket.wait_ready(), wait_readable(worker.monitor_handle)):
+        raise startup_error(await _read_stderr(worker))
     interpreter = worker.tree().pids()[-1]
     check_isolated(interpreter)
     # Kept open, so that their usage can be measured regardless of what the program does.

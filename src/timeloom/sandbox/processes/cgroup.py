@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.ports.sandbox import ExecutionLimits
-from timeloom.sandbox.processes.procfs import read_start_time
+from timeloom.sandbox.processes.procfs import read_lines, read_start_time
 
 CONTROLLERS: Final = ("memory", "pids", "cpuacct")
 
@@ -75,7 +75,7 @@ class Cgroup:
             if hierarchy.version == 2 and (usage_us := _read_counts(folder / "cpu.stat").get("usage_usec")) is not None:
                 return usage_us / 1e6
             if "cpuacct" in hierarchy.controllers:
-                return next((int(line) / 1e9 for line in _lines(folder / "cpuacct.usage")), None)
+                return next((int(line) / 1e9 for line in read_lines(folder / "cpuacct.usage")), None)
         return None
 
     def remove(self) -> None:
@@ -96,7 +96,7 @@ def find_hierarchies(system: Path = _SYSTEM) -> tuple[CgroupHierarchy, ...]:
     """Return where this process can create groups that limit memory and processes; empty if nowhere."""
     own = _current_groups(system / "proc/self/cgroup")
     found: list[CgroupHierarchy] = []
-    for line in _lines(system / "proc/self/mounts"):
+    for line in read_lines(system / "proc/self/mounts"):
         _, mount_point, kind, options, *_ = line.split(" ")
         folder = system / mount_point.lstrip("/")
         match kind:
@@ -107,7 +107,7 @@ def find_hierarchies(system: Path = _SYSTEM) -> tuple[CgroupHierarchy, ...]:
             case "cgroup2":
                 # A group with processes cannot delegate controllers, so create ours beside the current group.
                 parent = (folder / own.get("", "").lstrip("/")).parent if own.get("", "/") != "/" else folder
-                given = "".join(_lines(parent / "cgroup.subtree_control")).split()
+                given = "".join(read_lines(parent / "cgroup.subtree_control")).split()
                 names = tuple(name for name in CONTROLLERS if name in given)
                 found += [CgroupHierarchy(parent, 2, names, folder)] if names else []
             case _:
@@ -171,7 +171,7 @@ def _limit_files(hierarchy: CgroupHierarchy, limits: ExecutionLimits) -> list[tu
 def _current_groups(file: Path) -> dict[str, str]:
     """Return the group of this process by controller; the version 2 group has an empty name."""
     found: dict[str, str] = {}
-    for line in _lines(file):
+    for line in read_lines(file):
         _, names, group = line.split(":", 2)
         found.update(dict.fromkeys(names.split(","), group))
     return found
@@ -184,14 +184,7 @@ def _oom_kills(hierarchy: CgroupHierarchy, folder: Path) -> int:
 
 def _read_counts(file: Path) -> dict[str, int]:
     """Parse a file with one name and one number per line."""
-    return {name: int(number) for name, _, number in (line.partition(" ") for line in _lines(file))}
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
+    return {name: int(number) for name, _, number in (line.partition(" ") for line in read_lines(file))}
 
 
 def _write(file: Path, text: str) -> None:

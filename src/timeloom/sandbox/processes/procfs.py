@@ -69,6 +69,14 @@ def list_names(folder: str) -> list[str]:
         return []
 
 
+def read_lines(file: Path) -> list[str]:
+    """Return the lines of a file of the kernel; empty if the file is gone or unreadable."""
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
 def _read_stat_file(path: str) -> list[str] | None:
     try:
         text = Path(f"{path}/stat").read_bytes().decode("ascii", "replace")

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from timeloom.platform.tasks import finishes_before
 from timeloom.ports.sandbox import Broker, OutputSink, Program, ProgramResult
 from timeloom.sandbox.broker_socket import BrokerSocket
 from timeloom.sandbox.captured_output import CapturedOutput
@@ -111,15 +112,8 @@ async def _start_init(spec: ConfinementSpec, broker_socket: BrokerSocket, token:
 
 
 async def _wait_ready(init: InitProcess) -> None:
-    ready, ended = asyncio.ensure_future(init.broker_socket.wait_ready()), asyncio.ensure_future(init.wait_exit())
-    try:
-        await asyncio.wait((ready, ended), timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            raise NotStartedError(_read_stderr(init) or f"no interpreter was ready within {START_S:g} s")
-        await ready
-    finally:
-        for each in (ready, ended):
-            each.cancel()
+    if not await finishes_before(init.broker_socket.wait_ready(), init.wait_exit(), START_S):
+        raise NotStartedError(_read_stderr(init) or f"no interpreter was ready within {START_S:g} s")
 
 
 def _read_stderr(init: InitProcess) -> str:

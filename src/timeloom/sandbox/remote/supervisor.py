@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from timeloom.core.paths.names import check_name
+from timeloom.platform.tasks import cancel_to_completion
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.sandbox import Program, ProgramResult
@@ -100,8 +101,7 @@ async def _run_launch(launch: LaunchPayload, bucket: Bucket, task: TaskEnvironme
         result = await execute_program(_confinement_spec(launch, run), run, program, broker, broker.output, token)
         await channel.flush()
     finally:
-        exchange.cancel()
-        await asyncio.gather(exchange, return_exceptions=True)
+        await cancel_to_completion(exchange)
     return await asyncio.to_thread(_build_report, result, sent, launch, bucket, task)
 
 

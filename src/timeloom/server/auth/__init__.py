@@ -1,5 +1,5 @@
 """Authentication and access control.
 
-Reading order: `authenticate`, `api_keys`, `oidc`, `access_policy`, `revocation` (closes connections of revoked keys),
-`audit_log`.
+Reading order: `modes` (authentication of each server mode), `authenticate`, `principal`, `api_keys`, `api_key_file`,
+`oidc`, `access_policy`, `revocation` (closes connections of revoked keys), `audit_log`.
 """

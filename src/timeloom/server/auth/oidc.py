@@ -16,7 +16,8 @@ from msgspec import Meta
 
 from timeloom.core.codes import CodedError
 from timeloom.server.auth.access_policy import is_loopback
-from timeloom.server.auth.authenticate import WILDCARD, Principal, Role, ScopeName, TokenError, User
+from timeloom.server.auth.authenticate import TokenError
+from timeloom.server.auth.principal import WILDCARD, Principal, Role, ScopeName, User
 from timeloom.server.rate_limit import MONOTONIC_CLOCK, TokenBuckets
 
 MAX_DOCUMENT_BYTES: Final = 512 * 1024

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from timeloom.runtime.hub.events import ChatError
-from timeloom.server.auth.authenticate import Authenticator, Principal
+from timeloom.server.auth.authenticate import Authenticator
+from timeloom.server.auth.principal import Principal
 
 CHECK_INTERVAL_S: Final = 1.0
 """Seconds between two checks of open connections. A larger value keeps connections of revoked keys open for longer."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from timeloom.platform.tasks import cancel_and_wait
 from timeloom.runtime.hub.subscription import Subscription
 
 
@@ -22,9 +23,7 @@ async def deliver_until_closed(
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        await cancel_and_wait(*tasks)
     for task in done:
         task.result()
 

@@ -1,4 +1,5 @@
 """Other protocols for the same conversations.
 
-Reading order: `turn_answer`, `send_and_stream`, `client_message`, `websocket`, `socketio`, `openai/`, `ag_ui/`.
+Reading order: `turn_answer`, `send_and_stream`, `client_message`, `websocket`, `socketio`, `engineio_sessions` (its
+transport), `openai/`, `ag_ui/`.
 """

@@ -6,12 +6,12 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub.events import ChatError
-from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.runtime.hub.state import SendReceipt
 from timeloom.server.authorize import reauthorize
 from timeloom.server.http.problem_json import STATUSES
 from timeloom.server.http.validation_error import explain_validation_error
+from timeloom.server.request_context import RequestContext
 from timeloom.server.routes.chat import DecisionBody, EventBody, MessageText, post_event, submit_decision
-from timeloom.server.services import RequestContext
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 

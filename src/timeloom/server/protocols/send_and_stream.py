@@ -1,7 +1,7 @@
-"""Subscribes to a conversation before sending to it, so that no part of the answer is lost."""
+"""Sends a message and streams the events of its turn only, for clients that expect one answer per request."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +9,7 @@ from timeloom.core.ids import CallId, ConversationId
 from timeloom.ports.store import Store
 from timeloom.runtime.hub.events import ChatApproval, ChatBlock, ChatError, ConvStatus, Event, Heartbeat, derive_events
 from timeloom.runtime.hub.hub import SubscriptionContext
-from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.runtime.hub.state import SendReceipt
 from timeloom.runtime.hub.subscription import Subscription
 from timeloom.server.http.sse import is_last_event
 from timeloom.server.services import Services
@@ -34,29 +34,16 @@ async def send_and_stream(
     The caller must enter the stream; otherwise its subscription keeps the conversation open.
     """
     info = await services.store.info(conversation)
-    async with AsyncExitStack() as stack:
-        stream, events = await stack.enter_async_context(services.hub.stream(info, info.tail))
-        stack.push_async_callback(events.aclose)
-        await _skip_to_live(events)
-        accepted = await send()
-        return SendResult(accepted, _transfer(stack.pop_all(), stream, _events_after(services.store, events, accepted)))
+    accepted, opened = await services.hub.send_and_stream(info, send)
+    return SendResult(accepted, _filter_events(opened, services.store, accepted))
 
 
 @asynccontextmanager
-async def _transfer(
-    stack: AsyncExitStack, stream: Subscription, events: AsyncGenerator[Event]
+async def _filter_events(
+    opened: SubscriptionContext, store: Store, accepted: SendReceipt
 ) -> AsyncGenerator[tuple[Subscription, AsyncGenerator[Event]]]:
-    async with stack:
-        yield stream, events
-
-
-async def _skip_to_live(events: AsyncGenerator[Event]) -> None:
-    """Skip events until they are live: the stream reports the status once at its start and once when it is live."""
-    remaining = 2
-    async for event in events:
-        remaining -= isinstance(event, ConvStatus)
-        if not remaining:
-            return
+    async with opened as (stream, events):
+        yield stream, _events_after(store, events, accepted)
 
 
 async def _events_after(store: Store, events: AsyncGenerator[Event], accepted: SendReceipt) -> AsyncGenerator[Event]:

@@ -20,9 +20,10 @@ from starlette.websockets import WebSocket
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.platform.tasks import cancel_and_wait
 from timeloom.runtime.hub.events import ChatError, Event, Heartbeat
 from timeloom.runtime.hub.hub import SubscriptionContext
-from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.runtime.hub.state import SendReceipt
 from timeloom.server.authorize import authorize, handshake_request, reauthorize
 from timeloom.server.http.deliver import deliver_until_closed
 from timeloom.server.http.problem_json import error_response
@@ -34,9 +35,11 @@ from timeloom.server.protocols.client_message import (
     handle_message,
     to_chat_error,
 )
+from timeloom.server.protocols.engineio_sessions import EngineIoSessions, SocketIoInternals, handshake_scope
 from timeloom.server.rate_limit import RateLimitError
+from timeloom.server.request_context import RequestContext
 from timeloom.server.routes.chat import MAX_SEQ, MessageText
-from timeloom.server.services import RequestContext, Services
+from timeloom.server.services import Services
 
 PATH: Final = "/socket.io"
 OPERATION: Final = "socketio"
@@ -77,21 +80,8 @@ class EventError(msgspec.Struct, frozen=True, kw_only=True):
     error: object
 
 
-class _EngineIo(Protocol):
-    """The part of the library's transport that is used here."""
-
-    sockets: Mapping[str, Any]
-
-
-class _SessionManager(Protocol):
-    def eio_sid_from_sid(self, sid: str, namespace: str) -> str | None: ...
-
-
 class _SocketIoLibraryServer(Protocol):
-    """The part of the library's server that is used here; the library has no type hints."""
-
-    eio: _EngineIo
-    manager: _SessionManager
+    """The documented part of the library's server that is used here; the library has no type hints."""
 
     def on(self, event: str, handler: Callable[..., Awaitable[object]]) -> None: ...
     async def emit(self, event: str, data: object, *, to: str) -> None: ...
@@ -148,6 +138,7 @@ class _SocketIoServer:
             engineio_logger=quiet,
         )
         self._server = cast(_SocketIoLibraryServer, server)
+        self._sessions = EngineIoSessions(cast(SocketIoInternals, server))
         self._app = cast(ASGIApp, library.ASGIApp(server))
         self._connection_refused_error = cast(Callable[..., Exception], library.exceptions.ConnectionRefusedError)
         for event, handler in (
@@ -185,14 +176,14 @@ class _SocketIoServer:
         if origin and origin != own_origin and origin not in self._services.access_policy.allow_origins:
             raise CodedError("forbidden", "requests from pages of another origin are rejected")
         is_new = b"sid" not in parse_qs(scope["query_string"])
-        if is_new and len(self._server.eio.sockets) >= MAX_SESSIONS:
+        if is_new and self._sessions.count >= MAX_SESSIONS:
             raise RateLimitError("too many connections are open; try again later", 5.0)
 
     async def _on_connect(self, sid: str, environ: Mapping[str, Any], auth: object = None) -> None:
         """Authenticate a new client by the token in its `auth` data or in the headers."""
         token = cast(dict[str, object], auth).get("token", "") if isinstance(auth, dict) else ""
-        engine_sid = self._server.manager.eio_sid_from_sid(sid, "/") or ""
-        connection = _Client(environ["asgi.scope"], token if isinstance(token, str) else "", engine_sid)
+        engine_sid = self._sessions.find_id(sid)
+        connection = _Client(handshake_scope(environ), token if isinstance(token, str) else "", engine_sid)
         try:
             context = await authorize(
                 self._services, "known", handshake_request(connection.scope, connection.token), {}, OPERATION
@@ -203,7 +194,7 @@ class _SocketIoServer:
             self._closing_tasks.add(closing)
             closing.add_done_callback(self._closing_tasks.discard)
             raise self._connection_refused_error(why.message, msgspec.to_builtins(why)) from error
-        if engine_sid not in self._server.eio.sockets:
+        if not self._sessions.exists(engine_sid):
             raise self._connection_refused_error("the connection has ended")
         self._clients[sid] = connection
         connection.revocation_watch.enter_context(
@@ -212,27 +203,20 @@ class _SocketIoServer:
 
     async def _close_unauthenticated(self) -> None:
         """Close connections that are not authenticated in time."""
-        before: set[str] = set()
+        before: frozenset[str] = frozenset()
         while True:
             await asyncio.sleep(self._services.rate_limiter.limits.head_s)
-            unauthenticated = self._server.eio.sockets.keys() - {guest.engine_sid for guest in self._clients.values()}
+            unauthenticated = self._sessions.ids - {guest.engine_sid for guest in self._clients.values()}
             for engine_sid in unauthenticated & before:
-                await self._close_transport(engine_sid)
+                await self._sessions.close(engine_sid)
             before = unauthenticated
 
     async def _close_after_delivery(self, engine_sid: str) -> None:
         """Close a rejected connection after the error was delivered; the library would keep it open."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._services.rate_limiter.limits.head_s):
-                await self._wait_for_delivery(engine_sid)
-        await self._close_transport(engine_sid)
-
-    async def _close_transport(self, engine_sid: str) -> None:
-        connection = self._server.eio.sockets.get(engine_sid)
-        if connection and not connection.closed:
-            await connection.close(wait=False, abort=True)
-            # None ends the send queue; without it a pending long poll would never return.
-            await connection.queue.put(None)
+                await self._sessions.wait_for_delivery(engine_sid)
+        await self._sessions.close(engine_sid)
 
     async def _on_disconnect(self, sid: str, *_: object) -> None:
         client = self._clients.pop(sid, None)
@@ -241,9 +225,7 @@ class _SocketIoServer:
         client.revocation_watch.close()
         if client.stream_task:
             client.stream_task.cancel()
-        if connection := self._server.eio.sockets.get(client.engine_sid):
-            # None ends the send queue; without it a pending long poll would never return.
-            await connection.queue.put(None)
+        await self._sessions.end_queue(client.engine_sid)
 
     def _close_with_error(self, sid: str, client: _Client, error: ChatError) -> None:
         """Send the error to the client and disconnect it."""
@@ -333,8 +315,7 @@ class _SocketIoServer:
     async def _stop_stream(self, client: _Client) -> None:
         reading, client.stream_task = client.stream_task, None
         if reading:
-            reading.cancel()
-            await asyncio.wait({reading})
+            await cancel_and_wait(reading)
 
     async def _stream_events(
         self, sid: str, client: _Client, context: RequestContext, opened: SubscriptionContext
@@ -362,11 +343,7 @@ class _SocketIoServer:
                 continue
             await self._server.emit(event.name, msgspec.json.decode(msgspec.json.encode(event)), to=sid)
             # Wait for delivery, so that the events of a slow client wait in the bounded subscription queue.
-            await self._wait_for_delivery(engine_sid)
-
-    async def _wait_for_delivery(self, engine_sid: str) -> None:
-        if connection := self._server.eio.sockets.get(engine_sid):
-            await connection.queue.join()
+            await self._sessions.wait_for_delivery(engine_sid)
 
 
 async def _wait_forever() -> None:

@@ -13,8 +13,8 @@ from timeloom.core.codes import CodedError
 from timeloom.runtime.hub.events import ChatBlock, ChatError, Event, Heartbeat
 from timeloom.server.http.deliver import deliver_until_closed
 from timeloom.server.protocols.client_message import handle_message, to_chat_error
+from timeloom.server.request_context import RequestContext
 from timeloom.server.routes.chat import StreamQuery
-from timeloom.server.services import RequestContext
 
 ACCEPTED: Final = "accepted"
 REFUSED: Final = "refused"

@@ -10,11 +10,11 @@ from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, parse_call_id
 from timeloom.core.view.progress import CANCEL_EVENT
-from timeloom.runtime.hub.live_conversation import IncomingMessage, SendReceipt
+from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
 from timeloom.runtime.turn.attachments import IncomingFile
 from timeloom.server.http.sse import MEDIA_TYPE, EventStream
 from timeloom.server.http.timestamps import check_past
-from timeloom.server.services import RequestContext
+from timeloom.server.request_context import RequestContext
 
 MAX_SEQ: Final = 2**53
 

@@ -1,6 +1,5 @@
 """Routes of stored conversations: list, read, rename, fork, erase and delete."""
 
-import asyncio
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -12,15 +11,14 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.paths import has_invisible_characters
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
-from timeloom.runtime.erase.erase import EraseRequest, ErasurePlan, ErasureReport, delete_conversation_data, erase
-from timeloom.runtime.erase.side_files import erase_side_files, load_user_texts
+from timeloom.runtime.erase.erase import EraseRequest, ErasureReport, delete_conversation_data, erase
 from timeloom.runtime.fork.fork import ForkResult, fork, fork_at
 from timeloom.runtime.hub.events import ConvStatus
 from timeloom.runtime.read.export import encode_whole_block, export_timeline, load_sources_page
 from timeloom.runtime.read.export_chronological import export_chronological
-from timeloom.server.auth.authenticate import WILDCARD
+from timeloom.server.auth.principal import WILDCARD
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
-from timeloom.server.services import RequestContext
+from timeloom.server.request_context import RequestContext
 from timeloom.wire.timeline_json import SOURCES_TYPE
 
 MAX_PAGE: Final = 1000
@@ -185,13 +183,14 @@ async def post_erase(context: RequestContext, body: EraseBody) -> ErasureReport:
         raise CodedError("request_malformed", "pass either paths or all=true")
     services, name = context.services, context.conversation.id
     request = EraseRequest(conversation=name, paths=body.paths, quotes=body.quotes)
-
-    def erase_beside(plan: ErasurePlan) -> None:
-        erase_side_files(services.data_dir, name, plan.user_texts)
-
     async with services.hub.release_temporarily(name):
         return await erase(
-            services.store, request, services.workspaces, context.principal.user, services.clock, erase_beside
+            services.store,
+            request,
+            services.workspaces,
+            context.principal.user,
+            services.clock,
+            services.side_file_erasers,
         )
 
 
@@ -200,9 +199,7 @@ async def delete_conversation(context: RequestContext) -> Response:
     services, name = context.services, context.conversation.id
     await services.reruns.stop(name)
     async with services.hub.release_temporarily(name, stops_turn=True):
-        typed = await load_user_texts(services.store, name)
-        await asyncio.to_thread(erase_side_files, services.data_dir, name, typed)
-        await delete_conversation_data(services.store, name, services.workspaces)
+        await delete_conversation_data(services.store, name, services.workspaces, services.side_file_erasers)
         services.hub.end_streams(name)
     return Response(status_code=204)
 

@@ -17,8 +17,8 @@ from timeloom.runtime.read.turn_overview import TurnOverview, build_turn_overvie
 from timeloom.runtime.session.load_views import load_views
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
 from timeloom.server.http.timestamps import check_past, check_period
+from timeloom.server.request_context import RequestContext
 from timeloom.server.routes.conversations import resolve_owner
-from timeloom.server.services import RequestContext
 
 MAX_TEXT_CHARS: Final = 4_000
 """Maximum length of a feedback text; it is stored inside its entry."""

@@ -14,7 +14,7 @@ from timeloom.runtime.read.files import FileInfo, list_downloadable_files, open_
 from timeloom.runtime.session.load_views import load_views
 from timeloom.server.http.downloads import Disposition, FileDownload, file_response
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
-from timeloom.server.services import RequestContext
+from timeloom.server.request_context import RequestContext
 
 PathText = Annotated[str, Meta(min_length=1, max_length=4096)]
 

@@ -9,7 +9,7 @@ from timeloom import __version__
 from timeloom.core.codes import CodedError
 from timeloom.server.auth.audit_log import AuditPage, AuditQuery
 from timeloom.server.observability.metrics import CONTENT_TYPE
-from timeloom.server.services import RequestContext
+from timeloom.server.request_context import RequestContext
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Routes that inspect conversations: search messages, fetch turns, show prompts."""
+"""Routes that inspect conversations: fetch turns, show prompts."""
 
 from typing import Annotated
 
@@ -12,38 +12,11 @@ from timeloom.core.payload import size_of
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.view.views import Views
 from timeloom.ports.reader import ConversationInfo
-from timeloom.runtime.read.search import MessageHit, find_messages
 from timeloom.runtime.read.turn_overview import TurnOverview, build_turn_overviews, require_turn, select_turns_after
 from timeloom.runtime.replay.replay import ReplayedCall, explain_call, find_calls_at
 from timeloom.runtime.session.load_views import load_views
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
-from timeloom.server.routes.conversations import ListQuery, list_conversations
-from timeloom.server.services import RequestContext
-
-
-class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The words to search for, and the maximum number of hits per conversation."""
-
-    words: Annotated[str, Meta(min_length=1)]
-    cursor: str = ""
-    limit: Annotated[int, Meta(ge=1, le=50)] = 20
-    hits: Annotated[int, Meta(ge=1, le=20)] = 3
-    user: str = ""
-    """The owner; empty means the caller. Only admins may search another user's, or with `*` those of all users."""
-
-
-class ConversationMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation that contains all of the words, and its newest messages with any of them."""
-
-    conversation: ConversationInfo
-    hits: tuple[MessageHit, ...]
-
-
-class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Matches, newest first. `cursor` requests the next page and is empty on the last one."""
-
-    found: tuple[ConversationMatch, ...]
-    cursor: str = ""
+from timeloom.server.request_context import RequestContext
 
 
 class FetchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,18 +60,6 @@ class PromptDetails(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     segments: tuple[PromptSegment, ...]
     tail: str
-
-
-async def search_conversations(context: RequestContext, query: SearchQuery) -> SearchPage:
-    """Search the caller's conversations for all of the words and return matching messages."""
-    store = context.services.store
-    list_query = ListQuery(words=query.words, cursor=query.cursor, limit=query.limit, user=query.user)
-    page = await list_conversations(context, list_query)
-    matches = [
-        ConversationMatch(conversation=info, hits=await find_messages(store, info, query.words, query.hits))
-        for info in page.conversations
-    ]
-    return SearchPage(found=tuple(matches), cursor=page.cursor)
 
 
 async def post_fetch(context: RequestContext, body: FetchBody) -> TurnsPage:

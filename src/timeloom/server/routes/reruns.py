@@ -12,7 +12,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub.events import ConvStatus
 from timeloom.runtime.rerun.compare import Comparison, compare_fork, load_fork_point
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
-from timeloom.server.services import RequestContext
+from timeloom.server.request_context import RequestContext
 
 TurnCount = Annotated[int, Meta(ge=1, le=1000)]
 PageTurnCount = Annotated[int, Meta(ge=1, le=100)]

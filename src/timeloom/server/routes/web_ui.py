@@ -14,8 +14,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from timeloom.core.codes import CodedError
-from timeloom.server.auth.authenticate import Role
-from timeloom.server.services import RequestContext
+from timeloom.server.auth.principal import Role
+from timeloom.server.request_context import RequestContext
 from timeloom.tools.mime import guess_mime
 
 WEB_FOLDER: Final = Path(__file__).parents[2] / "web"

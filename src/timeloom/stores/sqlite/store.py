@@ -14,6 +14,7 @@ import msgspec
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Draft, Entry
+from timeloom.platform.tasks import acquire_or_release
 from timeloom.ports.clock import Clock, SystemClock, timestamp
 from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
 from timeloom.ports.ids import RandomIds
@@ -23,7 +24,6 @@ from timeloom.ports.reader import ConversationInfo, ConversationPage, Conversati
 from timeloom.ports.store import StoreError, VerifyReport
 from timeloom.stores.batch import Batch, is_light, make_batch, tenant_from_header
 from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
-from timeloom.stores.cancellation import acquire_or_release
 from timeloom.stores.disk import Disk
 from timeloom.stores.erasure import make_erasure
 from timeloom.stores.followers import Followers
@@ -37,9 +37,7 @@ from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.folder_lock import check_journal, lock_folder
 from timeloom.stores.sqlite.ledger import SqliteLedgerTables
 from timeloom.stores.sqlite.poller import Poller
-from timeloom.stores.sqlite.tables import append_delete as changes
-from timeloom.stores.sqlite.tables import erase as erasing
-from timeloom.stores.sqlite.tables import leases
+from timeloom.stores.sqlite.tables import append_delete, erase, leases
 from timeloom.stores.sqlite.tables.feedback import read_feedback_page
 from timeloom.stores.sqlite.tables.open_turns import read_conversations_with_open_turn
 from timeloom.stores.sqlite.tables.read_entries import read_entries
@@ -149,12 +147,14 @@ class SqliteStore:
     async def delete(self, conversation: ConversationId) -> None:
         writer = self._require_writer(conversation)
 
-        def on_deleted(found: changes.ConversationRow) -> None:
+        def on_deleted(found: append_delete.ConversationRow) -> None:
             self._has_deletions = True
             self._followers.wake((found.number,))
 
-        await writer.run(lambda connection: changes.delete(connection, conversation), on_deleted)
-        await writer.run(lambda connection: changes.remove_unused_payloads(connection, self._blobs), lambda _: None)
+        await writer.run(lambda connection: append_delete.delete(connection, conversation), on_deleted)
+        await writer.run(
+            lambda connection: append_delete.remove_unused_payloads(connection, self._blobs), lambda _: None
+        )
         await self._in_thread(lambda: self._snapshots.remove(conversation))
         self._ledger.wake_waiters()
 
@@ -171,10 +171,12 @@ class SqliteStore:
         # Before and after the erase, so that no old snapshot can be loaded after a crash in between.
         await self._in_thread(lambda: self._snapshots.remove(conversation))
         await writer.run(
-            lambda connection: erasing.erase(connection, self._blobs, self._process_locks, erasure, lease),
+            lambda connection: erase.erase(connection, self._blobs, self._process_locks, erasure, lease),
             lambda found: self._followers.wake((found.number,)),
         )
-        await writer.run(lambda connection: changes.remove_unused_payloads(connection, self._blobs), lambda _: None)
+        await writer.run(
+            lambda connection: append_delete.remove_unused_payloads(connection, self._blobs), lambda _: None
+        )
         await self._in_thread(lambda: self._snapshots.remove(conversation))
         return erasure.batch.entries[0]
 
@@ -182,7 +184,7 @@ class SqliteStore:
         self._require_writer()
         await self.drop_snapshots()
         await self._in_thread(lambda: self._disk.sync_folder(self._data_dir))
-        await self._in_thread(lambda: erasing.scrub(self._connections))
+        await self._in_thread(lambda: erase.scrub(self._connections))
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
         return await self._read(lambda connection: get_info(connection, conversation), conversation)
@@ -191,13 +193,15 @@ class SqliteStore:
         start, most = max(0, after), -1 if limit is None else max(0, limit)
 
         def query(connection: Database) -> list[Entry]:
-            found = changes.get_conversation(connection, conversation)
+            found = append_delete.get_conversation(connection, conversation)
             return read_entries(connection, conversation, found.number, start, most, found.tail)
 
         return await self._read(query, conversation)
 
     async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
-        found = await self._read(lambda connection: changes.get_conversation(connection, conversation), conversation)
+        found = await self._read(
+            lambda connection: append_delete.get_conversation(connection, conversation), conversation
+        )
         follower = self._followers.add(found.number)
         self._poller.start()
         seq = max(0, after)
@@ -239,7 +243,7 @@ class SqliteStore:
 
     async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
         def save(connection: Database) -> None:
-            if found := changes.find_conversation(connection, conversation):
+            if found := append_delete.find_conversation(connection, conversation):
                 # On a full or read-only disk the snapshot is lost, which only makes the next load slower.
                 with contextlib.suppress(OSError):
                     self._snapshots.save(conversation, found.number, seq, version, data)
@@ -248,7 +252,7 @@ class SqliteStore:
 
     async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
         def query(connection: Database) -> tuple[int, bytes] | None:
-            found = changes.find_conversation(connection, conversation)
+            found = append_delete.find_conversation(connection, conversation)
             snapshot = self._snapshots.load(conversation, found.number, version) if found else None
             return snapshot if found and snapshot and snapshot[0] <= found.tail else None
 
@@ -295,7 +299,7 @@ class SqliteStore:
                 self._process_locks.remove_dead()
             if connection.execute("SELECT 1 FROM doomed LIMIT 1").fetchone():
                 connection.execute("BEGIN IMMEDIATE")
-                changes.remove_unused_payloads(connection, self._blobs)
+                append_delete.remove_unused_payloads(connection, self._blobs)
                 connection.execute("COMMIT")
         except (apsw.CorruptError, UnicodeDecodeError, msgspec.ValidationError) as error:
             connection.close()
@@ -331,7 +335,7 @@ class SqliteStore:
     def _purge_deleted(self, connection: Database) -> None:
         """Remove deleted words from the search index, before the writer closes its connection."""
         if self._has_deletions:
-            changes.purge_index(connection)
+            append_delete.purge_index(connection)
 
     def _stop(self) -> None:
         self._poller.close()
@@ -356,8 +360,8 @@ class SqliteStore:
         writer = self._require_writer(conversation)
         staged = StagedPayloads(self._blobs)
 
-        def change(connection: Database) -> tuple[changes.ConversationRow, T]:
-            found = changes.append(connection, self._blobs, self._process_locks, batch, staged, lease)
+        def change(connection: Database) -> tuple[append_delete.ConversationRow, T]:
+            found = append_delete.append(connection, self._blobs, self._process_locks, batch, staged, lease)
             return found, then(connection)
 
         try:
@@ -401,9 +405,9 @@ class SqliteStore:
             raise StoreError("store_unwritable", f"cannot write to the blob folder: {error.strerror}") from None
         return batch
 
-    def _find_row(self, conversation: ConversationId) -> changes.ConversationRow | None:
+    def _find_row(self, conversation: ConversationId) -> append_delete.ConversationRow | None:
         with self._connections.reader() as connection:
-            return changes.find_conversation(connection, conversation)
+            return append_delete.find_conversation(connection, conversation)
 
     def _tenant_of(self, conversation: ConversationId, drafts: Sequence[Draft]) -> str:
         found = self._find_row(conversation)
@@ -411,7 +415,7 @@ class SqliteStore:
 
     async def _read_page_after(self, conversation: ConversationId, number: int, after: int) -> list[Entry] | None:
         def query(connection: Database) -> list[Entry] | None:
-            found = changes.find_conversation(connection, conversation)
+            found = append_delete.find_conversation(connection, conversation)
             if not found or found.number != number:
                 return None
             return read_entries(connection, conversation, number, after, FOLLOW_PAGE, found.tail)

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 import msgspec
 
+from timeloom.platform.tasks import cancel_and_wait
 from timeloom.ports.model import FinishEvent, TextPiece
 from timeloom.testing.model_contract.fixtures import (
     REQUEST,
@@ -108,8 +109,7 @@ async def a_reply_can_be_given_up(harness: ModelHarness) -> None:
         async with asyncio.timeout(WAIT_S):
             task = asyncio.create_task(call_model(model))
             await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait([task])
+            await cancel_and_wait(task)
         assert task.cancelled()
 
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from timeloom.platform.tasks import finishes_before
 from timeloom.ports.sandbox import ExecutionLimits, Program, ProgramResult, Sandbox, ToolStub
 
 Open = Callable[[], Awaitable[Sandbox]]
@@ -123,10 +124,7 @@ async def start_program(
             return CheckedRun(ran, output, _files(ran.out_dir))
 
     task = asyncio.create_task(run())
-    waiting = asyncio.create_task(output.wait_for_word(word))
-    await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
-    if not waiting.done():
-        waiting.cancel()
+    if not await finishes_before(output.wait_for_word(word), task):
         raise AssertionError(f"the program ended before it printed {word!r}: {(await task).description}")
     return task, output
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from timeloom.core.blocks import ToolTraits
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.ports.sandbox import Program, Sandbox
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
@@ -43,6 +44,7 @@ class ExecTool:
             deadline_s=self._settings.max_timeout_s + MARGIN_S,
             reports=True,
             max_text_bytes=self._settings.text_bytes,
+            traits=ToolTraits(runs_code=True),
             examples=('{"contract":[{"filename":"prices.csv","description":"price per place"}],"timeout_s":60}',),
         )(self.execute)
 

@@ -1,5 +1,6 @@
 """Assembles the react tools for a registry."""
 
+from timeloom.core.blocks import ToolTraits
 from timeloom.tools.define import FunctionTool, tool
 from timeloom.tools.react.checkout import checkout
 from timeloom.tools.react.hide import HideTool
@@ -12,26 +13,82 @@ from timeloom.tools.react.write import write
 
 
 def react_tools(read_tool: ReadTool | None = None, hide_tool: HideTool | None = None) -> tuple[FunctionTool, ...]:
-    """Return all react tools; `reading` and `hiding` carry the limits and settings of the runtime."""
+    """Return all react tools; `read_tool` and `hide_tool` carry the limits and settings of the runtime."""
+    return (*_reading_tools(read_tool or ReadTool()), *_writing_tools(), *_memory_tools(hide_tool or HideTool()))
+
+
+def _reading_tools(read_tool: ReadTool) -> tuple[FunctionTool, ...]:
     return (
-        tool("react.read", effect="pure", examples=('{"paths":["fi:turn_1.files/report.md"]}',))(
-            (read_tool or ReadTool()).read
-        ),
-        tool("react.rg", effect="pure", examples=('{"pattern":"TODO","roots":["files/"]}',))(rg),
-        tool("react.pull", effect="idempotent", examples=('{"paths":["fi:turn_1.user.attachments/data.csv"]}',))(pull),
-        tool("react.checkout", effect="idempotent", examples=('{"paths":["fi:turn_1.files/src/"]}',))(checkout),
-        tool("react.write", effect="idempotent", examples=('{"path":"files/report.md","content":"# Report"}',))(write),
+        tool(
+            "react.read",
+            effect="pure",
+            examples=('{"paths":["fi:turn_1.files/report.md"]}',),
+            traits=ToolTraits(result_text="file", reads_artifacts=True, numbers_lines=True, conversation_only=True),
+        )(read_tool.read),
+        tool(
+            "react.rg",
+            effect="pure",
+            examples=('{"pattern":"TODO","roots":["files/"]}',),
+            traits=ToolTraits(result_text="file", lists_matches=True, conversation_only=True),
+        )(rg),
+        tool(
+            "react.pull",
+            effect="idempotent",
+            examples=('{"paths":["fi:turn_1.user.attachments/data.csv"]}',),
+            traits=ToolTraits(result_text="file", reads_artifacts=True, conversation_only=True),
+        )(pull),
+        tool(
+            "react.checkout",
+            effect="idempotent",
+            examples=('{"paths":["fi:turn_1.files/src/"]}',),
+            traits=ToolTraits(result_text="file", copies_files=True, conversation_only=True),
+        )(checkout),
+    )
+
+
+def _writing_tools() -> tuple[FunctionTool, ...]:
+    return (
+        tool(
+            "react.write",
+            effect="idempotent",
+            examples=('{"path":"files/report.md","content":"# Report"}',),
+            traits=ToolTraits(
+                result_text="own",
+                path_param="path",
+                content_param="content",
+                allows_answer=True,
+                conversation_only=True,
+            ),
+        )(write),
         tool(
             "react.patch",
             effect="idempotent",
             examples=('{"path":"files/report.md","patch":"@@ -1 +1 @@\\n-# Report\\n+# The report"}',),
+            traits=ToolTraits(
+                result_text="file",
+                copies_files=True,
+                path_param="path",
+                content_param="patch",
+                conversation_only=True,
+            ),
         )(patch),
-        tool("react.plan", effect="idempotent", examples=('{"mode":"new","steps":["collect","compare"]}',))(plan),
+    )
+
+
+def _memory_tools(hide_tool: HideTool) -> tuple[FunctionTool, ...]:
+    return (
+        tool(
+            "react.plan",
+            effect="idempotent",
+            examples=('{"mode":"new","steps":["collect","compare"]}',),
+            traits=ToolTraits(result_text="own", allows_answer=True, manages_plans=True, conversation_only=True),
+        )(plan),
         tool(
             "react.hide",
             effect="idempotent",
             aliases=("react.memory_hide",),
             renamed={"replacement_text": "replacement"},
             examples=('{"path":"tc:turn_1.18f62649fb3b.result","replacement":"fares of three ferries"}',),
-        )((hide_tool or HideTool()).hide),
+            traits=ToolTraits(result_text="own", allows_answer=True, conversation_only=True),
+        )(hide_tool.hide),
     )

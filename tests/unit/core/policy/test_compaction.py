@@ -14,6 +14,7 @@ from timeloom.core.policy.compaction import (
     max_kept_tokens,
     max_request_tokens,
     max_summary_tokens,
+    needs_exact_size,
 )
 
 SETTINGS = CompactSettings()
@@ -32,6 +33,13 @@ def test_request_and_reply_have_their_share_of_the_window() -> None:
 def test_what_a_provider_found_too_long_must_lose_half_of_the_conversation() -> None:
     assert max_request_tokens(size(40_000), SETTINGS, smaller=True) == 33_000
     assert max_request_tokens(size(900_000), SETTINGS, smaller=True) == 170_000
+
+
+def test_the_exact_size_is_needed_close_to_the_limit_and_after_a_rejection() -> None:
+    # The limit is 170,000 tokens, the margin 1,000.
+    assert not needs_exact_size(size(156_000), SETTINGS)
+    assert needs_exact_size(size(156_001), SETTINGS)
+    assert needs_exact_size(size(1), SETTINGS, smaller=True)
 
 
 @pytest.mark.parametrize(("window", "tokens"), [(200_000, 6_000), (40_000, 4_000), (12_000, 0)])

@@ -20,6 +20,7 @@ from timeloom.core.blocks import (
     RoundStarted,
     Steer,
     ToolCall,
+    ToolTraits,
     TurnEnded,
     TurnStarted,
     UserPrompt,
@@ -226,6 +227,53 @@ def test_actions_that_may_not_share_a_round(actions: list[Decision], word: str) 
 )
 def test_actions_that_may_share_a_round(actions: list[Decision]) -> None:
     assert find_fanout_faults(actions, "safe_fanout") == ()
+
+
+OWN_TOOLS = {
+    "notes.save": ToolTraits(path_param="to", content_param="text", allows_answer=True),
+    "sheets.run": ToolTraits(runs_code=True),
+}
+
+
+def test_an_own_tool_whose_result_is_not_needed_may_share_a_round_with_an_answer() -> None:
+    actions = [CallToolDecision("notes.save", '{"to":"a","text":"b"}'), ANSWER]
+    assert find_fanout_faults(actions, "safe_fanout", OWN_TOOLS) == ()
+    assert "does not need" in find_fanout_faults(actions, "safe_fanout")[0].text
+
+
+@pytest.mark.parametrize(
+    ("others", "word"),
+    [
+        ([CallToolDecision("react.write", '{"path":"a"}')], "same file"),
+        ([CallToolDecision("x.y", '{"p":"ref:a"}')], "later round"),
+        ([CallToolDecision("sheets.run", "{}"), CallToolDecision("exec_tools.run", "{}")], "one program"),
+    ],
+)
+def test_files_and_programs_of_own_tools_count_in_a_round(others: list[Decision], word: str) -> None:
+    actions = [CallToolDecision("notes.save", '{"to":"a","text":"b"}'), *others]
+    assert [word in fault.text for fault in find_fanout_faults(actions, "safe_fanout", OWN_TOOLS)] == [True]
+    assert find_fanout_faults(actions, "safe_fanout") == ()
+
+
+@pytest.mark.parametrize("params", ["{}", '{"to":7}', "[]"])
+def test_an_own_tool_without_a_usable_path_writes_no_file_twice(params: str) -> None:
+    actions = [CallToolDecision("notes.save", params)] * 2
+    assert find_fanout_faults(actions, "safe_fanout", OWN_TOOLS) == ()
+
+
+def test_the_next_step_knows_the_traits_of_own_tools() -> None:
+    limits = TurnLimits(fanout="safe_fanout")
+    reply = decided(CallToolDecision("notes.save", '{"to":"a","text":"b"}'), ANSWER)
+    progress = after(*asked(), answered())
+    assert next_step(progress, reply, limits, OWN_TOOLS) == ExecuteAction(0, reply.decisions[0])
+    assert isinstance(next_step(progress, reply, limits), RejectReply)
+
+
+def test_code_belongs_to_an_own_tool_that_runs_it() -> None:
+    call = written({"action": "call_tool", "tool_call": {"tool_id": "sheets.run"}})
+    code = "<channel:code>1</channel:code>"
+    assert (read_reply(call + code, OWN_TOOLS).code, read_reply(call + code, OWN_TOOLS).faults) == ("1", ())
+    assert [fault.code for fault in read_reply(call, OWN_TOOLS).faults] == ["protocol_violation.code_missing"]
 
 
 def test_a_reply_is_read_in_its_parts() -> None:

@@ -35,6 +35,7 @@ from timeloom.core.blocks import (
     ToolCall,
     ToolCode,
     ToolError,
+    ToolTraits,
     TurnEnded,
     Unknown,
     UserPrompt,
@@ -45,7 +46,9 @@ from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.render.entries.block_text import entry_text
 from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS, SILENT_TYPES, EntryText, needed_payloads
+from timeloom.core.render.prompt import PromptView
 from timeloom.core.timeline import Entry
+from timeloom.core.view.views import fold
 from timeloom.testing.conversations import AnyPayload
 from timeloom.testing.samples import SAMPLE_BLOCKS, SAMPLE_HEADER
 from timeloom.testing.strategies import blocks
@@ -214,6 +217,28 @@ def test_lines_that_were_read_are_numbered_and_results_are_not() -> None:
     assert "1| a\n2| b\n" in text(content(text="a\nb\n"), "react.read")
     assert "| a\n| b\n" in text(content(text="a\nb\n"), "react.write")
     assert "\n| a\n" in text(content(text="a\n", artifact_path=RESULT), "react.read")
+
+
+def test_lines_are_numbered_if_the_traits_of_the_call_say_so() -> None:
+    numbering = ToolTraits(numbers_lines=True)
+    file, result = entry(content(text="a\nb\n")), entry(content(text="a\n", artifact_path=RESULT))
+    assert "1| a\n2| b\n" in entry_text(file, "notes.open", traits=numbering).text
+    assert "\n| a\n| b\n" in entry_text(file, "react.read", traits=ToolTraits()).text
+    assert "\n| a\n" in entry_text(result, "notes.open", traits=numbering).text
+
+
+def test_a_prompt_numbers_the_lines_of_an_own_tool_that_numbers_them() -> None:
+    for traits, line in ((ToolTraits(numbers_lines=True), "\n2| b\n"), (None, "\n| b\n")):
+        call = ToolCall(tool_id="notes.open", tool_call_id=CALL, traits=traits)
+        blocks_of_call = (SAMPLE_HEADER, call, content(text="a\nb\n"))
+        entries = [Entry(turn_id=TURN, ts=TS, block=block, seq=seq) for seq, block in enumerate(blocks_of_call, 1)]
+        views = fold(entries)
+        whole = PromptView.from_views(views, {one.seq: one for one in entries})
+        grown = PromptView()
+        for one in entries:
+            grown.add(one, views)
+        assert whole.segments() == grown.segments()
+        assert line in "".join(segment.text for segment in whole.segments())
 
 
 def test_a_content_with_nothing_to_show_may_have_a_recorded_line() -> None:

@@ -10,6 +10,7 @@ from timeloom.core.blocks import (
     SourcesAdded,
     ToolCall,
     ToolError,
+    ToolTraits,
     TurnStarted,
     UserPrompt,
 )
@@ -29,8 +30,8 @@ def _fold(*blocks: AnyBlock) -> TextOriginsView:
     return view
 
 
-def _result_of(tool_id: str) -> dict[TextOrigin, int]:
-    call = ToolCall(tool_id=tool_id, tool_call_id=CALL)
+def _result_of(tool_id: str, traits: ToolTraits | None = None) -> dict[TextOrigin, int]:
+    call = ToolCall(tool_id=tool_id, tool_call_id=CALL, traits=traits)
     return _fold(call, ResultStatus(tool_call_id=CALL, text="found")).origins
 
 
@@ -59,6 +60,12 @@ def test_a_result_is_foreign_unless_it_says_only_what_the_model_wrote() -> None:
     assert _result_of("crm.lookup") == {"tool": 2}
     assert _result_of("react.read") == {"file": 2}
     assert _result_of("react.plan") == {}
+
+
+def test_a_result_of_an_own_tool_is_of_the_origin_that_its_traits_say() -> None:
+    assert _result_of("notes.open", ToolTraits(result_text="file")) == {"file": 2}
+    assert _result_of("notes.save", ToolTraits(result_text="own")) == {}
+    assert _result_of("react.read", ToolTraits()) == {"tool": 2}
 
 
 def test_a_result_whose_call_is_not_known_is_foreign() -> None:

@@ -29,6 +29,7 @@ from timeloom.core.blocks import (
     RoundStarted,
     SourcesAdded,
     ToolCall,
+    ToolTraits,
     TurnEnded,
     TurnStarted,
     UserPrompt,
@@ -37,7 +38,6 @@ from timeloom.core.blocks.round import Usage
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, microseconds_between, to_entry
-from timeloom.core.view.artifacts import READING_TOOLS
 from timeloom.core.view.context.cuts import RULES
 from timeloom.core.view.context.visible import Stub
 from timeloom.core.view.views import VIEWS_VERSION, Views, fold
@@ -191,7 +191,7 @@ def plain_versions(entries: Entries) -> dict[str, list[CallId | None]]:
         block = entry.block
         call: CallId | None = getattr(block, "tool_call_id", None)
         key = (entry.turn_id, call)
-        if isinstance(block, ToolCall) and block.tool_id in READING_TOOLS:
+        if isinstance(block, ToolCall) and block.known_traits.reads_artifacts:
             reading.add(key)
         path = getattr(block, "artifact_path", "") or getattr(getattr(block, "digest", None), "artifact_path", "")
         if path and not (path in found and key not in found[path] and key in reading):
@@ -349,6 +349,20 @@ def test_reading_a_hidden_artifact_again_shows_it_and_makes_no_version() -> None
     views = fold(log(write, hide, call, again))
     assert views.visible.shown[5] is None
     assert not views.artifacts.artifacts[FILE].is_edited
+
+
+def test_an_own_tool_that_reads_artifacts_makes_no_version() -> None:
+    digest = Digest(artifact_path=FILE, kind="file")
+    write = ResultDigest(tool_call_id=C1, digest=digest)
+    again = ResultDigest(tool_call_id=C2, digest=digest)
+    traits = ToolTraits(reads_artifacts=True)
+    for recorded, is_edited in ((traits, False), (None, True)):
+        views = fold(log(write, ToolCall(tool_id="notes.open", tool_call_id=C2, traits=recorded), again))
+        assert views.artifacts.artifacts[FILE].is_edited == is_edited
+        assert views.artifacts.is_reading(T1, C2) != is_edited
+        call = views.calls.get(T1, C2)
+        assert call is not None
+        assert call.traits == recorded
 
 
 def test_metadata_that_a_reading_shows_again_is_no_edit() -> None:

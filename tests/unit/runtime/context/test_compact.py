@@ -127,6 +127,23 @@ def test_a_summary_that_is_refused_is_made_by_hand_and_the_turn_goes_on(tmp_path
     run(check)
 
 
+def test_a_summary_that_is_refused_without_a_reason_is_made_by_hand(tmp_path: Path) -> None:
+    def no_summaries(proposal: Proposal) -> PolicyResult | None:
+        return refuse("") if getattr(proposal.step, "model", "") == "for summaries" else None
+
+    async def check() -> None:
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS, summary="Seen: x.") * 8, window_tokens=24_000)
+        stage.setting = AgentSettings(data_dir=tmp_path, policies=(no_summaries,))
+        stage.summary_model = ScriptedModel([], name="for summaries")
+        turns = await stage.open()
+        await run_turns(turns, 8)
+        text = str((await summaries(turns))[0].text)
+        assert text.startswith("- turn 1: Seen: x.\n")
+        assert "No model wrote this summary" not in text
+
+    run(check)
+
+
 def test_a_steer_interrupts_the_summariser_and_is_heard(tmp_path: Path) -> None:
     async def check() -> None:
         slow: Step = {"reply": "never", "chunk": 1, "delay_ms": 1_000, "when": "compaction", "repeat": True}

@@ -21,7 +21,8 @@ from tests.harness.context import (
     summaries,
     turn_replies,
 )
-from tests.harness.turn import Step, answers, blocks_of, blocks_of_type, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import Step, blocks_of, blocks_of_type, calls, run
 from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     ExternalEvent,

@@ -5,14 +5,14 @@
 
 import os
 import re
-from asyncio import Event
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from tests.harness.context import ContextHarness, summaries
-from tests.harness.turn import answers, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import calls, run
 from timeloom.core.blocks import (
     AnyBlock,
     Completion,
@@ -32,6 +32,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.compaction import find_last_cut
 from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.runtime.context.compact import NO_MODEL
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.loop import TurnRunner
 
@@ -107,7 +108,7 @@ async def compacted(turns: TurnRunner, hidden: dict[str, str], compactions: int)
         await session.append([TurnStarted(n=n), prompt, RoundStarted(round=1)], turn)
         if n % every == 0:
             cut = find_last_cut(session.views)
-            await turns.context_fitter.compactor.compact(cut, 6_000, Event())
+            await turns.context_fitter.compactor.extract_summary(cut, 6_000, NO_MODEL)
         await session.append(turn_blocks(n, turn, mine), turn)
 
 

@@ -1,12 +1,15 @@
 """Erasing removes content from every file and leaves everything else unchanged."""
 
 import asyncio
+import json
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
 from tests.harness.erase import SECRET, SENTENCE, EraseHarness, find_secret, run_on_disk
-from tests.harness.turn import HEADER, answers, calls, script
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, calls, script
 from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     AnyBlock,
@@ -20,6 +23,7 @@ from timeloom.core.blocks import (
     ResultContent,
     SourcesAdded,
     ToolCall,
+    ToolTraits,
     TurnEnded,
     TurnStarted,
     UserPrompt,
@@ -34,6 +38,7 @@ from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import StoreError
+from timeloom.ports.tool import Artifact, Outcome
 from timeloom.runtime.erase.erase import delete_conversation_data, plan_erasure
 from timeloom.runtime.fork.fork import fork, fork_at
 from timeloom.runtime.replay.check_retrievable import check_retrieval
@@ -41,6 +46,7 @@ from timeloom.runtime.replay.replay import rebuild_prompt
 from timeloom.runtime.session.load_views import load_views
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
+from timeloom.tools import FunctionTool, WritePath, tool
 
 TS = "2026-02-09T02:14:32Z"
 TURN = TurnId("turn_1")
@@ -489,5 +495,63 @@ def test_a_plan_goes_with_the_call_that_made_it(tmp_path: Path) -> None:
         assert find_secret(room.folder) == []
         plans = [entry.block for entry in await room.entries(store) if isinstance(entry.block, PlanRecorded)]
         assert [plan.erased for plan in plans] == [True, False]
+
+    run_on_disk(room, check)
+
+
+def own_tools() -> tuple[FunctionTool, ...]:
+    """Tools that write, search and copy files, and declare it in their traits."""
+
+    @tool("notes.save", effect="idempotent", traits=ToolTraits(path_param="to", content_param="text"))
+    async def save(to: Annotated[str, WritePath], text: str) -> Outcome:
+        """Saves."""
+        return Outcome(artifacts=(text_file(to, text),))
+
+    @tool("notes.find", effect="pure", traits=ToolTraits(result_text="file", lists_matches=True))
+    async def find(path: str) -> dict[str, object]:
+        """Finds."""
+        return {"hits": [{"logical_path": path, "matches": [{"line": 1, "text": SECRET[2:]}]}]}
+
+    @tool("notes.copy", effect="idempotent", traits=ToolTraits(result_text="file", copies_files=True))
+    async def copy(path: str, to: Annotated[str, WritePath]) -> Outcome:
+        """Copies."""
+        file = text_file(to, "changed")
+        return Outcome(status=json.dumps({"files": [{"path": file.path, "copied_from": path}]}), artifacts=(file,))
+
+    return save, find, copy
+
+
+def text_file(place: str, text: str) -> Artifact:
+    turn, _, inner = place.partition("/")
+    return Artifact(path=f"fi:{turn}.{inner}", mime="text/plain", text=text, kind="file")
+
+
+@pytest.mark.parametrize("kind", [ToolCall, ResultContent])
+def test_a_file_and_the_call_of_an_own_tool_that_wrote_it_are_one_text(tmp_path: Path, kind: type[object]) -> None:
+    room = EraseHarness(tmp_path)
+    room.turns_harness.extra = own_tools()
+
+    async def check(store: SqliteStore) -> None:
+        await room.run_turn(store, "save it", calls("notes.save", to="a.md", text=SECRET), answers("done"))
+        report = await room.erase(store, await room.path_of(store, kind))
+        assert report.quotes == ()
+        assert find_secret(room.folder) == []
+
+    run_on_disk(room, check)
+
+
+def test_lines_and_copies_of_a_file_that_own_tools_reported_are_found(tmp_path: Path) -> None:
+    room = EraseHarness(tmp_path)
+    room.turns_harness.extra = own_tools()
+
+    async def check(store: SqliteStore) -> None:
+        await room.run_turn(store, "save it", calls("notes.save", to="a.md", text=SECRET), answers("done"))
+        first = await room.path_of(store, ResultContent)
+        more = (calls("notes.find", path=first), calls("notes.copy", path=first, to="b.md"))
+        await room.run_turn(store, "go on", *more, answers("done"))
+        copy = await room.path_of(store, ResultContent, -1)
+        report = await room.erase(store, first)
+        assert find_secret(room.folder, SECRET[2:]) == []
+        assert [place.path for place in report.quotes] == [copy]
 
     run_on_disk(room, check)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.replay import ReplayHarness, run_replay
-from tests.harness.turn import answers, calls, decision_reply
+from tests.harness.replies import answers, decision_reply
+from tests.harness.turn import calls
 from timeloom.core.blocks import ResultStatus, ToolCall, TurnEnded
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId

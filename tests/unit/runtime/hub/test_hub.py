@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness.hub import HubHarness, wait_until_idle
-from tests.harness.turn import HEADER, answers, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, calls, run
 from timeloom.app import open_session
 from timeloom.core.blocks import ResultStatus, Titled, TurnEnded, TurnStarted, Usage, UserPrompt
 from timeloom.core.codes import CodedError
@@ -18,7 +19,7 @@ from timeloom.ports.store import StoreError
 from timeloom.providers.script import ScriptedModel
 from timeloom.runtime.hub.events import ChatBlock, ChatComplete, ChatError, Event
 from timeloom.runtime.hub.hub import HubSettings, SubscriptionContext
-from timeloom.runtime.hub.live_conversation import IncomingMessage, SendReceipt
+from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
 
 
 async def first_error(events: AsyncGenerator[Event]) -> ChatError:

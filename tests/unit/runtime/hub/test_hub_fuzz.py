@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness.hub import HubHarness
-from tests.harness.turn import HEADER, Step, answers, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, Step, calls, run
 from timeloom.core.blocks import (
     ApprovalDecided,
     ExternalEvent,
@@ -27,7 +28,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 from timeloom.runtime.hub.hub import Hub, HubSettings
-from timeloom.runtime.hub.live_conversation import IncomingMessage, SendReceipt
+from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
 
 RUNS = int(os.environ.get("TIMELOOM_FUZZ_RUNS", "200"))
 BATCHES = 10

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import TurnHarness, answers, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import TurnHarness, calls, run
 from timeloom.core.citations.formats import CitationFormat
 from timeloom.core.citations.rewriter import CitationRewriter
 from timeloom.core.paths import MAX_PATH_CHARS

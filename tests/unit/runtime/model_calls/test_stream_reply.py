@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import TurnHarness, answers, blocks_of, blocks_of_type, run
+from tests.harness.replies import answers
+from tests.harness.turn import TurnHarness, blocks_of, blocks_of_type, run
 from timeloom.core.blocks import ModelAnswered, ModelCalled, Thinking, Usage
 from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest, TextPiece, ThinkingPiece
-from timeloom.runtime.model_calls.stream_reply import build_outcome, run_until_interrupted
+from timeloom.runtime.model_calls.stream_reply import build_outcome
 
 CALL = ModelCalled(round=2, model="openai:m", request_sha256="0", attempt=3, purpose="title")
 USED = Usage(input_tokens=5)
@@ -50,23 +50,6 @@ def test_what_a_failure_cost_is_known_where_somebody_said_so(
     assert outcome.detail == ("it was cut" if ending else "")
 
 
-def test_work_is_not_begun_once_it_is_interrupted() -> None:
-    async def check() -> None:
-        begun: list[int] = []
-
-        async def work() -> int:
-            begun.append(1)
-            return 1
-
-        interrupt = asyncio.Event()
-        assert await run_until_interrupted(interrupt, work()) == 1
-        interrupt.set()
-        assert await run_until_interrupted(interrupt, work()) is None
-        assert begun == [1]
-
-    asyncio.run(check())
-
-
 class Says:
     """A model that says these things, one list for each call."""
 
@@ -101,76 +84,6 @@ def test_what_a_provider_calls_thinking_is_kept_apart_and_a_reply_without_its_en
         assert turns.session.views.spend.total.unknown_costs == 1
 
     run(check)
-
-
-def test_work_that_ends_badly_once_it_is_interrupted_is_given_up_all_the_same() -> None:
-    async def check() -> None:
-        begun, interrupt = asyncio.Event(), asyncio.Event()
-
-        async def work() -> int:
-            try:
-                begun.set()
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                raise ValueError("closing failed") from None
-            return 1
-
-        waiting = asyncio.create_task(run_until_interrupted(interrupt, work()))
-        await begun.wait()
-        interrupt.set()
-        assert await waiting is None
-
-    asyncio.run(check())
-
-
-def test_work_that_ends_well_though_it_is_interrupted_is_given_up_and_cancels_nothing_else() -> None:
-    async def check() -> None:
-        begun, interrupt = asyncio.Event(), asyncio.Event()
-
-        async def work() -> int:
-            with suppress(asyncio.CancelledError):
-                begun.set()
-                await asyncio.Event().wait()
-            return 1
-
-        async def ask() -> int:
-            given_up = await run_until_interrupted(interrupt, work())
-            task = asyncio.current_task()
-            assert given_up is None and task
-            await asyncio.sleep(0)
-            return task.cancelling()
-
-        waiting = asyncio.create_task(ask())
-        await begun.wait()
-        interrupt.set()
-        assert await waiting == 0
-
-    asyncio.run(check())
-
-
-def test_whoever_is_cancelled_while_interrupted_work_ends_is_cancelled() -> None:
-    async def check() -> None:
-        begun, interrupt, ends = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-        async def work() -> int:
-            try:
-                begun.set()
-                await asyncio.Event().wait()
-            finally:
-                await ends.wait()
-            return 1
-
-        waiting = asyncio.create_task(run_until_interrupted(interrupt, work()))
-        await begun.wait()
-        interrupt.set()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        ends.set()
-
-    asyncio.run(check())
 
 
 class Quitting:

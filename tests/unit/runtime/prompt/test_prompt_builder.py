@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.turn import HEADER, TurnHarness, answers, blocks_of, blocks_of_type, calls, run
+from tests.harness.prompt_prefix import PREFIX_CHECK
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, TurnHarness, blocks_of, blocks_of_type, calls, run
 from timeloom.app import open_session
 from timeloom.core.blocks import (
     AnyBlock,
@@ -48,7 +50,8 @@ def picture(data: bytes) -> Attachment:
 
 
 def prompter(session: Session, model: str = "m") -> PromptBuilder:
-    return PromptBuilder(session, build_system_text((), PromptSettings()), PromptSettings(model=model))
+    system = build_system_text((), PromptSettings())
+    return PromptBuilder(session, system, PromptSettings(model=model), observers=[PREFIX_CHECK])
 
 
 def text_of(request: ModelRequest) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import HEADER, TurnHarness, answers, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, TurnHarness, calls, run
 from timeloom.app import SharedParts, build_shared_parts, build_turn_runner, open_session
 from timeloom.core.blocks import AnyBlock, ModelCalled, Titled, TurnEnded
 from timeloom.core.payload import BlobRef, Text

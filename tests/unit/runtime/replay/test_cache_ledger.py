@@ -7,8 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.harness.cache import CachingModel
+from tests.harness.prompt_prefix import PREFIX_CHECK
 from tests.harness.replay import CONVERSATION, LARGE, TURN, make_log, run_replay, store_entries, to_drafts
-from tests.harness.turn import HEADER, answers, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, calls, run
 from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import (
     AnyBlock,
@@ -151,7 +153,8 @@ def picture(n: int) -> Attachment:
 def test_after_many_pictures_of_one_round_the_last_prefix_is_still_found() -> None:
     async def check() -> None:
         session = await open_session(MemoryStore(), None, HEADER)
-        prompter = PromptBuilder(session, build_system_text((), PromptSettings()), PromptSettings(model="m"))
+        system = build_system_text((), PromptSettings())
+        prompter = PromptBuilder(session, system, PromptSettings(model="m"), observers=[PREFIX_CHECK])
 
         async def ask(n: int) -> CacheForecast:
             prompt = await prompter.build_prompt(session, AskModel(n, 1, last=False))

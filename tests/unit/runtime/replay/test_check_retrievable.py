@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.turn import HEADER, TurnHarness, answers, calls
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, TurnHarness, calls
 from timeloom.app import AgentSettings
 from timeloom.core.blocks import (
     AnyBlock,
@@ -41,7 +42,7 @@ from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
-from timeloom.runtime.context.compact import Compactor
+from timeloom.runtime.context.compact import NO_MODEL, Compactor
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.context.read_range import read_ranges
 from timeloom.runtime.erase.erase import EraseRequest, erase
@@ -98,7 +99,7 @@ class Forgetful:
             compactor = Compactor(
                 session=self.session, governor=governor, model=None, settings=CompactSettings(), text_chars=20
             )
-            await compactor.compact(cuts[at % len(cuts)], 150 + at * 7, asyncio.Event())
+            await compactor.extract_summary(cuts[at % len(cuts)], 150 + at * 7, NO_MODEL)
 
     async def say(self, at: int) -> None:
         """Another turn."""

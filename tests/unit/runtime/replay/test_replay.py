@@ -18,7 +18,8 @@ from tests.harness.replay import (
     to_drafts,
     with_request_hashes,
 )
-from tests.harness.turn import Step, answers, calls, decision_reply, run
+from tests.harness.replies import answers, decision_reply
+from tests.harness.turn import Step, calls, run
 from timeloom.core.blocks import (
     Attachment,
     Followup,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import HEADER, Step, answers, calls, script
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, Step, calls, script
 from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import (
     ApprovalRequested,
@@ -16,6 +17,7 @@ from timeloom.core.blocks import (
     Followup,
     ResultContent,
     ToolCall,
+    ToolTraits,
     Usage,
     UserPrompt,
 )
@@ -35,7 +37,7 @@ from timeloom.runtime.rerun.trajectory import CallTrace, RoundTrace
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
-from timeloom.tools.define import tool
+from timeloom.tools.define import FunctionTool, tool
 from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.registry import ToolRegistry
 
@@ -61,6 +63,8 @@ class Stage:
         self.budgets = Budgets()
         self.meanwhile: Callable[[TurnRunner], Awaitable[object]] | None = None
         """An action while the first recorded call runs."""
+        self.extra: tuple[FunctionTool, ...] = ()
+        """Additional tools."""
         self._turns: TurnRunner | None = None
 
     async def hold(
@@ -145,7 +149,7 @@ class Stage:
             tool("exec_tools.run", effect="pure")(execute),
             tool("t.search", effect="pure")(search),
         )
-        return ToolRegistry((*react_tools(), *own))
+        return ToolRegistry((*react_tools(), *own, *self.extra))
 
 
 def rounds(found: RerunResult, turn: int = 0) -> list[RoundTrace]:
@@ -266,6 +270,38 @@ async def test_a_program_is_recorded_with_its_code(tmp_path: Path) -> None:
     found = await stage.rerun(4, other, one, answers("One."))
     assert [call.result for call in made(found)] == ["not_recorded", "recorded"]
     assert (found.turns[0].rounds[0].verdict, stage.ran) == ("differs", [])
+
+
+def own_tool(stage: Stage, traits: ToolTraits) -> FunctionTool:
+    @tool("notes.run", effect="pure", traits=traits)
+    async def run(context: ToolContext) -> str:
+        """Runs."""
+        stage.ran.append("notes")
+        return f"ran {context.tool_call_id}"
+
+    return run
+
+
+async def test_an_own_tool_that_works_on_the_conversation_only_runs_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.extra = (own_tool(stage, ToolTraits(conversation_only=True)),)
+    await stage.hold(calls("notes.run"), answers("One."))
+    stage.policies = (irreversible_needs_approval,)
+    found = await stage.rerun(4, calls("notes.run"), answers("One."))
+    assert (stage.ran, [call.result for call in made(found)]) == (["notes"], ["run"])
+
+
+async def test_calls_of_a_tool_that_is_gone_keep_their_recorded_traits(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    traits = ToolTraits(result_text="file", runs_code=True, conversation_only=True)
+    stage.extra = (own_tool(stage, traits),)
+    program = f"{calls('notes.run')}<channel:code>1</channel:code>"
+    await stage.hold(program, answers("One."))
+    stage.extra = ()
+    found = await stage.rerun(4, program, answers("One."), keep=True)
+    assert (stage.ran, [call.result for call in made(found)]) == ([], ["recorded"])
+    kept = [entry.block for entry in await stage.kept(found) if isinstance(entry.block, ToolCall)]
+    assert [call.traits for call in kept] == [traits]
 
 
 async def test_large_texts_and_attachments_are_shared_with_the_store(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.harness.turn import HEADER, TurnHarness, answers, calls, run, script
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, TurnHarness, calls, run, script
 from timeloom.app import AgentSettings, build_turn_runner, open_session
 from timeloom.core.blocks import (
     ApprovalRequested,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.turn import HEADER, Step, TurnHarness, answers, blocks_of, blocks_of_type, calls, run, script
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, Step, TurnHarness, blocks_of, blocks_of_type, calls, run, script
 from timeloom.app import open_session
 from timeloom.core.blocks import (
     AnyBlock,

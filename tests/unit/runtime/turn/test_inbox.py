@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import Step, TurnHarness, answers, blocks_of, blocks_of_type, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import Step, TurnHarness, blocks_of, blocks_of_type, calls, run
 from timeloom.core.blocks import (
     AnyBlock,
     Completion,

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.turn import TurnHarness, answers, blocks_of, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import TurnHarness, blocks_of, calls, run
 from timeloom.core.blocks import (
     AnyBlock,
     Gate,

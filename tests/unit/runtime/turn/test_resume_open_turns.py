@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import HEADER, TurnHarness, answers, blocks_of, blocks_of_type, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, TurnHarness, blocks_of, blocks_of_type, calls, run
 from timeloom.app import open_session
 from timeloom.core.blocks import Completion, Titled, TurnStarted, UserPrompt
 from timeloom.core.codes import CodedError

@@ -8,7 +8,8 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.turn import HEADER, TurnHarness, answers, blocks_of, calls, run
+from tests.harness.replies import answers
+from tests.harness.turn import HEADER, TurnHarness, blocks_of, calls, run
 from timeloom.app import open_session
 from timeloom.core.blocks import ModelAnswered, ModelCalled
 from timeloom.core.ids import ConversationId

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.turn import Step, TurnHarness, answers, blocks_of, blocks_of_type, calls, decision_reply, run, script
+from tests.harness.replies import answers, decision_reply
+from tests.harness.turn import Step, TurnHarness, blocks_of, blocks_of_type, calls, run, script
 from timeloom.core.blocks import (
     Completion,
     EndReason,

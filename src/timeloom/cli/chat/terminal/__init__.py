@@ -1,5 +1,5 @@
 """Runs a conversation on an interactive terminal.
 
-Reading order: `supported` (whether a terminal can show it), `chat_loop` (input and turns), `state` (shared state),
-`screen` (input line and live area), `slash_commands`, `attach`, `approvals` and `approval_prompt`.
+Reading order: `chat_loop` (input and turns), `state` (shared state), `screen` (input line and live area),
+`slash_commands`, `attach`, `approvals` and `approval_prompt`.
 """

@@ -19,8 +19,9 @@ from timeloom.cli.sanitize import one_line
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.paths import AttachmentPath
+from timeloom.data_folder import HISTORY_FILE
+from timeloom.platform.tasks import cancel_and_wait
 from timeloom.providers.registry import model_notice
-from timeloom.runtime.erase.side_files import HISTORY_FILE
 from timeloom.runtime.turn.attachments import to_attachment_blocks
 from timeloom.runtime.turn.loop import TurnOutcome
 
@@ -258,8 +259,8 @@ class _RunningTurn:
                     next_event = asyncio.create_task(self._chat.screen.events.get())
             return self._running.result()
         finally:
-            await _cancel(next_event)
-            await _cancel(self._running)
+            await cancel_and_wait(next_event)
+            await cancel_and_wait(self._running)
 
     async def _handle_event(self, event: ScreenEvent) -> None:
         match event:
@@ -287,10 +288,3 @@ def _parse_choice(text: str) -> int:
     """Return the text as a number; 0 if it is not one or has more digits than any listed number."""
     digits = text.strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= len(f"{MAX_CHOICES}") else 0
-
-
-async def _cancel(task: asyncio.Task[TurnOutcome] | asyncio.Task[ScreenEvent]) -> None:
-    if task.done():
-        return
-    task.cancel()
-    await asyncio.wait({task})

@@ -23,6 +23,7 @@ from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from timeloom.cli.sanitize import sanitize
+from timeloom.platform.tasks import finishes_before
 
 REDRAW_S: Final = 0.05
 """Minimum time between two redraws: a larger value stutters, a smaller one wastes processor time."""
@@ -99,9 +100,7 @@ class Screen:
         """Take over the terminal, and restore it at the end."""
         started = asyncio.Event()
         app_task = asyncio.create_task(self._app.run_async(pre_run=started.set, set_exception_handler=False))
-        waiting = asyncio.create_task(started.wait())
-        await asyncio.wait({app_task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        await finishes_before(started.wait(), app_task)
         try:
             yield
         finally:

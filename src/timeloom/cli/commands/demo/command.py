@@ -21,6 +21,7 @@ from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.plans import plans_to_announce
 from timeloom.core.view.turn_index import turn_index
 from timeloom.core.view.views import Views, fold
+from timeloom.data_folder import EXPORTS_FOLDER
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
@@ -42,7 +43,7 @@ async def demo(data_dir: Path) -> int:
         entries = await _write(store, conversation, demo_steps(clock, ids))
         _print_conversation(entries, fold(entries))
         click.echo("")
-        await write_files(store, conversation, data_dir / "export")
+        await write_files(store, conversation, data_dir / EXPORTS_FOLDER)
         found = await store.verify()
     print_verified(found)
     export_command = shlex.join(

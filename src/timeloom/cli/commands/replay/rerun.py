@@ -10,8 +10,8 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.app import AgentSettings, build_turn_runner, open_tools
-from timeloom.cli.chat.conversations import ModelPool, with_default_model
+from timeloom.app import AgentSettings, ModelPool, build_turn_runner, open_tools
+from timeloom.cli.chat.conversations import with_default_model
 from timeloom.cli.chat.display.format import format_count, format_duration
 from timeloom.cli.command import open_existing_store
 from timeloom.cli.sanitize import one_line

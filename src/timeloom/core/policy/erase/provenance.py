@@ -30,7 +30,6 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, PlanId, TurnId
 from timeloom.core.paths import EntriesPath, SourcesPath, TurnIndexPath, parse
 from timeloom.core.timeline import NO_TURN, Entry
-from timeloom.core.view.artifacts import READING_TOOLS
 
 CallKey = tuple[TurnId, CallId]
 
@@ -128,10 +127,10 @@ class Provenance:
     def _add_call_part(self, entry: Entry) -> None:
         turn, seq = entry.turn_id, entry.seq
         match entry.block:
-            case ToolCall(tool_call_id=call, tool_id=tool):
+            case ToolCall(tool_call_id=call) as block:
                 self._calls[turn, call] = seq
                 self._calls_of[turn].append(seq)
-                if tool in READING_TOOLS:
+                if block.known_traits.reads_artifacts:
                     self._reading.add((turn, call))
             case ToolCode(tool_call_id=call) | ApprovalRequested(tool_call_id=call):
                 self.call_repeats[turn, call].append(seq)

@@ -1,14 +1,10 @@
 """Finds the files, notes and plans that repeat the parameters of a call."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from timeloom.core.blocks import Note, PlanRecorded, ResultContent, ToolCall
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
-
-WRITING_TOOLS: Final = frozenset({"react.write", "react.patch"})
-"""Tools whose files contain their parameters."""
 
 _Key = tuple[TurnId, CallId]
 
@@ -21,7 +17,7 @@ def add_written_entries(entries: Sequence[Entry], seqs: frozenset[int]) -> froze
     writing = {
         (entry.turn_id, entry.block.tool_call_id)
         for entry in entries
-        if isinstance(entry.block, ToolCall) and entry.block.tool_id in WRITING_TOOLS
+        if isinstance(entry.block, ToolCall) and entry.block.known_traits.content_param
     }
     named = [entries[seq - 1] for seq in seqs]
     planning = {_call_key(entry) for entry in named if isinstance(entry.block, ToolCall)}

@@ -42,6 +42,7 @@ from timeloom.core.blocks import (
     Titled,
     ToolCall,
     ToolCode,
+    ToolTraits,
     TurnEnded,
     TurnStarted,
     Unknown,
@@ -82,11 +83,16 @@ ForeignBlock = (
 SilentBlock = ConversationStarted | Titled | SourcesAdded | Erased | ModelCalled | Feedback | Hidden | Pruned
 
 
-def entry_text(entry: Entry, tool_id: str = "", payloads: Payloads = NO_PAYLOADS) -> EntryText:
-    """Return the text of the entry; `payloads` must contain `needed_payloads(entry)`."""
+def entry_text(
+    entry: Entry, tool_id: str = "", payloads: Payloads = NO_PAYLOADS, traits: ToolTraits | None = None
+) -> EntryText:
+    """Return the text of the entry; `payloads` must contain `needed_payloads(entry)`.
+
+    For an entry of a call, `tool_id` and `traits` are those that the call recorded.
+    """
     match entry.block:
         case (ToolCode() | ToolCall() | Notice() | ResultDigest() | ResultStatus() | ResultContent()) as block:
-            return call_text(block, entry.turn_id, tool_id, payloads)
+            return call_text(block, entry.turn_id, tool_id, payloads, traits)
         case PlanRecorded() | PlanAcknowledged() | PlansCompacted() as block:
             return plan_text(block)
         case block:

@@ -14,7 +14,9 @@ from timeloom.core.blocks import (
     ToolCall,
     ToolCode,
     ToolError,
+    ToolTraits,
 )
+from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import PathError, parse, rewrite_path, to_physical
 from timeloom.core.paths.forms import FileForm
@@ -34,14 +36,16 @@ MAX_CALL_CHARS: Final = 8_000
 MAX_PARAM_DEPTH: Final = 32
 """Maximum depth at which strings are shortened; deeper parameters are truncated as text."""
 
-NUMBERED_TOOLS: Final = frozenset({"react.read"})
-"""Tools whose text results have line numbers, because the model requests lines by number."""
-
 CallBlock = ToolCode | ToolCall | Notice | ResultDigest | ResultStatus | ResultContent
 
 
-def call_text(block: CallBlock, turn: TurnId, tool_id: str, payloads: Payloads) -> EntryText:
-    """Return the text of a block of a call; `tool_id` is the called tool, empty if it is unknown."""
+def call_text(
+    block: CallBlock, turn: TurnId, tool_id: str, payloads: Payloads, traits: ToolTraits | None = None
+) -> EntryText:
+    """Return the text of a block of a call.
+
+    `tool_id` is the called tool, empty if it is unknown. `traits` are the traits that the call recorded.
+    """
     match block:
         case ToolCode(tool_call_id=call, text=text):
             code = preview_text(load_text(text, payloads), block.mime, block.path(turn))
@@ -67,12 +71,12 @@ def call_text(block: CallBlock, turn: TurnId, tool_id: str, payloads: Payloads) 
                 f"[TOOL RESULT {call}].result {one_line(tool_id)}".rstrip(), _path_line(path), error, body
             )
         case ResultContent():
-            return _content_text(block, tool_id, payloads)
+            return _content_text(block, tool_id, payloads, resolve_traits(tool_id, traits))
         case _:
             assert_never(block)
 
 
-def _content_text(block: ResultContent, tool_id: str, payloads: Payloads) -> EntryText:
+def _content_text(block: ResultContent, tool_id: str, payloads: Payloads, traits: ToolTraits) -> EntryText:
     path, mime, shown = block.artifact_path, block.mime, block.shown
     part = "result" if path.startswith("tc:") else "artifact"
     head = [
@@ -82,9 +86,8 @@ def _content_text(block: ResultContent, tool_id: str, payloads: Payloads) -> Ent
     ]
     if block.text is not None:
         text = load_text(block.text, payloads) if _is_shown_whole(shown) else ""
-        return text_from_lines(
-            *head, _body(text, mime, path, shown, numbered=tool_id in NUMBERED_TOOLS and part == "artifact")
-        )
+        numbered = traits.numbers_lines and part == "artifact"
+        return text_from_lines(*head, _body(text, mime, path, shown, numbered=numbered))
     if block.data is None:
         return text_from_lines(*head, refence(shown.text) if shown and shown.text else not_shown_line(mime, None, path))
     return text_with_data(head, mime, block.data, path, shown)

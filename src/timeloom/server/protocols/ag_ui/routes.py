@@ -9,7 +9,7 @@ from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, IdError, parse_conversation_id
 from timeloom.ports.reader import ConversationInfo
-from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.runtime.hub.state import SendReceipt
 from timeloom.server.authorize import authorize
 from timeloom.server.history_match import HistoryMessage, with_history
 from timeloom.server.http.sse import EventStream
@@ -22,8 +22,8 @@ from timeloom.server.protocols.ag_ui.events import (
 )
 from timeloom.server.protocols.ag_ui.run import RunTranslator
 from timeloom.server.protocols.send_and_stream import send_and_stream
+from timeloom.server.request_context import RequestContext
 from timeloom.server.routes.chat import DecisionBody, submit_decision
-from timeloom.server.services import RequestContext
 
 SendMessage = Callable[[], Awaitable[SendReceipt]]
 

@@ -20,7 +20,7 @@ from timeloom.runtime.hub.events import (
     Event,
     Heartbeat,
 )
-from timeloom.runtime.hub.live_conversation import SendReceipt
+from timeloom.runtime.hub.state import SendReceipt
 from timeloom.server.protocols.ag_ui import events as ag
 from timeloom.server.protocols.turn_answer import EPOCH, TurnAnswer
 from timeloom.wire.block_json import decode_block

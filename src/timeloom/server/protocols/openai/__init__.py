@@ -1,1 +1,1 @@
-"""The chat completions API of OpenAI."""
+"""The chat completions API of OpenAI: `routes`, `schema` (its types), `stream` (completions from a turn's events)."""

@@ -16,8 +16,7 @@ from timeloom.stores.feedback_rows import extract_batch_feedback
 from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.search_terms import replace_surrogates
 from timeloom.stores.sqlite.database import Database, convert_rows
-from timeloom.stores.sqlite.tables import feedback, leases, open_turns
-from timeloom.stores.sqlite.tables import ledger_sql as accounts
+from timeloom.stores.sqlite.tables import feedback, leases, ledger_sql, open_turns
 from timeloom.wire.record import RECORD_VERSION
 
 
@@ -114,7 +113,7 @@ def delete(connection: Database, conversation: ConversationId) -> ConversationRo
     connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
     feedback.delete_conversation(connection, found.number)
     connection.execute("DELETE FROM conversations WHERE n = ?", (found.number,))
-    accounts.delete_conversation(connection, conversation)
+    ledger_sql.delete_conversation(connection, conversation)
     connection.execute("PRAGMA secure_delete = OFF").fetchall()
     return found
 

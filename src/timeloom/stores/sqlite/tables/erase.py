@@ -10,18 +10,17 @@ from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenc
 from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.sqlite.connections import ConnectionPool, to_store_error
 from timeloom.stores.sqlite.database import Database
-from timeloom.stores.sqlite.tables import append_delete as changes
-from timeloom.stores.sqlite.tables import feedback
+from timeloom.stores.sqlite.tables import append_delete, feedback
 from timeloom.stores.sqlite.tables.read_entries import decode_row, read_rows
 
 
 def erase(
     connection: Database, blobs: BlobFolder, locks: ProcessLocks, erasure: Erasure, lease: Lease | None
-) -> changes.ConversationRow:
+) -> append_delete.ConversationRow:
     """Append the erase, replace the erased entries, and record unreferenced payloads for removal."""
     conversation = erasure.batch.conversation
-    changes.get_conversation(connection, conversation)
-    found = changes.append(connection, blobs, locks, erasure.batch, StagedPayloads(blobs), lease)
+    append_delete.get_conversation(connection, conversation)
+    found = append_delete.append(connection, blobs, locks, erasure.batch, StagedPayloads(blobs), lease)
     entries = [decode_row(conversation, row) for row in read_rows(connection, found.number)]
     existing = _entries_at(entries, erasure)
     check_erased_forms(existing, erasure)
@@ -51,7 +50,7 @@ def scrub(connections: ConnectionPool) -> None:
         try:
             # In memory the copy of the database could use up all memory.
             connection.execute("PRAGMA temp_store = FILE").fetchall()
-            changes.purge_index(connection)
+            append_delete.purge_index(connection)
             connection.execute("VACUUM").fetchall()
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         finally:
@@ -64,8 +63,8 @@ def _entries_at(entries: list[Entry], erasure: Erasure) -> list[Entry]:
     return [entries[seq - 1] for seq in erasure.seqs if 1 <= seq <= len(entries)]
 
 
-def _replace_records(connection: Database, found: changes.ConversationRow, erasure: Erasure) -> None:
-    before = changes.place_before(found.number)
+def _replace_records(connection: Database, found: append_delete.ConversationRow, erasure: Erasure) -> None:
+    before = append_delete.place_before(found.number)
     conversation = erasure.batch.conversation
     for seq, record in zip(erasure.seqs, erasure.records, strict=True):
         crc = record_crc(conversation, seq, record)

@@ -35,6 +35,7 @@ from timeloom.core.blocks import (
     Titled,
     ToolCall,
     ToolCode,
+    ToolTraits,
     TurnStarted,
     Unknown,
     UserPrompt,
@@ -333,3 +334,19 @@ def test_with_a_call_what_it_wrote_is_meant() -> None:
     assert add_written_entries(entries, frozenset({6})) == {6, 7}
     assert add_written_entries(entries, frozenset({9})) == {9}
     assert add_written_entries(entries, frozenset({7})) == {7}
+
+
+def test_a_file_is_erased_with_the_call_of_an_own_tool_that_wrote_it() -> None:
+    file = ResultContent(tool_call_id=ONE, artifact_path=FILE, mime="text/plain", text="x")
+    for traits, found in ((ToolTraits(content_param="text"), {2, 3}), (ToolTraits(path_param="to"), {2})):
+        entries = log(ToolCall(tool_id="notes.save", tool_call_id=ONE, traits=traits), file)
+        assert add_written_entries(entries, frozenset({2})) == found
+
+
+def test_a_file_is_erased_with_the_results_of_an_own_tool_that_read_it() -> None:
+    written = ResultContent(tool_call_id=ONE, artifact_path=FILE, mime="text/plain", text="x")
+    shown = ResultContent(tool_call_id=TWO, artifact_path=FILE, mime="text/plain", text="x")
+    for traits, why in ((ToolTraits(reads_artifacts=True), {3: "named", 5: "shows it again"}), (None, {3: "named"})):
+        call = ToolCall(tool_id="notes.open", tool_call_id=TWO, traits=traits)
+        entries = log(Note(tool_call_id=ONE, text="other"), written, call, shown)
+        assert find_entries_to_erase(entries, EraseTargets(frozenset({3}))) == why

@@ -3,16 +3,20 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
+from typing_extensions import override
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from timeloom.server.app import build_app
 from timeloom.server.http.header_limits import header_limit_protocol
-from timeloom.server.http.websocket_denial import QuietDenialProtocol
 from timeloom.server.services import Services
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGISendEvent
 
 SHUTDOWN_S: Final = 5
 """Seconds that requests may take after the shutdown began; streams end at once."""
@@ -31,6 +35,20 @@ class _UvicornServer(uvicorn.Server):
         yield
 
 
+class _QuietDenialProtocol(WebSocketsSansIOProtocol):
+    """Treats a rejected handshake as complete, so uvicorn logs no error."""
+
+    @override
+    async def send(self, message: "ASGISendEvent") -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
+
+
+class ListenError(OSError):
+    """The server cannot listen on its host and port; `strerror` says why."""
+
+
 class HttpServer:
     """The HTTP server of these services."""
 
@@ -44,7 +62,7 @@ class HttpServer:
             http=header_limit_protocol(services.rate_limiter.limits.head_s),
             server_header=False,
             date_header=False,
-            ws=QuietDenialProtocol,
+            ws=_QuietDenialProtocol,
             ws_max_size=services.max_body_bytes,
             ws_ping_interval=ping_s,
             ws_ping_timeout=ping_s,
@@ -60,6 +78,17 @@ class HttpServer:
         """Serve until `shut_down`; then all requests have ended and the hub is still open."""
         await self._server.serve(sockets=[listener])
 
+    @asynccontextmanager
+    async def serve_in_background(self, listener: socket.socket) -> AsyncGenerator["asyncio.Task[None]"]:
+        """Serve in the yielded task; when the context exits, shut down and wait until all requests have ended."""
+        serving = asyncio.create_task(self.serve(listener), name="serving")
+        try:
+            yield serving
+        finally:
+            if not self._server.should_exit:
+                self.shut_down()
+            await serving
+
     def shut_down(self) -> None:
         """End all streams and accept no new connections; a second call does not wait for running requests either."""
         self._server.force_exit = self._server.should_exit
@@ -74,9 +103,12 @@ class HttpServer:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on that host and port; raises `OSError`."""
+    """Return a socket that listens on that host and port; raises `ListenError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise ListenError(*error.args) from error
     # asyncio sets this only on sockets that it creates itself; without it a delta waits 40 ms for the previous one.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -1,0 +1,323 @@
+"""The states of a live conversation and the pure transitions between them.
+
+A live conversation takes its inputs from one queue, one at a time. `transition` maps the current state and an input to
+the next state and the effects that the shell carries out in order. The shell reports results back as inputs.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, assert_never
+
+import msgspec
+
+from timeloom.core.blocks import AnyBlock, ConversationStarted
+from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.runtime.hub.events import ChatError
+from timeloom.runtime.turn.attachments import IncomingFile
+
+USER = "user"
+"""The author of messages by the conversation's owner."""
+
+SendStatus = Literal["started", "followup", "steered", "told", "cancelled", "decided"]
+"""How a message or event was handled: it opened a turn, or it was added to the running one."""
+
+
+class SendReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The receipt of a message or event that is on the timeline."""
+
+    conversation_id: ConversationId
+    turn_id: TurnId
+    seq: int
+    status: SendStatus
+
+    @property
+    def before_seq(self) -> int:
+        """The seq of the last entry before it; if it opened a turn, before that turn's first entry."""
+        return self.seq - (2 if self.status == "started" else 1)
+
+
+class IncomingMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message or an event of some kind that was sent to a conversation."""
+
+    kind: str = "followup"
+    text: str = ""
+    by: str = "external"
+    author: str = USER
+    """The author of a message."""
+    mime: str = "text/markdown"
+    started_ts: str = ""
+    """When it began, according to the sender; empty means now."""
+    files: tuple[IncomingFile, ...] = ()
+
+
+# States
+
+
+class ReleasedState(msgspec.Struct, frozen=True):
+    """Not open in this process; another process may hold the conversation."""
+
+
+class IdleState(msgspec.Struct, frozen=True):
+    """Open, and no turn runs; the idle timer releases it."""
+
+
+class RunningState(msgspec.Struct, frozen=True):
+    """Open, and a task runs the current turn."""
+
+    task_no: int
+    """Tells this task from earlier ones, whose reports may arrive late."""
+
+
+class FailedState(msgspec.Struct, frozen=True):
+    """Open, but the turn stopped at an error; the next request reopens the conversation from the store."""
+
+
+class SettlingState(msgspec.Struct, frozen=True):
+    """Open and idle for long enough; released once a missing title is generated."""
+
+    settle_no: int
+
+
+class ClosedState(msgspec.Struct, frozen=True):
+    """Not open, and accepts no requests any more."""
+
+    error: ChatError
+
+
+State = ReleasedState | IdleState | RunningState | FailedState | SettlingState | ClosedState
+
+
+# Inputs: requests, which have a reply, and reports
+
+
+class CreateRequest(msgspec.Struct, frozen=True):
+    """Create the conversation, with its first message if there is one."""
+
+    header: ConversationStarted
+    message: IncomingMessage | None = None
+
+
+class DeliverRequest(msgspec.Struct, frozen=True):
+    """Handle a message, a steer, a cancellation or another event."""
+
+    message: IncomingMessage
+
+
+class DecideRequest(msgspec.Struct, frozen=True):
+    """Record a person's decision on a requested approval."""
+
+    call_id: CallId
+    approved: bool
+    by: str
+    text: str
+
+
+class AppendRequest(msgspec.Struct, frozen=True):
+    """Append blocks that need no turn."""
+
+    blocks: Sequence[AnyBlock]
+    turn_id: TurnId
+
+
+class ResumeRequest(msgspec.Struct, frozen=True):
+    """Resume an open turn."""
+
+
+class ReleaseRequest(msgspec.Struct, frozen=True):
+    """Release the conversation, and take no further input until the caller has finished with it."""
+
+    stops_turn: bool
+
+
+class CloseRequest(msgspec.Struct, frozen=True):
+    """Release the conversation and refuse everything after this."""
+
+    error: ChatError
+
+
+class TurnOpened(msgspec.Struct, frozen=True):
+    """The timeline has an open turn; `has_task` tells whether a task runs it."""
+
+    has_task: bool
+    task_no: int
+    """The number for a new task; no two tasks of a conversation have the same."""
+
+
+class TurnStopped(msgspec.Struct, frozen=True):
+    """The task of a turn finished: the turn ended, waits for a person, or failed."""
+
+    task_no: int
+    error: ChatError | None = None
+
+
+class IdleTimeout(msgspec.Struct, frozen=True):
+    """The idle timer fired."""
+
+    settle_no: int
+    """The number for a wait that follows; no two waits of a conversation have the same."""
+
+
+class TitleSettled(msgspec.Struct, frozen=True):
+    """No title is missing any more, or none can be had."""
+
+    settle_no: int
+
+
+class LeaseLost(msgspec.Struct, frozen=True):
+    """Another process took the conversation over, or its stored state is no longer the one in memory."""
+
+    error: ChatError | None = None
+
+
+Request = CreateRequest | DeliverRequest | DecideRequest | AppendRequest | ResumeRequest
+Report = TurnOpened | TurnStopped | IdleTimeout | TitleSettled | LeaseLost
+Input = Request | ReleaseRequest | CloseRequest | Report
+
+
+# Effects
+
+
+class OpenSession(msgspec.Struct, frozen=True):
+    """Open the conversation, as a new one if there is a header."""
+
+    header: ConversationStarted | None = None
+
+
+class HandleRequest(msgspec.Struct, frozen=True):
+    """Carry out the request on the open session and reply to its sender."""
+
+    request: Request
+
+
+class StartTurnTask(msgspec.Struct, frozen=True):
+    """Start the task that runs the open turn."""
+
+    task_no: int
+
+
+class ArmIdleTimer(msgspec.Struct, frozen=True):
+    """Start the idle timer anew."""
+
+
+class SettleTitle(msgspec.Struct, frozen=True):
+    """Generate a missing title in the background, then report `TitleSettled`."""
+
+    settle_no: int
+
+
+class ReleaseSession(msgspec.Struct, frozen=True):
+    """Stop a running turn, which stays open on the timeline, and release the lease."""
+
+
+class PublishError(msgspec.Struct, frozen=True):
+    """Send the error to all readers."""
+
+    error: ChatError
+
+
+class PauseQueue(msgspec.Struct, frozen=True):
+    """Reply to the sender and take no further input until the sender has finished."""
+
+
+class RejectRequest(msgspec.Struct, frozen=True):
+    """Reply with an error."""
+
+    code: str
+    message: str
+
+
+Effect = (
+    OpenSession
+    | HandleRequest
+    | StartTurnTask
+    | ArmIdleTimer
+    | SettleTitle
+    | ReleaseSession
+    | PublishError
+    | PauseQueue
+    | RejectRequest
+)
+Transition = tuple[State, tuple[Effect, ...]]
+
+
+def transition(state: State, given: Input) -> Transition:
+    """Return the state after the input, and the effects to carry out in order."""
+    if isinstance(state, ClosedState):
+        return state, _refuse(state, given)
+    match given:
+        case CreateRequest() | DeliverRequest() | DecideRequest() | AppendRequest() | ResumeRequest():
+            return _on_request(state, given)
+        case ReleaseRequest():
+            return _on_release(state, given)
+        case CloseRequest(error=error):
+            return ClosedState(error), _release(state)
+        case LeaseLost(error=error):
+            return ReleasedState(), (*_release(state), *_publish(error))
+        case TurnOpened():
+            return _on_turn_opened(state, given)
+        case TurnStopped():
+            return _on_turn_stopped(state, given)
+        case IdleTimeout(settle_no=settle_no):
+            return _on_idle_timeout(state, settle_no)
+        case TitleSettled():
+            return _on_title_settled(state, given)
+        case _:
+            assert_never(given)
+
+
+def _on_request(state: State, request: Request) -> Transition:
+    handle = HandleRequest(request)
+    match state:
+        case ReleasedState():
+            header = request.header if isinstance(request, CreateRequest) else None
+            return IdleState(), (OpenSession(header), ArmIdleTimer(), handle)
+        case FailedState():
+            return IdleState(), (ReleaseSession(), OpenSession(), ArmIdleTimer(), handle)
+        case RunningState():
+            return state, (ArmIdleTimer(), handle)
+        case _:
+            return IdleState(), (ArmIdleTimer(), handle)
+
+
+def _on_turn_opened(state: State, opened: TurnOpened) -> Transition:
+    # A task that still runs sees the new entries before it ends; one that has ended is replaced.
+    if isinstance(state, IdleState) or (isinstance(state, RunningState) and not opened.has_task):
+        return RunningState(opened.task_no), (StartTurnTask(opened.task_no),)
+    return state, ()
+
+
+def _on_idle_timeout(state: State, settle_no: int) -> Transition:
+    match state:
+        case IdleState():
+            return SettlingState(settle_no), (SettleTitle(settle_no),)
+        case FailedState():
+            return ReleasedState(), (ReleaseSession(),)
+        case _:
+            return state, ()
+
+
+def _on_release(state: State, request: ReleaseRequest) -> Transition:
+    if isinstance(state, RunningState) and not request.stops_turn:
+        return state, (RejectRequest("turn_open", "a turn is running; stop it first"),)
+    return ReleasedState(), (*_release(state), PauseQueue())
+
+
+def _on_turn_stopped(state: State, stopped: TurnStopped) -> Transition:
+    if state != RunningState(stopped.task_no):
+        return state, _publish(stopped.error)
+    return FailedState() if stopped.error else IdleState(), (*_publish(stopped.error), ArmIdleTimer())
+
+
+def _on_title_settled(state: State, settled: TitleSettled) -> Transition:
+    return (ReleasedState(), _release(state)) if state == SettlingState(settled.settle_no) else (state, ())
+
+
+def _refuse(state: ClosedState, given: Input) -> tuple[Effect, ...]:
+    return () if isinstance(given, Report | CloseRequest) else (RejectRequest(state.error.code, state.error.message),)
+
+
+def _publish(error: ChatError | None) -> tuple[Effect, ...]:
+    return (PublishError(error),) if error else ()
+
+
+def _release(state: State) -> tuple[Effect, ...]:
+    return () if isinstance(state, ReleasedState) else (ReleaseSession(),)

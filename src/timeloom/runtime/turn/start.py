@@ -1,0 +1,42 @@
+"""Opens a turn: the first entries of every turn are made here."""
+
+from collections.abc import Sequence
+
+from timeloom.core.blocks import Attachment, AttachmentMeta, ExternalEvent, TurnStarted, UserPrompt
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import AttachmentPath
+from timeloom.core.timeline import Entry
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.attachments import AttachmentBlock, IncomingFile, attach_files, to_source_blocks
+from timeloom.runtime.turn.inbox import attach_to_event
+
+
+async def open_turn(
+    session: Session,
+    message: UserPrompt | ExternalEvent,
+    files: Sequence[IncomingFile] = (),
+    *,
+    attachments: Sequence[AttachmentMeta | Attachment] = (),
+    turn_id: TurnId | None = None,
+    rerun: bool = False,
+) -> Entry:
+    """Append the entries that open a turn, and return the entry of its message.
+
+    The entries become durable with the next append or flush. `files` are attached here; `attachments` are blocks whose
+    paths already contain `turn_id`.
+    """
+    turn = turn_id or session.new_turn_id()
+    started = TurnStarted(n=len(session.views.turns.turns) + 1, rerun=rerun)
+    sources = to_source_blocks(attachments, session.views.sources.pool)
+    attached = [*attachments, *sources, *_attach(session, message, files, turn)]
+    _, entry, *_ = await session.append_deferred([started, message, *attached], turn)
+    return entry
+
+
+def _attach(
+    session: Session, message: UserPrompt | ExternalEvent, files: Sequence[IncomingFile], turn: TurnId
+) -> list[AttachmentBlock]:
+    pool = session.views.sources.pool
+    if isinstance(message, ExternalEvent):
+        return attach_to_event(message, files, turn, pool)
+    return attach_files(files, lambda name: AttachmentPath(turn, name), pool)

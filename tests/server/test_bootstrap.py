@@ -1,0 +1,147 @@
+"""Starting a server from Python: with settings alone, over any ASGI server, and refused before anything is stored."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx2
+import pytest
+from msgspec.structs import replace
+
+import timeloom.server
+from tests.harness.replies import answers
+from tests.server.server_harness import repeated_reply
+from timeloom.config.errors import ServerConfigError
+from timeloom.config.sections.server import ServerSettings
+from timeloom.config.settings import Settings
+from timeloom.core.ids import ConversationId
+from timeloom.providers.registry import ModelNameError
+from timeloom.server import open_services, serve
+from timeloom.server.app import build_app
+from timeloom.server.bootstrap import Server
+from timeloom.server.http_server import ListenError, listen
+
+pytestmark = pytest.mark.anyio
+
+CHAT = "/chat/local/default"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    script = tmp_path / "play.yaml"
+    script.write_text(json.dumps([repeated_reply(answers("Four."))]))
+    return Settings(
+        data_dir=tmp_path / "data",
+        model=f"script:{script}",
+        title_model="none",
+        server=ServerSettings(port=0, grace_s=0.05),
+    )
+
+
+def client(server: Server) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(base_url=server.url, headers={"authorization": f"Bearer {server.token}"}, timeout=30)
+
+
+async def test_a_server_is_started_with_settings_alone(settings: Settings) -> None:
+    async with serve(settings) as server, client(server) as http:
+        sent = await http.post(CHAT, json={"message": "Two and two?"}, headers={"accept": "text/event-stream"})
+        assert "Four." in sent.text
+        assert (await http.get("/me", headers={"authorization": "Bearer other"})).status_code == 401
+    with pytest.raises(httpx2.ConnectError):
+        await httpx2.AsyncClient().get(f"{server.url}/health")
+
+
+async def test_a_later_server_has_the_same_conversations(settings: Settings) -> None:
+    async with serve(settings) as server, client(server) as http:
+        accepted = (await http.post(CHAT, json={"message": "Two and two?"})).json()
+    async with serve(settings) as server, client(server) as http:
+        listed = (await http.get("/conversations/local/default")).json()
+        assert [one["id"] for one in listed["conversations"]] == [accepted["conversation_id"]]
+
+
+async def test_a_server_that_shuts_down_ends_the_wait_for_it(settings: Settings) -> None:
+    async with serve(settings) as server:
+        waiting = asyncio.create_task(server.wait())
+        server.shut_down()
+        await waiting
+    assert server.serving.done()
+
+
+async def test_a_cancelled_wait_leaves_the_server_running(settings: Settings) -> None:
+    async with serve(settings) as server, client(server) as http:
+        waiting = asyncio.create_task(server.wait())
+        assert (await http.get("/health")).status_code == 200
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert (await http.get("/health")).status_code == 200
+
+
+async def test_an_error_in_the_context_shuts_the_server_down(settings: Settings) -> None:
+    server = None
+    with pytest.raises(LookupError):
+        async with serve(settings) as server:
+            raise LookupError
+    assert server is not None
+    assert server.serving.done()
+
+
+async def test_services_run_under_any_asgi_server(settings: Settings) -> None:
+    chosen = "a-token-of-my-own-choice"
+    settings = replace(settings, server=replace(settings.server, token=chosen))
+    async with open_services(settings) as services:
+        transport = httpx2.ASGITransport(build_app(services))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            assert (await http.get("/me")).status_code == 401
+            me = await http.get("/me", headers={"authorization": f"Bearer {chosen}"})
+            assert me.json()["models"] == ["script:play.yaml"]
+
+
+async def test_the_caller_erases_its_own_files_with_a_conversation(settings: Settings) -> None:
+    erased: list[tuple[ConversationId, Sequence[str]]] = []
+
+    def erase(conversation: ConversationId, user_texts: Sequence[str]) -> None:
+        erased.append((conversation, list(user_texts)))
+
+    async with serve(settings, side_file_erasers=[erase]) as server, client(server) as http:
+        accepted = (await http.post(CHAT, json={"message": "Two and two?"})).json()
+        name = accepted["conversation_id"]
+        assert (await http.delete(f"/conversations/local/default/{name}")).status_code == 204
+    assert erased == [(name, ["Two and two?"])]
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        (ServerSettings(host="0.0.0.0"), "not a loopback address"),
+        (ServerSettings(token="short"), "at least 16 characters"),
+        (ServerSettings(mode="tokens"), "needs --tokens-file"),
+    ],
+)
+async def test_settings_that_cannot_be_served_store_nothing(
+    settings: Settings, server: ServerSettings, words: str
+) -> None:
+    with pytest.raises(ServerConfigError, match=words) as raised:
+        await serve(replace(settings, server=server)).__aenter__()
+    assert raised.value.code == "setting_invalid"
+    assert not settings.data_dir.exists()
+
+
+async def test_a_port_in_use_stores_nothing(settings: Settings) -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError, match="in use"):
+            await serve(replace(settings, server=replace(settings.server, port=port))).__aenter__()
+    assert not settings.data_dir.exists()
+
+
+async def test_an_unknown_model_stores_nothing(settings: Settings) -> None:
+    with pytest.raises(ModelNameError, match="nobody"):
+        await serve(replace(settings, model="nobody:x")).__aenter__()
+    assert not settings.data_dir.exists()
+
+
+def test_the_package_exports_its_public_functions_and_nothing_else() -> None:
+    assert [getattr(timeloom.server, name).__name__ for name in timeloom.server.__all__] == ["open_services", "serve"]
+    with pytest.raises(AttributeError, match="has no attribute 'served'"):
+        _ = getattr(timeloom.server, "served")  # noqa: B009 - pyright knows the names that exist
