@@ -21,7 +21,8 @@ test: setup ## Run all tests; core/ and wire/ must be covered to the last branch
 	$(BIN)/python scripts/covered.py
 
 test-fast: setup ## Run the tests that a change is most likely to break, in about 90 seconds on 2 cores
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not bench" $(ARGS)
+	@# One worker more than cores, because many of these tests wait for a disk or a socket.
+	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m "not slow and not bench" $(ARGS)
 
 test-pythons: setup ## Run the contract, golden and import tests on every Python of 3.11 to 3.14 that is installed
 	scripts/test-pythons $(ARGS)

@@ -118,7 +118,7 @@ def _visit(browser: Browser, url: str, blocks: int) -> _VisitTimes:
     page.goto(f"{url}/#/c/{CONVERSATION}")
     shown = page.wait_for_function(SHOWN).json_value()
     painted = page.evaluate(PAINTED)
-    flow = page.evaluate(SCROLLED, [".flow", -600, FRAMES])
+    flow = page.evaluate(SCROLLED, [".message-list", -600, FRAMES])
     inspector = _time_until_shown(page, "button", "Inspector", ".block")
     rows = page.evaluate(SCROLLED, [".blocks", 32 * blocks / FRAMES, FRAMES])
     prompt = _time_until_shown(page, "tab", "Prompt", ".piece")

@@ -159,16 +159,16 @@ def _turns(session: Session, state: _PlayState, agent: RecordedAgent, folder: Pa
         prune=PruneSettings() if state.way.prunes else _NO_PRUNING,
     )
     turns = build_turn_runner(session, model, setting, lambda _: None, ToolRegistry(tools), SideModels(summary=model))
-    room = turns.context_fitter
+    fitter = turns.context_fitter
     return dataclasses.replace(
         turns,
-        room=_PlayedContextFitter(
+        context_fitter=_PlayedContextFitter(
             session=session,
-            model=room.model,
-            prompt_builder=room.prompt_builder,
-            pruner=room.pruner,
-            compactor=room.compactor,
-            reply_tokens=room.reply_tokens,
+            model=fitter.model,
+            prompt_builder=fitter.prompt_builder,
+            pruner=fitter.pruner,
+            compactor=fitter.compactor,
+            reply_tokens=fitter.reply_tokens,
             state=state,
             inbox=turns.inbox,
         ),

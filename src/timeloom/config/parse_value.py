@@ -122,7 +122,7 @@ def _convert_path(kind: type, value: object) -> Path:
     try:
         return Path(value).expanduser()
     except RuntimeError as error:
-        raise ValueError("this user has no home folder") from error
+        raise ValueError("the home folder of `~` is unknown; write the path without `~`") from error
 
 
 def _is_valid_text(value: str | Path) -> bool:

@@ -118,7 +118,7 @@ def _check_plain(descriptor: int, name: str) -> None:
 
 
 def _mode_of(parent: int, name: str) -> int:
-    """Return the mode of that name, or 0 if it does not exist; used only to choose an error message."""
+    """Return `st_mode` of the name in the parent folder, or 0 if `stat` fails; used only to choose an error."""
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     except OSError:

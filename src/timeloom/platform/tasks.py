@@ -1,4 +1,4 @@
-"""Runs, cancels and waits for asyncio work; each function says what a cancellation of its caller does."""
+"""Runs, cancels and waits for asyncio work; each function documents the effect of cancelling its caller."""
 
 import asyncio
 import contextlib

@@ -151,7 +151,7 @@ def _check(conversation: ConversationId, expected_tail: int, drafts: Sequence[Dr
     if not drafts:
         raise EntryError("an append has at least one draft, got none")
     if expected_tail < 0:
-        raise EntryError(f"the expected tail is 0 or the seq of the last entry, got {expected_tail}")
+        raise EntryError(f"the expected tail must be 0 or the seq of the last entry, got {expected_tail}")
     for at, draft in enumerate(drafts, expected_tail + 1):
         if (at == 1) != isinstance(draft.block, ConversationStarted):
             raise EntryError(

@@ -54,7 +54,7 @@ def timeline_block(entry: Entry, views: Views) -> bytes:
 
 
 def timeline_foot(views: Views) -> bytes:
-    """Return the end of the object: the compact snapshot of the sources pool."""
+    """Return the end of the timeline object, which contains the sources pool with compact rows."""
     rows = [row_to_json(to_compact_row(row)) for row in views.sources.pool.list_rows()]
     return b'],"sources_pool":' + msgspec.json.encode(rows) + b"}"
 

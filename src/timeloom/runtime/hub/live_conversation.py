@@ -5,11 +5,10 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Final, NamedTuple, Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted, ExternalEvent, ModelAnswered, UserPrompt
 from timeloom.core.codes import CodedError
@@ -22,6 +21,7 @@ from timeloom.platform.tasks import cancel_and_wait
 from timeloom.ports.leases import LeaseLostError
 from timeloom.ports.store import Store
 from timeloom.runtime.hub.events import ChatDelta, ChatError, to_compaction_event, to_status
+from timeloom.runtime.hub.input_queue import InputItem, InputQueue, Reply
 from timeloom.runtime.hub.live_citations import LiveCitationRewriter
 from timeloom.runtime.hub.state import (
     AppendRequest,
@@ -66,9 +66,6 @@ INTERNAL_ERROR_TEXT: Final = "The turn failed unexpectedly. Send another message
 
 DELETED: Final = ChatError(code="conversation_unknown", message="the conversation was deleted")
 
-Reply = SendReceipt | tuple[Entry, ...] | None
-"""The reply to a request: a receipt, the appended entries, or nothing."""
-
 
 class ConversationOpener(Protocol):
     """Opens a conversation, or starts one if a header is given, and returns its turn runner.
@@ -79,14 +76,6 @@ class ConversationOpener(Protocol):
     async def __call__(
         self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
     ) -> TurnRunner: ...
-
-
-class _QueueItem(NamedTuple):
-    """An input with the reply that its sender waits for; `finished` ends the pause that a release asks for."""
-
-    given: Input
-    reply: "asyncio.Future[Reply] | None" = None
-    finished: asyncio.Event | None = None
 
 
 class LiveConversation:
@@ -107,10 +96,8 @@ class LiveConversation:
         self._store = store
         self._opener = opener
         self._rest_s = rest_s
-        self._on_empty = on_empty
         self._state: State = ReleasedState()
-        self._queue: deque[_QueueItem] = deque()
-        self._worker: asyncio.Task[None] | None = None
+        self._inputs = InputQueue(f"inputs of {conversation}", self._process, lambda: on_empty(self))
         self._numbers = count(1)
         self._turn_runner: TurnRunner | None = None
         self._citations = LiveCitationRewriter(self._sources, self._publish_delta)
@@ -122,7 +109,7 @@ class LiveConversation:
     @property
     def is_empty(self) -> bool:
         """Whether it has no users, no open session and no work in progress."""
-        return not (self.user_count or self._turn_runner or self._worker or self._settling)
+        return not (self.user_count or self._turn_runner or self._inputs.is_busy or self._settling)
 
     @property
     def turn_runner(self) -> TurnRunner | None:
@@ -141,29 +128,29 @@ class LiveConversation:
 
     async def create(self, header: ConversationStarted) -> None:
         """Create the conversation without messages."""
-        await self._submit(CreateRequest(header))
+        await self._inputs.submit(CreateRequest(header))
 
     async def create_with_message(self, header: ConversationStarted, message: IncomingMessage) -> SendReceipt:
         """Create the conversation and open its first turn with this message."""
-        return _receipt(await self._submit(CreateRequest(header, message)))
+        return _receipt(await self._inputs.submit(CreateRequest(header, message)))
 
     async def deliver(self, message: IncomingMessage) -> SendReceipt:
         """Handle a message, a steer, a cancellation or another event, by its kind."""
-        return _receipt(await self._submit(DeliverRequest(message)))
+        return _receipt(await self._inputs.submit(DeliverRequest(message)))
 
     async def decide(self, call_id: CallId, approved: bool, by: str, text: str) -> SendReceipt:
         """Record a person's decision on a requested approval and resume the turn."""
-        return _receipt(await self._submit(DecideRequest(call_id, approved, by, text)))
+        return _receipt(await self._inputs.submit(DecideRequest(call_id, approved, by, text)))
 
     async def append(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
         """Append blocks that need no turn."""
-        entries = await self._submit(AppendRequest(blocks, turn_id))
+        entries = await self._inputs.submit(AppendRequest(blocks, turn_id))
         assert isinstance(entries, tuple)
         return entries
 
     async def resume_turn(self) -> None:
         """Resume an open turn; return once it has ended or waits for a person."""
-        await self._submit(ResumeRequest())
+        await self._inputs.submit(ResumeRequest())
         await self._wait_for_turn()
 
     @asynccontextmanager
@@ -171,7 +158,7 @@ class LiveConversation:
         """Release the lease while the context lasts; a running turn raises `turn_open`, unless `stops_turn` is set."""
         finished = asyncio.Event()
         try:
-            await self._submit(ReleaseRequest(stops_turn), finished)
+            await self._inputs.submit(ReleaseRequest(stops_turn), finished)
             yield
         finally:
             finished.set()
@@ -179,11 +166,8 @@ class LiveConversation:
     async def close(self, why: ChatError) -> None:
         """Stop a running turn, which stays open on the timeline, release the conversation and end all streams."""
         self.broadcaster.end(why)
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         # Requests that still wait in the queue are refused after this.
-        self._queue.appendleft(_QueueItem(CloseRequest(why), reply))
-        self._wake_worker()
-        await reply
+        await self._inputs.submit(CloseRequest(why), first=True)
         if self._settling:
             await asyncio.wait(self._settling)
         if self._follower:
@@ -201,46 +185,10 @@ class LiveConversation:
             self._follower.cancel()
             self._follower = None
 
-    async def _submit(self, given: Request | ReleaseRequest, finished: asyncio.Event | None = None) -> Reply:
-        """Queue the request and return its reply; a sender that is cancelled before its turn sends nothing."""
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._queue.append(_QueueItem(given, reply, finished))
-        self._wake_worker()
-        return await reply
+    async def _process(self, item: InputItem) -> Reply:
+        return await self._advance(item.given, item)
 
-    def _report(self, given: Input) -> None:
-        """Queue an input that nobody waits for."""
-        self._queue.append(_QueueItem(given))
-        self._wake_worker()
-
-    def _wake_worker(self) -> None:
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._process_queue(), name=f"inputs of {self.conversation}")
-
-    async def _process_queue(self) -> None:
-        try:
-            while self._queue:
-                item = self._queue.popleft()
-                if item.reply is None or not item.reply.done():
-                    await self._process(item)
-        finally:
-            self._worker = None
-            self._on_empty(self)
-
-    async def _process(self, item: _QueueItem) -> None:
-        reply = item.reply
-        try:
-            result = await self._advance(item.given, item)
-        except Exception as error:
-            if reply is None:
-                _logger.exception("a conversation could not be released")
-            elif not reply.done():
-                reply.set_exception(error)
-        else:
-            if reply and not reply.done():
-                reply.set_result(result)
-
-    async def _advance(self, given: Input, item: _QueueItem | None = None) -> Reply:
+    async def _advance(self, given: Input, item: InputItem | None = None) -> Reply:
         """Enter the next state, carry out its effects, and return the reply of the last one that has one."""
         self._state, effects = transition(self._state, given)
         result: Reply = None
@@ -249,7 +197,7 @@ class LiveConversation:
             result = result if reply is None else reply
         return result
 
-    async def _perform(self, effect: Effect, item: _QueueItem | None) -> Reply:
+    async def _perform(self, effect: Effect, item: InputItem | None) -> Reply:
         match effect:
             case OpenSession(header=header):
                 await self._open(header)
@@ -266,7 +214,8 @@ class LiveConversation:
             case PublishError(error=error):
                 self.broadcaster.publish(error)
             case PauseQueue():
-                await _pause(item)
+                assert item, "only a request pauses the queue"
+                await item.pause()
             case RejectRequest(code=code, message=message):
                 raise CodedError(code, message)
             case _:
@@ -390,17 +339,17 @@ class LiveConversation:
         except CodedError as error:
             _logger.warning("turn failed", extra={"fields": {**where, "code": error.code}}, exc_info=error)
             shown = ChatError(code=error.code, message=str(error))
-            self._report(LeaseLost(shown) if isinstance(error, LeaseLostError) else TurnStopped(task_no, shown))
+            self._inputs.report(LeaseLost(shown) if isinstance(error, LeaseLostError) else TurnStopped(task_no, shown))
         except Exception:
             _logger.exception("turn failed", extra={"fields": where})
-            self._report(TurnStopped(task_no, ChatError(code="internal_error", message=INTERNAL_ERROR_TEXT)))
+            self._inputs.report(TurnStopped(task_no, ChatError(code="internal_error", message=INTERNAL_ERROR_TEXT)))
         else:
             if outcome == "waiting":
                 _logger.info("turn waits", extra={"fields": where})
             else:
                 _logger.info("turn ended", extra={"fields": {**where, "reason": outcome}})
             self.broadcaster.publish(to_status(self.conversation, turns.session.views))
-            self._report(TurnStopped(task_no))
+            self._inputs.report(TurnStopped(task_no))
 
     def _on_entry(self, entry: Entry) -> None:
         if isinstance(entry.block, ModelAnswered):
@@ -424,7 +373,7 @@ class LiveConversation:
     def _arm_idle_timer(self) -> None:
         self._cancel_idle_timer()
         timeout = IdleTimeout(next(self._numbers))
-        self._idle_timer = asyncio.get_running_loop().call_later(self._rest_s, self._report, timeout)
+        self._idle_timer = asyncio.get_running_loop().call_later(self._rest_s, self._inputs.report, timeout)
 
     def _cancel_idle_timer(self) -> None:
         if self._idle_timer:
@@ -441,7 +390,7 @@ class LiveConversation:
             await turns.ensure_title()
         except Exception:
             _logger.exception("a title could not be generated")
-        self._report(TitleSettled(settle_no))
+        self._inputs.report(TitleSettled(settle_no))
 
     async def _release(self) -> None:
         """Release the conversation; a running turn is stopped and stays open on the timeline."""
@@ -485,13 +434,6 @@ def _to_event(session: Session, message: IncomingMessage) -> ExternalEvent:
 def _receipt(reply: Reply) -> SendReceipt:
     assert isinstance(reply, SendReceipt)
     return reply
-
-
-async def _pause(item: _QueueItem | None) -> None:
-    """Reply to the sender, then wait until it has finished."""
-    if item and item.reply and item.finished and not item.reply.done():
-        item.reply.set_result(None)
-        await item.finished.wait()
 
 
 LiveOperation = Callable[[LiveConversation], Awaitable[SendReceipt]]

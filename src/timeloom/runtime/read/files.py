@@ -90,7 +90,7 @@ def get_artifact_url(path: str, owner: Caller, conversation: ConversationId, bas
 
 
 def describe_file(path: FileForm, info: ConversationInfo, mime: str, size_bytes: int) -> FileInfo:
-    """Return the description of a downloadable file."""
+    """Return the `FileInfo` of a downloadable file; an empty `mime` is guessed from the path."""
     owner = Caller(tenant=info.tenant, project=info.project, user=info.user)
     return FileInfo(
         path=str(path),

@@ -161,7 +161,7 @@ class DockerWorker:
         self.container = await self.engine.create(spec)
 
     async def _start_pump(self, attached: AttachedStreams) -> None:
-        """Copy the container's output to two streams, which are read like the pipes of a local program."""
+        """Start the task that copies the container's output to `streams`, which are read like a program's pipes."""
         writers: dict[StreamName, asyncio.StreamWriter] = {}
         for name in _STREAMS:
             reading, writing = socket.socketpair()

@@ -50,7 +50,7 @@ class _AbandonedError(Exception):
 
 @dataclass(slots=True)
 class FargateExecution:
-    """One program in its Fargate task."""
+    """Runs one program in its own Fargate task and removes its AWS resources afterwards."""
 
     profile: FargateProfile
     tasks: EcsTasks

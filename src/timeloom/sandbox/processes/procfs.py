@@ -70,7 +70,7 @@ def list_names(folder: str) -> list[str]:
 
 
 def read_lines(file: Path) -> list[str]:
-    """Return the lines of a file of the kernel; empty if the file is gone or unreadable."""
+    """Return the lines of a file in `/proc` or `/sys`; empty if the file is gone or unreadable."""
     try:
         return file.read_text(encoding="utf-8").splitlines()
     except OSError:

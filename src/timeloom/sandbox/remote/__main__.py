@@ -34,7 +34,7 @@ def main() -> int:
 
 
 async def _until_stopped(secret_id: str, task: TaskEnvironment) -> int:
-    """Supervise the execution; on SIGTERM, which ECS sends before SIGKILL, end the program."""
+    """Supervise the execution and return the exit code; SIGTERM, which ECS sends before SIGKILL, ends the program."""
     supervising = asyncio.create_task(supervise(secret_id, task))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, supervising.cancel)
     try:

@@ -49,7 +49,7 @@ async def open_access(server: ServerSettings) -> AsyncGenerator[ServerAccess]:
 def _local_access(server: ServerSettings) -> ServerAccess:
     if not is_loopback(server.host):
         raise ServerConfigError(
-            f"{server.host} is not a loopback address, which mode local needs; use --mode tokens or oidc"
+            f"{server.host} is not a loopback address; mode local needs one, other addresses need --mode tokens or oidc"
         )
     if server.token and len(server.token) < MIN_TOKEN_CHARS:
         raise ServerConfigError(f"TIMELOOM_SERVER_TOKEN needs at least {MIN_TOKEN_CHARS} characters")

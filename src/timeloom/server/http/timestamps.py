@@ -27,7 +27,7 @@ def check_past(name: str, value: str, clock: Clock) -> None:
 
 
 def _sort_key(value: str) -> tuple[str, str]:
-    """Return a key that sorts like the time, including fractions beyond microseconds: the second and its fraction."""
+    """Return a sort key for a timestamp: its text up to the second, and its fraction of any length."""
     return value[:19], value[19:].strip(".Z").rstrip("0")
 
 

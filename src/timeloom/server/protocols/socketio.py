@@ -174,7 +174,7 @@ class _SocketIoServer:
         origin = request.headers.get("origin", "")
         own_origin = f"{request.url.scheme}://{request.url.netloc}"
         if origin and origin != own_origin and origin not in self._services.access_policy.allow_origins:
-            raise CodedError("forbidden", "requests from pages of another origin are rejected")
+            raise CodedError("forbidden", "server.allow_origins does not list the origin of this page")
         is_new = b"sid" not in parse_qs(scope["query_string"])
         if is_new and self._sessions.count >= MAX_SESSIONS:
             raise RateLimitError("too many connections are open; try again later", 5.0)

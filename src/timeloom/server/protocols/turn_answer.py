@@ -16,7 +16,7 @@ EPOCH: Final = "1970-01-01T00:00:00.000000Z"
 _BLOCK_TYPES: Final = frozenset(kind.type_name for kind in (Completion, ModelAnswered, TurnEnded))
 
 
-class _BlockType(msgspec.Struct, frozen=True):
+class _TypedBlock(msgspec.Struct, frozen=True):
     type: str
 
 
@@ -69,7 +69,7 @@ class TurnAnswer:
         return piece
 
     def _add_block(self, raw: msgspec.Raw) -> str:
-        if msgspec.json.decode(raw, type=_BlockType).type not in _BLOCK_TYPES:
+        if msgspec.json.decode(raw, type=_TypedBlock).type not in _BLOCK_TYPES:
             return ""
         match decode_block(bytes(raw), EPOCH).block:
             case Completion(text=text):

@@ -41,7 +41,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Selects a page of the timeline.
 
-    `form=export` returns all of it as `conv.timeline.v1`, with hidden and edited blocks marked.
+    `form=export` returns the whole timeline as `conv.timeline.v1`, with hidden and edited blocks marked.
     """
 
     after: Annotated[int, Meta(ge=0, le=2**53)] = 0

@@ -111,7 +111,7 @@ async def post_feedback(context: RequestContext, body: FeedbackBody) -> Feedback
     if body.ts:
         check_past("ts", body.ts, context.services.clock)
     if body.origin == "machine" and context.principal.role != "admin":
-        raise CodedError("forbidden", "only admins may submit feedback of a machine")
+        raise CodedError("forbidden", "only admins may submit feedback with origin=machine")
     if body.origin == "user" and body.confidence is not None:
         raise CodedError("request_malformed", "confidence is only allowed with origin=machine; omit it")
     block = Feedback(
@@ -123,7 +123,7 @@ async def post_feedback(context: RequestContext, body: FeedbackBody) -> Feedback
         author=context.principal.user,
     )
     if body.origin == "machine" and is_empty_feedback(block):
-        raise CodedError("request_malformed", "feedback of a machine needs a reaction, a text or a confidence")
+        raise CodedError("request_malformed", "feedback with origin=machine needs a reaction, a text or a confidence")
     store, name = context.services.store, context.conversation.id
     views = await load_views(store, name)
     turn = require_turn(views, context.request.path_params["turn_id"])

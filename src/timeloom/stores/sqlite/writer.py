@@ -250,7 +250,8 @@ class Writer:
                 request = self._requests.get_nowait()
                 if request and request != "checkpoint":
                     waiting.append(request)
-        _deliver_outcomes(waiting, [StoreError("store_closed", "the store's writer thread has stopped")] * len(waiting))
+        error = StoreError("store_closed", "the store's writer thread has stopped; close the store and open it again")
+        _deliver_outcomes(waiting, [error] * len(waiting))
 
 
 def _to_coded_error(error: Exception) -> Exception:

@@ -54,7 +54,7 @@ class ReadableContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResolvedPath(msgspec.Struct, frozen=True):
-    """The content at a path, and the missing parts of a selection."""
+    """The content at a path; if the path selects several items, `missing` has the path of the absent ones."""
 
     readables: tuple[ReadableContent, ...]
     missing: tuple[str, ...] = ()

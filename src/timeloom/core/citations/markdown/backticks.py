@@ -38,7 +38,7 @@ class BacktickRuns:
         self._final = True
 
     def find_closing(self, after: int, length: int, limit: int) -> int:
-        """Return where the first run of this length starts, from `after` up to `limit`."""
+        """Return the start of the first run of this length from `after` to `limit`; else `NEED_MORE` or `NO_MATCH`."""
         starts = self._starts.get(length, deque[int]())
         while starts and starts[0] < after:
             starts.popleft()
