@@ -5,13 +5,21 @@ from typing import Final, Literal
 
 import msgspec
 
+from timeloom.core.citations.markdown.line_markers import (
+    FENCE,
+    HEADING,
+    LIST_ITEM,
+    MAX_MARKER_INDENT,
+    RULE,
+    closes_fence,
+)
+
 MAX_LIVE_CHARS: Final = 4_000
 """Maximum length of the live block. A larger value slows down every redraw of a long block."""
 
-_FENCE: Final = re.compile(r" {0,3}(?P<marks>`{3,}(?=[^`]*\Z)|~{3,})")
-_HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|\Z)")
-_ITEM: Final = re.compile(r" {0,1}(?:[-*+]|(?P<number>[0-9]{1,9})[.)])(?:[ \t]|\Z)")
-_RULE: Final = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|(?:-[ \t]*){3,})\Z")
+MAX_ITEM_INDENT: Final = 1
+"""Maximum spaces before a list item of the top level; further indented items belong to the item above."""
+
 _INDENTED: Final = re.compile(r" {2,}|\t")
 
 Kind = Literal["none", "prose", "quote", "item", "fence"]
@@ -80,7 +88,7 @@ class MarkdownSplitter:
     def _add_line(self, line: str) -> None:
         if self._marks:
             self._lines.append(line)
-            if _is_closing_fence(line, self._marks):
+            if closes_fence(line.strip(), self._marks):
                 self._marks = ""
                 if self._kind == "fence":
                     self._flush()
@@ -94,10 +102,10 @@ class MarkdownSplitter:
             self._lines += [""] * self._blank
             self._blank = False
             self._lines.append(line)
-        fence = _FENCE.match(line.lstrip() if self._kind == "item" else line)
+        fence = FENCE.match(line.lstrip()) if self._kind == "item" else _match_marker(FENCE, line)
         if fence and self._kind in ("fence", "item"):
-            self._marks = fence["marks"]
-        elif _HEADING.match(line) and self._kind == "prose":
+            self._marks = fence[0]
+        elif _match_marker(HEADING, line) and self._kind == "prose":
             self._flush()
 
     def _add_blank_line(self, line: str) -> None:
@@ -126,9 +134,9 @@ class MarkdownSplitter:
         self._gap = self._gap or blank
         self._blank = False
         self._kind = _block_kind(line) or "prose"
-        item = _ITEM.match(line) if self._kind == "item" else None
-        if item and item["number"]:
-            self._number = number + 1 if was == "item" and number is not None else int(item["number"])
+        item = _match_marker(LIST_ITEM, line, MAX_ITEM_INDENT) if self._kind == "item" else None
+        if item and item[1]:
+            self._number = number + 1 if was == "item" and number is not None else int(item[1])
         else:
             self._number = None
         self._lines.append(line)
@@ -143,15 +151,16 @@ class MarkdownSplitter:
 
 def _block_kind(line: str) -> Kind | None:
     """Return the kind of block that this line starts even without a blank line before it; None for plain text."""
-    if _FENCE.match(line):
+    if _match_marker(FENCE, line):
         return "fence"
-    if _HEADING.match(line) or _RULE.match(line):
+    if _match_marker(HEADING, line) or _match_marker(RULE, line):
         return "prose"
-    if _ITEM.match(line):
+    if _match_marker(LIST_ITEM, line, MAX_ITEM_INDENT):
         return "item"
     return "quote" if line.lstrip(" ").startswith(">") else None
 
 
-def _is_closing_fence(line: str, marks: str) -> bool:
-    bare = line.strip()
-    return len(bare) >= len(marks) and bare == marks[0] * len(bare)
+def _match_marker(marker: re.Pattern[str], line: str, max_indent: int = MAX_MARKER_INDENT) -> re.Match[str] | None:
+    """Match the marker after at most that many spaces."""
+    indent = len(line) - len(line.lstrip(" "))
+    return marker.match(line, indent) if indent <= max_indent else None

@@ -1,5 +1,5 @@
 """Finds citation tokens that CommonMark shows as text.
 
-Reading order: `finder`, `blocks` (block structure), `inline` (inline structure), `grammar` and `backticks` (their
-tokens).
+Reading order: `finder`, `blocks` (block structure), `line_markers` (markers of blocks), `inline` (inline structure),
+`grammar` and `backticks` (their tokens).
 """

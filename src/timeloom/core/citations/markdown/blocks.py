@@ -10,6 +10,14 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.citations.markdown.grammar import TAG
+from timeloom.core.citations.markdown.line_markers import (
+    FENCE,
+    HEADING,
+    LIST_ITEM,
+    MAX_MARKER_INDENT,
+    RULE,
+    closes_fence,
+)
 
 MAX_DEPTH: Final = 64
 """Deepest nesting of block quotes and list items. A smaller limit misreads deep outlines; a larger one makes each line
@@ -35,11 +43,7 @@ _LONE_TAG: Final = re.compile(rf"{TAG.pattern}[ \t]*\Z")
 MAX_HTML_END_CHARS: Final = len("</textarea>")
 """Longest text that ends an HTML block; searches in consecutive pieces overlap by this much."""
 
-_FENCE: Final = re.compile(r"`{3,}+(?![^`]*+`)|~{3,}+")
-_HEADING: Final = re.compile(r"#{1,6}+(?=[ \t]|\Z)")
 _UNDERLINE: Final = re.compile(r"(?:=++|-++)[ \t]*+\Z")
-_RULE: Final = re.compile(r"(?>(?:\*[ \t]*+){3,}|(?:_[ \t]*+){3,}|(?:-[ \t]*+){3,})\Z")
-_BULLET: Final = re.compile(r"(?:[*+\-]|([0-9]{1,9})[.)])(?=[ \t]|\Z)")
 _TITLE_STARTS: Final = ('"', "'", "(")
 
 
@@ -148,7 +152,7 @@ class BlockParser:
         match self._leaf:
             case FencedCode(marker=marker):
                 run = line.rest.rstrip(" \t")
-                if line.indent <= 3 and len(run) >= len(marker) and run == marker[0] * len(run):
+                if line.indent <= MAX_MARKER_INDENT and closes_fence(run, marker):
                     self._leaf = None
                 return True
             case HtmlBlock(end=end):
@@ -214,7 +218,7 @@ class BlockParser:
         return True
 
     def _open_item(self, line: "_LineCursor") -> bool:
-        marker = _BULLET.match(line.text, line.next)
+        marker = LIST_ITEM.match(line.text, line.next)
         if marker is None or line.depth >= MAX_DEPTH:
             return False
         empty = not line.text[marker.end() :].strip(" \t")
@@ -230,7 +234,7 @@ class BlockParser:
         return True
 
     def _read_heading(self, line: "_LineCursor") -> ClassifiedLine | bool:
-        marker = _HEADING.match(line.text, line.next)
+        marker = HEADING.match(line.text, line.next)
         if marker is None:
             return False
         self._close_unmatched(line)
@@ -241,7 +245,7 @@ class BlockParser:
         return ClassifiedLine("heading", marker.end(), marker.end() + len(content), decided=False)
 
     def _open_fence(self, line: "_LineCursor") -> ClassifiedLine | bool:
-        marker = _FENCE.match(line.text, line.next)
+        marker = FENCE.match(line.text, line.next)
         if marker is None:
             return False
         self._close_unmatched(line)
@@ -266,7 +270,7 @@ class BlockParser:
         return _RAW
 
     def _read_rule(self, line: "_LineCursor") -> ClassifiedLine | bool:
-        if not _RULE.match(line.text, line.next):
+        if not RULE.match(line.text, line.next):
             return False
         self._close_unmatched(line)
         return _RAW
