@@ -164,6 +164,8 @@ def _describe_type(kind: inspect.Type) -> str:
             return f"a number above {low:g}, at most {high:.15g}"
         case inspect.LiteralType(values=values):
             return " or ".join(f"`{value}`" for value in values)
+        case inspect.BoolType():
+            return "`true` or `false`"
         case inspect.StrType():
             return "text"
         case inspect.UnionType(types=types):

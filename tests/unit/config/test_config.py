@@ -238,6 +238,7 @@ def test_a_value_that_is_overruled_need_not_be_right_unless_it_is_in_the_file() 
         ("OPENAI_BASE_URL", "ftp://me:word@x", "is 'ftp://***@x'; expected a URL that begins with `https://`"),
         ("ANTHROPIC_API_KEY", "sk secret", "is a value that is not shown; expected visible ASCII characters"),
         ("TIMELOOM_MODEL", "a\udcffb", "is 'a\\udcffb'; expected text"),
+        ("TIMELOOM_TELEMETRY_CONTENT", "perhaps", "is 'perhaps'; expected `true` or `false`"),
         ("TIMELOOM_DATA_DIR", "a\0b", "is 'a\\x00b'; expected a path"),
         ("TIMELOOM_DATA_DIR", "~nobody-here-has-this-name/x", "expected a path"),
         ("TIMELOOM_PRICES", "{", "is not JSON"),
