@@ -66,6 +66,7 @@ def test_problems_say_what_would_be_right(tmp_path: Path) -> None:
                 (await ann.post(feedback, {"reaction": "bad"}), "'bad' - at `$.reaction`; it must be one of "),
                 (await ann.post(feedback, {"reaction": "bad"}), "not_ok"),
                 (await ann.get(f"{conversation}/timeline", form="x"), "it must be one of blocks, export, restored"),
+                (await ann.post(CHAT, {"message": ""}), "message must not be empty"),
                 (
                     await ann.post(f"{conversation}/turns-with-feedbacks", {"reactions": ["x"]}),
                     "[0]`; it must be one of ",

@@ -8,11 +8,14 @@ import msgspec
 from msgspec import inspect
 
 _ENUM: Final = re.compile(r"Invalid enum value .* - at `\$(\S*)`", re.DOTALL)
+_EMPTY: Final = re.compile(r"Expected `\w+` of length >= 1 - at `\$\.(\S+)`")
 _STEP: Final = re.compile(r"\.(\w+)|\[")
 
 
 def explain_validation_error(error: Exception, kind: type[object]) -> str:
-    """Return the message of the error; for an invalid enum value, with the allowed values."""
+    """Return the message of the error: an empty field by its name, an invalid enum value with the allowed ones."""
+    if empty := _EMPTY.fullmatch(str(error)):
+        return f"{empty.group(1)} must not be empty"
     match = _ENUM.fullmatch(str(error))
     if not match or not isinstance(error, msgspec.ValidationError):
         return str(error)
