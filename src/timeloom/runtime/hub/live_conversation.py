@@ -339,7 +339,9 @@ class LiveConversation:
         except CodedError as error:
             _logger.warning("turn failed", extra={"fields": {**where, "code": error.code}}, exc_info=error)
             shown = ChatError(code=error.code, message=str(error))
-            self._inputs.report(LeaseLost(shown) if isinstance(error, LeaseLostError) else TurnStopped(task_no, shown))
+            self._inputs.report(
+                LeaseLost(shown, task_no) if isinstance(error, LeaseLostError) else TurnStopped(task_no, shown)
+            )
         except Exception:
             _logger.exception("turn failed", extra={"fields": where})
             self._inputs.report(TurnStopped(task_no, ChatError(code="internal_error", message=INTERNAL_ERROR_TEXT)))

@@ -166,6 +166,8 @@ class LeaseLost(msgspec.Struct, frozen=True):
     """Another process took the conversation over, or its stored state is no longer the one in memory."""
 
     error: ChatError | None = None
+    task_no: int | None = None
+    """The turn task that found out; the report of an earlier task does not release a reopened conversation."""
 
 
 Request = CreateRequest | DeliverRequest | DecideRequest | AppendRequest | ResumeRequest
@@ -250,8 +252,8 @@ def transition(state: State, given: Input) -> Transition:
             return _on_release(state, given)
         case CloseRequest(error=error):
             return ClosedState(error), _release(state)
-        case LeaseLost(error=error):
-            return ReleasedState(), (*_release(state), *_publish(error))
+        case LeaseLost():
+            return _on_lease_lost(state, given)
         case TurnOpened():
             return _on_turn_opened(state, given)
         case TurnStopped():
@@ -299,6 +301,12 @@ def _on_release(state: State, request: ReleaseRequest) -> Transition:
     if isinstance(state, RunningState) and not request.stops_turn:
         return state, (RejectRequest("turn_open", "a turn is running; stop it first"),)
     return ReleasedState(), (*_release(state), PauseQueue())
+
+
+def _on_lease_lost(state: State, lost: LeaseLost) -> Transition:
+    if lost.task_no is not None and state != RunningState(lost.task_no):
+        return state, _publish(lost.error)
+    return ReleasedState(), (*_release(state), *_publish(lost.error))
 
 
 def _on_turn_stopped(state: State, stopped: TurnStopped) -> Transition:

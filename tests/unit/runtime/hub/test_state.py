@@ -119,6 +119,11 @@ def test_a_lost_lease_releases_first_and_reports_after() -> None:
     assert transition(ReleasedState(), LeaseLost()) == (ReleasedState(), ())
 
 
+def test_the_late_report_of_an_earlier_task_does_not_release_a_reopened_conversation() -> None:
+    assert transition(RunningState(6), LeaseLost(ERROR, 5)) == (RunningState(6), (PublishError(ERROR),))
+    assert transition(RunningState(5), LeaseLost(ERROR, 5))[0] == ReleasedState()
+
+
 def test_a_running_turn_refuses_a_release_that_does_not_stop_it() -> None:
     state, (effect,) = transition(RunningState(5), ReleaseRequest(stops_turn=False))
     assert isinstance(effect, RejectRequest)
@@ -151,6 +156,7 @@ inputs: st.SearchStrategy[Input] = st.one_of(
             CloseRequest(CLOSING),
             LeaseLost(),
             LeaseLost(ERROR),
+            LeaseLost(ERROR, 3),
         ]
     ),
     st.builds(TurnOpened, st.booleans(), st.integers(1, 9)),
