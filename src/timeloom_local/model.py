@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece
+from timeloom.ports.reply_pieces import ReplyPieces
 from timeloom_local import grammar, prompts
 from timeloom_local.engine import GenerationEnd, GenerationRequest, LlamaEngine
 from timeloom_local.planner import plan_reply
@@ -43,10 +44,11 @@ class LocalModel:
         return WINDOW_TOKENS
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        usage = Usage()
+        usage, whole = Usage(), ReplyPieces()
         for part in await self._parts(request):
             if isinstance(part, str):
-                yield TextPiece(part)
+                for event in whole.take(TextPiece(part)):
+                    yield event
                 continue
             slot_text = SlotText(part)
             tokens = min(part.generation.max_tokens, request.max_output_tokens)
@@ -60,9 +62,10 @@ class LocalModel:
                         )
                     else:
                         text = slot_text.feed(piece)
-                    if text:
-                        yield TextPiece(text)
-        yield FinishEvent("end", usage, "SmolLM2-135M-Instruct")
+                    for event in whole.take(TextPiece(text)) if text else ():
+                        yield event
+        for event in whole.take(FinishEvent("end", usage, "SmolLM2-135M-Instruct")):
+            yield event
 
     def price_nano_usd(self, usage: Usage) -> int:
         """Return 0, because the model runs on this machine."""

@@ -10,6 +10,7 @@ from typing import Final
 from timeloom.core.blocks import Usage
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.ports.reply_pieces import ReplyPieces
 from timeloom.providers.script_file import Scene, Script, Step, StepError, parse_script, read_script
 
 WINDOW_TOKENS: Final = 200_000
@@ -53,11 +54,15 @@ class ScriptedModel:
         if step.error is not None and step.error != "cut":
             await asyncio.sleep(step.delay_ms / 1000)
             raise ModelError(step.error, f"the script says so: {step.error}")
+        pieces = ReplyPieces()
         size = step.chunk or max(1, len(step.reply))
         for at in range(0, len(step.reply), size):
             if step.delay_ms:
                 await asyncio.sleep(step.delay_ms / 1000)
-            yield TextPiece(step.reply[at : at + size])
+            for piece in pieces.take(TextPiece(step.reply[at : at + size])):
+                yield piece
+        for piece in pieces.close():
+            yield piece
         # Counted last, because counting a long prompt takes longer than replying.
         usage = step.usage or _estimate_usage(request, step.reply)
         if step.error == "cut":

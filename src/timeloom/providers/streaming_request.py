@@ -1,7 +1,7 @@
 """Sends one request to a model service over HTTP and streams its reply from server-sent events."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -10,6 +10,7 @@ import msgspec
 from timeloom.core.blocks import Usage
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest
+from timeloom.ports.reply_pieces import ReplyPieces
 from timeloom.providers.errors import ReportedError, parse_error_body, redact, retry_after_s, to_model_error
 from timeloom.providers.http.answer import HttpResponse, Transport, TransportError
 from timeloom.providers.http.transport import open_transport
@@ -82,28 +83,25 @@ class ServiceClient:
 
     async def stream_reply(self, request: ServiceRequest, parser: ReplyParser) -> AsyncGenerator[ModelEvent]:
         """Send the call and yield the events of its reply; a `ModelError` carries the usage so far."""
-        stream = _EventStream(self._service)
+        reader = _ReplyReader(self._service, parser)
         try:
             response = await self._send(request)
             try:
                 await self._check_response(response)
-                # A single generator from the socket to the caller, because every further one costs time per piece.
-                while chunk := await response.read(stream.limit_s):
-                    for event in stream.feed(chunk):
-                        for piece in parser.feed(event):
-                            yield _with_price(piece, request.cost) if isinstance(piece, FinishEvent) else piece
+                # A single async generator from the socket to the caller, because each further one costs time per piece.
+                while chunk := await reader.within_limit(response.read):
+                    for piece in reader.feed(chunk):
+                        yield _with_price(piece, request.cost) if isinstance(piece, FinishEvent) else piece
                     if parser.done:
                         await _drain(response)
                         return
-                for piece in parser.end():
+                for piece in reader.end():
                     yield _with_price(piece, request.cost) if isinstance(piece, FinishEvent) else piece
             finally:
                 await response.close()
-        except TimeoutError as error:
-            late = ModelError("timeout", f"{self._service.name} sent nothing for {stream.limit_s:g} s")
-            self._add_usage(late, request, parser)
-            raise late from error
         except ModelError as error:
+            for piece in reader.close():
+                yield piece
             self._add_usage(error, request, parser)
             raise
 
@@ -162,26 +160,46 @@ class ServiceClient:
             error.args = (str(error).replace(self._service.secret, "…"),)
 
 
-class _EventStream:
-    """Decodes the body of a response into events, within limits of size and time."""
+class _ReplyReader:
+    """Decodes the body of a response into model events, within limits of size and time."""
 
-    def __init__(self, service: ModelService) -> None:
+    def __init__(self, service: ModelService, parser: ReplyParser) -> None:
         self._service = service
+        self._parser = parser
         self._decoder = SseDecoder()
+        self._pieces = ReplyPieces()
         self._bytes = 0
-        self.limit_s = service.timeouts.first_byte_s
-        """Timeout of the next read."""
+        self._limit_s = service.timeouts.first_byte_s
 
-    def feed(self, chunk: bytes) -> list[SseEvent]:
-        """Add bytes and return the events that they complete; raises `ModelError`."""
-        self.limit_s = self._service.timeouts.between_bytes_s
+    async def within_limit(self, read: Callable[[float], Awaitable[bytes]]) -> bytes:
+        """Return the next bytes of the body; raises `ModelError` if none arrive in time."""
+        try:
+            return await read(self._limit_s)
+        except TimeoutError as error:
+            raise ModelError("timeout", f"{self._service.name} sent nothing for {self._limit_s:g} s") from error
+
+    def feed(self, chunk: bytes) -> Iterator[ModelEvent]:
+        """Add bytes and yield the model events that they complete; raises `ModelError`."""
+        self._limit_s = self._service.timeouts.between_bytes_s
         self._bytes += len(chunk)
         if self._bytes > MAX_REPLY_BYTES:
             raise ModelError("invalid", f"{self._service.name} sent more than {MAX_REPLY_BYTES} bytes in one reply")
         try:
-            return self._decoder.feed(chunk)
+            events = self._decoder.feed(chunk)
         except SseError as error:
             raise ModelError("invalid", f"{self._service.name} sent a stream that cannot be read: {error}") from error
+        for event in events:
+            for part in self._parser.feed(event):
+                yield from self._pieces.take(part)
+
+    def end(self) -> Iterator[ModelEvent]:
+        """Yield the model events at the end of the stream; raises `ModelError` if it ended too early."""
+        for part in self._parser.end():
+            yield from self._pieces.take(part)
+
+    def close(self) -> Sequence[ModelEvent]:
+        """Return the pieces that are held back when the reply is cut."""
+        return self._pieces.close()
 
 
 async def _drain(response: HttpResponse) -> None:

@@ -30,9 +30,11 @@ from timeloom.core.blocks import (
     RangeSummary,
     ResultContent,
     ResultDigest,
+    ResultStatus,
     Shown,
     SourcesAdded,
     ToolCall,
+    ToolError,
     TurnStarted,
     Unknown,
     Usage,
@@ -41,6 +43,7 @@ from timeloom.core.blocks import (
     make_tool_error,
 )
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES, extract_payloads, find_blob_refs, restore_payloads
+from timeloom.core.blocks.valid_text import with_valid_text
 from timeloom.core.codes import CODES, CodedError
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.payload import BlobRef, max_utf8_bytes, ref_of, size_of
@@ -159,3 +162,21 @@ def test_a_payload_has_its_size_wherever_it_is(payload: str | bytes | BlobRef) -
     assert size_of(payload) == 2
     assert not isinstance(payload, str) or max_utf8_bytes(payload) >= 2
     assert max_utf8_bytes("ab") == 2
+
+
+HALF, WHOLE = "a\ud83d", "a\ufffd"
+
+
+def test_text_with_half_a_character_becomes_valid_wherever_it_stands() -> None:
+    error = ToolError(code="x", message=HALF, details={HALF: HALF, "n": 1})
+    valid = with_valid_text(ResultStatus(tool_call_id=CALL, text=HALF, error=error))
+    assert valid.text == WHOLE
+    assert valid.error == ToolError(code="x", message=WHOLE, details={WHOLE: WHOLE, "n": 1})
+    rows = with_valid_text(SourcesAdded(rows=(ROW, msgspec.structs.replace(ROW, sid=2, title="é")))).rows
+    assert rows == (ROW, msgspec.structs.replace(ROW, sid=2, title="é"))
+    assert with_valid_text(Completion(text="x", suggested_followups=("ok", HALF))).suggested_followups == ("ok", WHOLE)
+
+
+@given(blocks)
+def test_valid_text_is_not_copied(block: AnyBlock) -> None:
+    assert with_valid_text(block) is block

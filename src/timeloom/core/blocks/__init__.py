@@ -2,7 +2,7 @@
 
 Reading order: `block` (the base class), `content`, `digest` and `tool_traits` (shared parts), then the families
 `conversation`, `turn`, `user`, `round`, `tool`, `gate`, `plan`, `assistant`, `forgetting`, `stage` and `unknown`.
-`caching` holds the cache values of model calls. `extract_payloads` and `redact` transform blocks.
+`caching` holds the cache values of model calls. `extract_payloads`, `redact` and `valid_text` transform blocks.
 """
 
 from types import MappingProxyType

@@ -8,7 +8,8 @@ from timeloom.core.blocks import ModelAnswered, ModelCalled, Usage
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.progress import STEERED_ERROR
 from timeloom.platform.tasks import run_until_interrupted
-from timeloom.ports.model import FinishEvent, Model, ModelError, ModelRequest, TextPiece, ThinkingPiece
+from timeloom.ports.model import FinishEvent, Model, ModelError, ModelEvent, ModelRequest, TextPiece, ThinkingPiece
+from timeloom.ports.reply_pieces import ReplyPieces
 
 T = TypeVar("T")
 
@@ -84,18 +85,31 @@ def _is_current_task_cancelled() -> bool:
 
 async def _consume_stream(model: Model, request: ModelRequest, sink: ReplySink) -> FinishEvent:
     finished: FinishEvent | None = None
-    async with aclosing(model.stream(request)) as events:
-        # Read beyond the last event to the end of the stream, so that the connection can be reused.
-        async for event in events:
-            match event:
-                case TextPiece(text=text):
-                    sink.on_text(text)
-                case ThinkingPiece(text=text):
-                    sink.on_thinking(text)
-                case FinishEvent():
-                    finished = event
-                case _:
-                    assert_never(event)
+    # Adapters promise valid text. It is ensured here too, because one invalid piece would make the reply unstorable.
+    pieces = ReplyPieces()
+    try:
+        async with aclosing(model.stream(request)) as events:
+            # Read beyond the last event to the end of the stream, so that the connection can be reused.
+            async for event in events:
+                for piece in pieces.take(event):
+                    finished = _pass_on(piece, sink) or finished
+    finally:
+        for piece in pieces.close():
+            _pass_on(piece, sink)
     if finished is None:
         raise ModelError("cut", "the reply ended without its end")
     return finished
+
+
+def _pass_on(event: ModelEvent, sink: ReplySink) -> FinishEvent | None:
+    """Pass a piece to the sink; return the event that ends the reply."""
+    match event:
+        case TextPiece(text=text):
+            sink.on_text(text)
+        case ThinkingPiece(text=text):
+            sink.on_thinking(text)
+        case FinishEvent():
+            return event
+        case _:
+            assert_never(event)
+    return None

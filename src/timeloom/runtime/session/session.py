@@ -7,6 +7,7 @@ from typing import Final, Self, TypeVar
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted, UserPrompt
 from timeloom.core.blocks.extract_payloads import extract_payloads, find_blob_refs
+from timeloom.core.blocks.valid_text import with_valid_text
 from timeloom.core.ids import (
     CallId,
     ConversationId,
@@ -194,6 +195,7 @@ class Session:
         the entries at once; listeners receive them when they are durable. If a block is large enough to need a
         payload, all blocks are appended immediately.
         """
+        blocks = list(map(with_valid_text, blocks))
         if not all(map(_is_stored_inline, blocks)):
             return await self.append(blocks, turn_id)
         async with self._lock:
@@ -230,7 +232,9 @@ class Session:
 
         With `after`, nothing is appended and nothing returned if the timeline already has entries after that seq.
         Cancellation of the caller is raised only after the append, because views must not lag behind the journal.
+        Lone surrogates in the blocks become U+FFFD, because no store accepts them.
         """
+        blocks = list(map(with_valid_text, blocks))
         async with self._lock:
             if self._closed_error:
                 raise self._closed_error
@@ -354,11 +358,7 @@ class Session:
 
 def _is_stored_inline(block: AnyBlock) -> bool:
     """Return whether the block is stored inline, without a separate payload."""
-    try:
-        stored, payloads = extract_payloads(block)
-    except UnicodeEncodeError:
-        # The append reports the encoding error.
-        return False
+    stored, payloads = extract_payloads(block)
     return not payloads and not find_blob_refs(stored)
 
 

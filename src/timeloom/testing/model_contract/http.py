@@ -64,6 +64,15 @@ async def thinking_is_no_part_of_the_reply(harness: HttpHarness) -> None:
     assert (result.text, result.thinking) == ("said", "thought")
 
 
+async def halves_of_a_character_in_thinking_are_joined(harness: HttpHarness) -> None:
+    """Text and thinking are joined apart, and a half at the end of the thinking is replaced."""
+    first, *rest = harness.frames(ReplyScript(pieces=("said\ud83d", "\ude00")))
+    thoughts = [harness.dialect.thinking_frame(piece) for piece in ("a\ud83d", "\ude00b\ud83d")]
+    async with harness.open_with_service(FakeResponse(parts=[first, *thoughts, *rest])) as (model, _):
+        result = await call_model(model)
+    assert (result.text, result.thinking) == ("said\U0001f600", "a\U0001f600b\ufffd")
+
+
 async def a_rate_limit_says_how_long_to_wait(harness: HttpHarness) -> None:
     """The wait can be given in seconds, in milliseconds or as a date."""
     status, body = harness.dialect.error_response("rate_limited")

@@ -53,6 +53,31 @@ async def any_text_comes_through_unchanged(harness: ModelHarness) -> None:
         assert (await call_model(model)).text == text
 
 
+async def halves_of_a_character_are_joined_and_lone_ones_replaced(harness: ModelHarness) -> None:
+    """A service may cut a character into two escapes, and no text with half of one can be stored."""
+    halves = (
+        (("\ud83d", "\ude00"), "\U0001f600"),
+        (("a\ud83d", "\ude00b"), "a\U0001f600b"),
+        (("\ud83d", "x", "\ude00"), "\ufffdx\ufffd"),
+        (("a\ud83d",), "a\ufffd"),
+        (("\ud83d\ude00",), "\U0001f600"),
+    )
+    for pieces, text in halves:
+        async with harness([ReplyScript(pieces=pieces)]) as model:
+            result = await call_model(model)
+        assert result.text == text, f"{pieces!a} became {result.text!a}"
+        assert result.finished is not None
+
+
+async def half_a_character_before_a_cut_is_replaced(harness: ModelHarness) -> None:
+    """The text before the cut is kept, and it can be stored."""
+    async with harness([ReplyScript(pieces=("half \ud83d",), ending="cut")]) as model:
+        result = await call_model(model)
+    assert result.text == "half \ufffd"
+    assert result.error is not None
+    assert result.error.kind == "cut"
+
+
 async def a_very_large_piece_comes_through(harness: ModelHarness) -> None:
     """Checked with one megabyte in one piece."""
     text = "0123456789abcdef" * 2**16

@@ -7,7 +7,7 @@ import msgspec
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.model import ErrorKind, StopReason
-from timeloom.testing.model_endpoint.dialect import EndpointReply, EndpointRequest, ToolUse, text_of
+from timeloom.testing.model_endpoint.dialect import EndpointReply, EndpointRequest, ToolUse, encode_event, text_of
 
 ERRORS: Final[Mapping[ErrorKind, tuple[int, str, str]]] = {
     "overloaded": (529, "overloaded_error", "Overloaded"),
@@ -141,4 +141,4 @@ def _counts(usage: Usage) -> dict[str, int]:
 
 
 def _frame(event: Mapping[str, object]) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), msgspec.json.encode(event))
+    return b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), encode_event(event))

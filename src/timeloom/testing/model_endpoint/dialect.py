@@ -1,5 +1,6 @@
 """Protocol for the request and reply format of an HTTP model API."""
 
+import json
 from typing import Protocol
 
 import msgspec
@@ -83,6 +84,14 @@ class Dialect(Protocol):
     def error_frame(self, kind: ErrorKind) -> bytes:
         """Return the frame for an error in the middle of a reply."""
         ...
+
+
+def encode_event(event: object) -> bytes:
+    """Return the JSON of an event; half of a surrogate pair becomes its escape, as some services send it."""
+    try:
+        return msgspec.json.encode(event)
+    except UnicodeEncodeError:
+        return json.dumps(event).encode()
 
 
 def text_of(content: object) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.model import ErrorKind, StopReason
-from timeloom.testing.model_endpoint.dialect import EndpointReply, EndpointRequest, ToolUse, text_of
+from timeloom.testing.model_endpoint.dialect import EndpointReply, EndpointRequest, ToolUse, encode_event, text_of
 
 ERRORS: Final[Mapping[ErrorKind, tuple[int, str, str]]] = {
     "overloaded": (503, "server_error", "The server is overloaded"),
@@ -131,4 +131,4 @@ def _counts(usage: Usage) -> dict[str, object]:
 
 
 def _frame(chunk: Mapping[str, object]) -> bytes:
-    return b"data: %b\n\n" % msgspec.json.encode(chunk)
+    return b"data: %b\n\n" % encode_event(chunk)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.replies import answers
 from tests.harness.turn import TurnHarness, blocks_of, blocks_of_type, run
-from timeloom.core.blocks import ModelAnswered, ModelCalled, Thinking, Usage
+from timeloom.core.blocks import Completion, ModelAnswered, ModelCalled, Thinking, Usage
 from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest, TextPiece, ThinkingPiece
 from timeloom.runtime.model_calls.stream_reply import build_outcome
 
@@ -107,5 +107,36 @@ def test_a_model_that_gives_itself_up_has_failed(tmp_path: Path) -> None:
         assert await turns.run("go") == "provider_error"
         outcomes = blocks_of_type(await blocks_of(turns), ModelAnswered)
         assert {one.error for one in outcomes if isinstance(one, ModelAnswered)} == {"cut"}
+
+    run(check)
+
+
+@pytest.mark.parametrize(("pieces", "said"), [(("\ud83d", "\ude00"), "\U0001f600"), (("\ud83d", "!"), "\ufffd!")])
+def test_halves_of_a_character_from_a_foreign_adapter_do_not_interrupt_a_turn(
+    tmp_path: Path, pieces: tuple[str, str], said: str
+) -> None:
+    async def check() -> None:
+        stage = TurnHarness(tmp_path)
+        turns = await stage.open()
+        before, after = answers("Hi HERE.").split("HERE")
+        events: list[ModelEvent] = [ThinkingPiece("so \ud83d"), TextPiece(before), *map(TextPiece, pieces)]
+        turns.model_caller.model = Says([*events, TextPiece(after), FinishEvent("end", USED, "m\ud800")])
+        assert await turns.run("go") == "completed"
+        blocks = await blocks_of(turns)
+        assert [one.text for one in blocks if isinstance(one, Completion)] == [f"Hi {said}."]
+        assert [one.text for one in blocks if isinstance(one, Thinking)] == ["so \ufffd"]
+        assert stage.channel_text("answer") == f"Hi {said}."
+
+    run(check)
+
+
+def test_half_a_character_before_a_cut_is_stored_as_its_replacement(tmp_path: Path) -> None:
+    async def check() -> None:
+        turns = await TurnHarness(tmp_path).open()
+        whole: list[ModelEvent] = [TextPiece(answers("yes")), FinishEvent("end", USED)]
+        turns.model_caller.model = Says([TextPiece("half \ud83d")], whole)
+        assert await turns.run("go") == "completed"
+        cut, _ = [one for one in await blocks_of(turns) if isinstance(one, ModelAnswered)]
+        assert (cut.error, cut.text) == ("cut", "half \ufffd")
 
     run(check)

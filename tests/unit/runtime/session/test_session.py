@@ -252,6 +252,23 @@ def test_what_is_noted_is_durable_and_published_with_the_next_append() -> None:
     run(check())
 
 
+@pytest.mark.parametrize("size", [1, INLINE_BYTES])
+def test_half_a_character_is_stored_as_its_replacement_and_later_appends_succeed(size: int) -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        text = "a\ud83d" * size
+        await session.append_deferred([Thinking(round=1, text=text)], TURN)
+        await session.append([UserPrompt(text=text)], TURN)
+        *_, thought, message = await store.load(CONVERSATION)
+        assert isinstance(thought.block, Thinking)
+        assert isinstance(message.block, UserPrompt)
+        for stored in (thought.block.text, message.block.text):
+            assert await session.text(stored) == "a\ufffd" * size
+
+    run(check())
+
+
 def test_what_is_large_is_not_only_noted() -> None:
     async def check() -> None:
         store = MemoryStore()
