@@ -26,7 +26,7 @@ from timeloom.core.render.entries.previews import preview_text
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
-from timeloom.ports.model import Model
+from timeloom.ports.model import MAX_CALL_S, Model
 from timeloom.ports.store import Store
 from timeloom.providers.registry import open_model
 from timeloom.runtime.context.compact import Compactor
@@ -71,6 +71,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     prune: PruneSettings = PruneSettings()
     cards: CardLimits = CardLimits()
     compact: CompactSettings = CompactSettings()
+    model_call_s: float = MAX_CALL_S
 
     @property
     def workspaces(self) -> Path:
@@ -105,6 +106,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
             prune=settings.context.to_prune_settings(),
             cards=settings.context.to_card_limits(),
             compact=settings.context.to_compact_settings(),
+            model_call_s=settings.timeouts.call_s,
         )
 
 
@@ -259,6 +261,7 @@ def build_turn_runner(
         governor=governor,
         custom_traits=registry.custom_traits,
         stored_systems=shared.stored_systems,
+        call_s=settings.model_call_s,
     )
     compactor = Compactor(
         session=session,

@@ -44,7 +44,7 @@ class LocalModel:
         return WINDOW_TOKENS
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        usage, whole = Usage(), ReplyPieces()
+        usage, whole = Usage(), ReplyPieces(request)
         for part in await self._parts(request):
             if isinstance(part, str):
                 for event in whole.take(TextPiece(part)):

@@ -21,6 +21,7 @@ def model_settings(settings: Settings, name: str) -> ModelSettings:
             connect_s=settings.timeouts.connect_s,
             first_byte_s=settings.timeouts.first_byte_s,
             between_bytes_s=settings.timeouts.between_bytes_s,
+            call_s=settings.timeouts.call_s,
         ),
         http_client=settings.models.http_client,
         prices=settings.prices,

@@ -93,11 +93,16 @@ class TimeoutSettings(msgspec.Struct, frozen=True, kw_only=True):
     connect_s: Annotated[Seconds, SettingHelp("Timeout for connecting to a model service, in seconds.")] = (
         _TIMEOUTS.connect_s
     )
-    first_byte_s: Annotated[Seconds, SettingHelp("Timeout for the first byte of a model's reply, in seconds.")] = (
-        _TIMEOUTS.first_byte_s
-    )
-    between_bytes_s: Annotated[Seconds, SettingHelp("Timeout between two parts of a model's reply, in seconds.")] = (
-        _TIMEOUTS.between_bytes_s
+    first_byte_s: Annotated[
+        Seconds,
+        SettingHelp("Timeout for the first event of a model's reply, in seconds. Comments are not events."),
+    ] = _TIMEOUTS.first_byte_s
+    between_bytes_s: Annotated[
+        Seconds,
+        SettingHelp("Timeout between two events of a model's reply, in seconds. Comments are not events."),
+    ] = _TIMEOUTS.between_bytes_s
+    call_s: Annotated[Seconds, SettingHelp("Timeout of a whole model call, until its last event, in seconds.")] = (
+        _TIMEOUTS.call_s
     )
 
 

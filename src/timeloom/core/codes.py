@@ -106,6 +106,7 @@ CODES: Final = MappingProxyType(
         # models
         "model_overloaded": "The model provider is overloaded. Retry later.",
         "model_rate_limited": "The model provider's rate limit is reached. Retry after the time that it states.",
+        "model_unavailable": "The model provider asks to wait longer than timeloom waits. Send another message after that time.",
         "model_unreachable": "The model provider cannot be reached. Check its address and the network.",
         "model_context_too_long": "The prompt exceeds the model's context window. Shorten it.",
         "model_timeout": "The model provider did not answer in time.",

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from functools import cache
-from typing import Literal, Protocol, cast, runtime_checkable
+from typing import Final, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -18,12 +18,24 @@ ErrorKind = Literal[
     "unreachable",
     "timeout",
     "cut",
+    "unavailable",
     "context_too_long",
     "refused",
     "unauthorized",
     "invalid",
 ]
 """Why a model did not answer, or did not finish its answer."""
+
+MAX_CALL_S: Final = 1_800.0
+"""Default seconds of a whole model call. Less ends long replies of slow models; more holds a turn of a service that
+sends content and never ends."""
+
+MAX_CHARS_PER_TOKEN: Final = 128
+"""Characters that a token may have. The longest tokens of today's vocabularies are 128 spaces, so that a smaller value
+cuts honest replies; a larger one accepts more of a model that ignores its limit."""
+
+MIN_REPLY_CHARS: Final = 65_536
+"""Characters that every reply may have, so that rounding and framing never cut a reply to a request for few tokens."""
 
 StopReason = Literal["end", "max_tokens", "stop_sequence", "other"]
 """Why a reply ended: the model finished, reached its token limit or a stop sequence, or another reason."""
@@ -66,6 +78,11 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     system_cache_lifetime: Lifetime = "5m"
     number: int = 0
     opening: str = ""
+
+    @property
+    def max_reply_chars(self) -> int:
+        """The characters that text and thinking may have together; a longer reply ignores `max_output_tokens`."""
+        return MIN_REPLY_CHARS + MAX_CHARS_PER_TOKEN * (self.max_output_tokens + self.thinking_tokens)
 
 
 class TextPiece(msgspec.Struct, frozen=True, gc=False, tag="text"):
@@ -143,6 +160,7 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Stream the reply piece by piece, then `FinishEvent`; raises `ModelError`.
 
+        The text is valid Unicode and not longer than `request.max_reply_chars`; `ReplyPieces` ensures both.
         Closing the generator (`contextlib.aclosing`) cancels the call and closes its connection.
         """
         ...

@@ -54,7 +54,7 @@ class ScriptedModel:
         if step.error is not None and step.error != "cut":
             await asyncio.sleep(step.delay_ms / 1000)
             raise ModelError(step.error, f"the script says so: {step.error}")
-        pieces = ReplyPieces()
+        pieces = ReplyPieces(request)
         size = step.chunk or max(1, len(step.reply))
         for at in range(0, len(step.reply), size):
             if step.delay_ms:

@@ -5,16 +5,22 @@ from typing import Literal
 
 import msgspec
 
+from timeloom.ports.model import MAX_CALL_S
+
 HttpClient = Literal["auto", "direct", "httpx2"]
 """The HTTP client: the built-in one (`direct`, without a proxy), httpx2, or `auto`: httpx2 if a proxy is named."""
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Timeouts for the connection, for the first byte of the response and between two reads of it."""
+    """Timeouts for the connection, for the first event of the response, between two events, and for the whole call.
+
+    Comments that keep a connection alive are not events.
+    """
 
     connect_s: float = 10.0
     first_byte_s: float = 300.0
     between_bytes_s: float = 120.0
+    call_s: float = MAX_CALL_S
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ import msgspec
 from timeloom.core.blocks import Usage
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest
-from timeloom.ports.reply_pieces import ReplyPieces
+from timeloom.ports.reply_pieces import ReplyPieces, runaway_error
 from timeloom.providers.errors import ReportedError, parse_error_body, redact, retry_after_s, to_model_error
 from timeloom.providers.http.answer import HttpResponse, Transport, TransportError
 from timeloom.providers.http.transport import open_transport
@@ -18,8 +18,12 @@ from timeloom.providers.prices import Cost
 from timeloom.providers.settings import HttpClient, Timeouts
 from timeloom.providers.sse import SseDecoder, SseError, SseEvent
 
-MAX_REPLY_BYTES: Final = 256 * 1024 * 1024
-"""Largest response including framing; a service that sends more does not stop by itself."""
+MAX_BYTES_PER_TOKEN: Final = 4096
+"""Bytes of a response per token, with framing and escapes. Less cuts replies of services with long events; more accepts
+more of a service that does not stop by itself."""
+
+MIN_REPLY_BYTES: Final = 1024 * 1024
+"""Bytes that every response may have, also one to a request for a few tokens."""
 
 MAX_ERROR_BYTES: Final = 64 * 1024
 DRAIN_S: Final = 1.0
@@ -44,8 +48,9 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to a service, with a function that prices its usage."""
+    """One request to a service, the model request that it encodes, and a function that prices its usage."""
 
+    request: ModelRequest
     body: bytes
     headers: Mapping[str, str]
     cost: Callable[[Usage], Cost]
@@ -83,7 +88,7 @@ class ServiceClient:
 
     async def stream_reply(self, request: ServiceRequest, parser: ReplyParser) -> AsyncGenerator[ModelEvent]:
         """Send the call and yield the events of its reply; a `ModelError` carries the usage so far."""
-        reader = _ReplyReader(self._service, parser)
+        reader = _ReplyReader(self._service, request.request, parser)
         try:
             response = await self._send(request)
             try:
@@ -115,11 +120,12 @@ class ServiceClient:
         service, name, timeouts = self._service, self._service.name, self._service.timeouts
         self._transport = self._transport or open_transport(service.url, timeouts.connect_s, service.http_client)
         headers = {**self._service.headers, **REQUEST_HEADERS, **request.headers}
+        limit_s = min(timeouts.first_byte_s, timeouts.call_s)
         try:
-            async with asyncio.timeout(timeouts.first_byte_s):
+            async with asyncio.timeout(limit_s):
                 return await self._transport.post(headers, request.body)
         except TimeoutError as error:
-            raise ModelError("timeout", f"{name} did not answer within {timeouts.first_byte_s:g} s") from error
+            raise ModelError("timeout", f"{name} did not answer within {limit_s:g} s") from error
         except TransportError as error:
             reason = redact(str(error), self._service.secret)
             raise ModelError("unreachable", f"{name} cannot be reached: {reason}") from error
@@ -163,31 +169,44 @@ class ServiceClient:
 class _ReplyReader:
     """Decodes the body of a response into model events, within limits of size and time."""
 
-    def __init__(self, service: ModelService, parser: ReplyParser) -> None:
+    def __init__(self, service: ModelService, request: ModelRequest, parser: ReplyParser) -> None:
         self._service = service
+        self._request = request
         self._parser = parser
         self._decoder = SseDecoder()
-        self._pieces = ReplyPieces()
-        self._bytes = 0
-        self._limit_s = service.timeouts.first_byte_s
+        self._pieces = ReplyPieces(request)
+        self._bytes_left = MIN_REPLY_BYTES + MAX_BYTES_PER_TOKEN * (request.max_output_tokens + request.thinking_tokens)
+        self._loop = asyncio.get_running_loop()
+        self._call_ends_at = self._loop.time() + service.timeouts.call_s
+        self._idle_s = service.timeouts.first_byte_s
+        self._idle_since = 0.0
+        self._has_event = True
+        """Whether an event arrived since the last read; the wait for the next one begins with the next read."""
 
     async def within_limit(self, read: Callable[[float], Awaitable[bytes]]) -> bytes:
-        """Return the next bytes of the body; raises `ModelError` if none arrive in time."""
+        """Return the next bytes of the body; raises `ModelError` if no event arrives in time."""
+        now = self._loop.time()
+        if self._has_event:
+            self._idle_since, self._has_event = now, False
+        ends_at = min(self._idle_since + self._idle_s, self._call_ends_at)
         try:
-            return await read(self._limit_s)
+            if ends_at <= now:
+                raise TimeoutError
+            return await read(ends_at - now)
         except TimeoutError as error:
-            raise ModelError("timeout", f"{self._service.name} sent nothing for {self._limit_s:g} s") from error
+            raise self._late_error(ends_at) from error
 
     def feed(self, chunk: bytes) -> Iterator[ModelEvent]:
         """Add bytes and yield the model events that they complete; raises `ModelError`."""
-        self._limit_s = self._service.timeouts.between_bytes_s
-        self._bytes += len(chunk)
-        if self._bytes > MAX_REPLY_BYTES:
-            raise ModelError("invalid", f"{self._service.name} sent more than {MAX_REPLY_BYTES} bytes in one reply")
+        self._bytes_left -= len(chunk)
+        if self._bytes_left < 0:
+            raise runaway_error(self._request)
         try:
             events = self._decoder.feed(chunk)
         except SseError as error:
             raise ModelError("invalid", f"{self._service.name} sent a stream that cannot be read: {error}") from error
+        if events:
+            self._has_event, self._idle_s = True, self._service.timeouts.between_bytes_s
         for event in events:
             for part in self._parser.feed(event):
                 yield from self._pieces.take(part)
@@ -200,6 +219,12 @@ class _ReplyReader:
     def close(self) -> Sequence[ModelEvent]:
         """Return the pieces that are held back when the reply is cut."""
         return self._pieces.close()
+
+    def _late_error(self, ended_at: float) -> ModelError:
+        name, timeouts = self._service.name, self._service.timeouts
+        if ended_at == self._call_ends_at:
+            return ModelError("timeout", f"{name} did not finish its reply within {timeouts.call_s:g} s")
+        return ModelError("timeout", f"{name} sent nothing for {self._idle_s:g} s, apart from comments")
 
 
 async def _drain(response: HttpResponse) -> None:

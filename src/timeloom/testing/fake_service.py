@@ -16,12 +16,19 @@ class Stall(msgspec.Struct, frozen=True):
     """A part of a response that sends nothing until the client disconnects."""
 
 
+class Repeat(msgspec.Struct, frozen=True):
+    """A part of a response that is sent again and again, with a pause in between, until the client disconnects."""
+
+    data: bytes
+    every_s: float = 0.0
+
+
 class FakeResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A scripted response: status, headers, body parts, each sent as one chunk, and the way it ends."""
 
     status: int = 200
     headers: Sequence[tuple[str, str]] = STREAM_HEADERS
-    parts: Sequence[bytes | Stall] = ()
+    parts: Sequence[bytes | Stall | Repeat] = ()
     ending: Literal["whole", "cut", "silent", "mute"] = "whole"
     """How the response ends.
 
@@ -45,7 +52,7 @@ class FakeService:
     def __init__(self, responses: Sequence[FakeResponse]) -> None:
         self.requests: list[RecordedRequest] = []
         self.disconnected = asyncio.Event()
-        """Set when a client has disconnected during a `Stall`."""
+        """Set when a client has disconnected during a `Stall` or a `Repeat`."""
         self.url = ""
         self._responses = responses
         self._connections = 0
@@ -79,17 +86,31 @@ class FakeService:
             if isinstance(part, Stall):
                 await self._wait_for_disconnect(reader)
                 return False
-            writer.write(b"%x\r\n%b\r\n" % (len(part), part))
-            await writer.drain()
+            if isinstance(part, Repeat):
+                await self._send_repeatedly(writer, part)
+                return False
+            await _send_chunk(writer, part)
         if response.ending == "whole":
             writer.write(b"0\r\n\r\n")
         await writer.drain()
         return response.ending == "whole"
 
+    async def _send_repeatedly(self, writer: asyncio.StreamWriter, part: Repeat) -> None:
+        with suppress(ConnectionError):
+            while True:
+                await _send_chunk(writer, part.data)
+                await asyncio.sleep(part.every_s)
+        self.disconnected.set()
+
     async def _wait_for_disconnect(self, reader: asyncio.StreamReader) -> None:
         with suppress(ConnectionError):
             await reader.read()
         self.disconnected.set()
+
+
+async def _send_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+    await writer.drain()
 
 
 @asynccontextmanager

@@ -52,7 +52,9 @@ class AnthropicModel:
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         self._prices.preload_library()
         headers = {} if self._is_official else call_headers(request)
-        service_request = ServiceRequest(body=request_body(self._model, request), headers=headers, cost=self._cost)
+        service_request = ServiceRequest(
+            request=request, body=request_body(self._model, request), headers=headers, cost=self._cost
+        )
         return self._client.stream_reply(service_request, AnthropicReplyParser(self._service_name))
 
     def price_nano_usd(self, usage: Usage) -> int | None:

@@ -50,7 +50,7 @@ class OpenAIModel:
         self._prices.preload_library()
         headers = {} if self._is_official else call_headers(request)
         body = request_body(self._model, request, official=self._is_official)
-        service_request = ServiceRequest(body=body, headers=headers, cost=self._cost)
+        service_request = ServiceRequest(request=request, body=body, headers=headers, cost=self._cost)
         return self._client.stream_reply(service_request, OpenAIReplyParser(self._service_name))
 
     def price_nano_usd(self, usage: Usage) -> int | None:

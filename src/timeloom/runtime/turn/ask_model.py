@@ -27,7 +27,7 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import MODEL_TOOL_ID
 from timeloom.platform.tasks import run_until_interrupted
 from timeloom.ports.blobs import BlobError
-from timeloom.ports.model import FinishEvent, Model, ModelError
+from timeloom.ports.model import MAX_CALL_S, FinishEvent, Model, ModelError
 from timeloom.runtime.governance.costs import (
     has_known_cost,
     max_model_cost,
@@ -53,6 +53,8 @@ class ModelCaller:
     custom_traits: CustomTraits
     """The traits of the conversation's tools that differ from the built-in ones."""
     backoff: tuple[float, ...] = BACKOFF_S
+    call_s: float = MAX_CALL_S
+    """Seconds after which a call ends as a timeout."""
     retry_after_s: float | None = None
     """Seconds that the provider asked to wait before the next request."""
     stored_systems: dict[str, tuple[str, Text]] = field(default_factory=dict[str, tuple[str, Text]])
@@ -102,7 +104,7 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
     prompt, call, admission = recorded
     buffer = _ReplyBuffer(caller.on_delta)
     async with caller.governor.charge_on_exit(admission) as charge:
-        ending = await stream_reply(caller.model, prompt.request, buffer, interrupt)
+        ending = await stream_reply(caller.model, prompt.request, buffer, interrupt, caller.call_s)
         # Lets the last deltas reach the readers before the reply is processed.
         await asyncio.sleep(0)
         outcome = with_estimated_usage(build_outcome(call, buffer.text, ending), call, caller.model)

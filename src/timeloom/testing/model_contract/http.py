@@ -4,9 +4,11 @@ import asyncio
 from contextlib import aclosing
 from email.utils import formatdate
 
+import msgspec
+
 from timeloom.ports.model import ErrorKind, ModelError, TextPiece
 from timeloom.providers.settings import Timeouts
-from timeloom.testing.fake_service import STREAM_HEADERS, FakeResponse, Stall
+from timeloom.testing.fake_service import STREAM_HEADERS, FakeResponse, Repeat, Stall
 from timeloom.testing.model_contract.fixtures import (
     KEY,
     REQUEST,
@@ -136,6 +138,39 @@ async def silence_in_the_middle_is_a_timeout(harness: HttpHarness) -> None:
     assert result.text == "begun"
     assert result.error is not None
     assert result.error.kind == "timeout"
+
+
+async def comments_do_not_keep_a_silent_reply_alive(harness: HttpHarness) -> None:
+    """Holds before the first event and after it; neither comments nor half an event are content."""
+    begun = harness.frames(ReplyScript(pieces=("begun",), ending="cut"))
+    timeouts = Timeouts(first_byte_s=SHORT_S, between_bytes_s=SHORT_S)
+    for noise in (b": keep-alive\n\n", b"x"):
+        for parts, text in (([], ""), (begun, "begun")):
+            response = FakeResponse(parts=[*parts, Repeat(noise, SHORT_S / 10)])
+            async with harness.open_with_service(response, timeouts=timeouts) as (model, _):
+                result = await call_model(model)
+            assert result.text == text
+            assert result.error is not None
+            assert result.error.kind == "timeout"
+
+
+async def a_reply_that_does_not_end_in_time_is_a_timeout(harness: HttpHarness) -> None:
+    """`call_s` limits the whole call, however regularly content arrives, and also the wait for the status."""
+    first, *_ = harness.frames(ReplyScript(pieces=()))
+    drip = FakeResponse(parts=[first, Repeat(harness.dialect.text_frame("x"), SHORT_S / 10)])
+    for response in (drip, FakeResponse(ending="mute")):
+        async with harness.open_with_service(response, timeouts=Timeouts(call_s=SHORT_S)) as (model, _):
+            result = await call_model(model)
+        assert set(result.text) <= {"x"}
+        assert result.error is not None
+        assert result.error.kind == "timeout"
+
+
+async def a_stream_without_content_is_bounded_by_the_tokens_of_its_reply(harness: HttpHarness) -> None:
+    """The bytes of a response are bounded too, not only its text."""
+    request = msgspec.structs.replace(REQUEST, max_output_tokens=1)
+    async with harness.open_with_service(FakeResponse(parts=[Repeat(b": " + b"x" * 2**16 + b"\n\n")])) as (model, _):
+        assert (await expect_model_error(model, request)).kind == "cut"
 
 
 async def a_slow_reader_loses_nothing_of_a_cut_reply(harness: HttpHarness) -> None:

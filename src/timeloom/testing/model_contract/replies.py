@@ -85,6 +85,17 @@ async def a_very_large_piece_comes_through(harness: ModelHarness) -> None:
         assert (await call_model(model)).text == text
 
 
+async def a_reply_far_beyond_its_tokens_is_cut(harness: ModelHarness) -> None:
+    """A service that ignores `max_output_tokens` must not fill the memory; the text before the bound is kept."""
+    request = msgspec.structs.replace(REQUEST, max_output_tokens=1)
+    piece = "x" * (request.max_reply_chars // 2)
+    async with harness([ReplyScript(pieces=(piece,) * 4)]) as model:
+        result = await call_model(model, request)
+    assert result.text == piece * 2
+    assert result.error is not None
+    assert result.error.kind == "cut"
+
+
 async def an_empty_reply_is_a_reply(harness: ModelHarness) -> None:
     """A reply without text ends normally."""
     async with harness([ReplyScript(pieces=())]) as model:
