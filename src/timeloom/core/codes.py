@@ -46,6 +46,7 @@ CODES: Final = MappingProxyType(
         "patch_malformed": "The patch is neither a unified diff nor a replacement; its message names the line.",
         "patch_no_match": "The lines that a hunk expects are not in the file near the place it names.",
         "patch_ambiguous": "A hunk fits at more than one place; give more context lines.",
+        "patch_applied": "The lines that a hunk adds stand in the file already; to add them again, give the lines above and below.",
         "patch_overlap": "Two hunks share lines of the file, or stand in another order than these.",
         "patch_several_files": "The patch changes more than one file where one is expected.",
         "patch_line_numbers": "The patch contains pasted line-number prefixes, which are display only.",

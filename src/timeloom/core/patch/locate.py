@@ -56,6 +56,32 @@ class _LineSearch:
         second = self.text.find(pattern, first + 1, high + len(pattern))
         return _HunkMatches(pattern, (first,) if second < 0 else (first, second))
 
+    def is_applied(self, hunk: Hunk, place: int) -> bool:
+        """Return whether a hunk without context at an edge was applied before, so that this place repeats it.
+
+        Such a hunk may stand where a file begins or ends, and nothing else confirms its place. If it fits elsewhere, it
+        has moved, or it was applied already. The latter is assumed if its new lines stand at that edge or around the
+        place.
+        """
+        length, old, new = len(self.keys), len(hunk.old), len(hunk.new)
+        moved_up, moved_down = place > 0, place + old < length
+        before, after = hunk.count_edge(" "), hunk.count_edge(" ", last=True)
+        spots: set[int] = set()
+        if moved_up and (hunk.old_start <= 1 if hunk.old_start is not None else before < after):
+            spots.add(0)
+        if moved_down and after < before:
+            spots.add(length - new)
+        added_above = hunk.count_edge("+")
+        if (moved_up and added_above) or (moved_down and hunk.count_edge("+", last=True)):
+            spots.add(place - added_above)
+        if not spots:
+            return False
+        codes = [self._codes.get(line_key(line.text, loose=self._loose)) for line in hunk.new]
+        if not codes or None in codes:
+            return False
+        text = "".join(filter(None, codes))
+        return any(spot >= 0 and self.text.startswith(text, spot) for spot in spots)
+
 
 def place_hunks(keys: Sequence[str], hunks: Sequence[Hunk], *, ended: bool, loose: bool) -> list[int]:
     """Return the line, counted from 0, at which each hunk starts; `ended` is whether the file ends with a newline."""
@@ -73,6 +99,9 @@ def place_hunks(keys: Sequence[str], hunks: Sequence[Hunk], *, ended: bool, loos
     found = [search.find_hunk(hunk) for hunk in hunks]
     places = _choose_places(search.text, hunks, found)
     _check_order(hunks, found, places)
+    for hunk, place in zip(hunks, places, strict=True):
+        if search.is_applied(hunk, place):
+            raise _applied_error(hunk)
     return places
 
 
@@ -161,6 +190,14 @@ def _misplaced_error(hunk: Hunk, place: int) -> PatchError:
             f"{_describe_hunk(hunk)} fits at line {place + 1}, which is more than {DRIFT_LINES} lines away{stated}"
         )
     return PatchError("patch_no_match", message)
+
+
+def _applied_error(hunk: Hunk) -> PatchError:
+    return PatchError(
+        "patch_applied",
+        f"the lines that {_describe_hunk(hunk)} makes stand in the file already; "
+        "to add them again, give the lines above and below",
+    )
 
 
 def _ambiguous_error(hunk: Hunk, spots: tuple[int, ...]) -> PatchError:

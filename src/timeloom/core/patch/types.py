@@ -67,6 +67,11 @@ class Hunk(msgspec.Struct, frozen=True):
         """Lines that replace them."""
         return [line for line in self.lines if line.tag != "-"]
 
+    def count_edge(self, tag: str, *, last: bool = False) -> int:
+        """Return how many lines with this tag the hunk begins with, or ends with if `last` is set."""
+        lines = reversed(self.lines) if last else self.lines
+        return next((count for count, line in enumerate(lines) if line.tag != tag), len(self.lines))
+
 
 class FileDiff(msgspec.Struct, frozen=True):
     """Part of a diff that changes one file; names have no `a/` or `b/` prefix and are None if missing."""

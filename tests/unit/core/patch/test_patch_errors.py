@@ -98,6 +98,44 @@ def test_a_patch_does_not_apply_twice() -> None:
     assert refused(apply_patch(FILE, patch), patch)[0] == "patch_no_match"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "@@ -1,2 +1,3 @@\n+x\n line 1\n line 2\n",
+        "@@ -1 +1,2 @@\n+x\n line 1\n",
+        "@@ -1 +1,3 @@\n+x\n line 1\n+y\n",
+        "@@ -29,2 +29,3 @@\n line 29\n line 30\n+x\n",
+        "@@ -30 +30,2 @@\n line 30\n+x\n",
+        "@@\n+x\n line 1\n",
+        "@@\n line 30\n+x\n",
+        # Without context on one side, in the middle of the file.
+        "@@ -15 +15,3 @@\n line 15\n+x\n+line 15 again\n",
+        "@@ -15 +15,2 @@\n+x\n line 15\n",
+    ],
+)
+def test_lines_that_a_hunk_adds_at_an_edge_are_not_added_twice(body: str) -> None:
+    after = apply_patch(FILE, HEAD + body)
+    code, message = refused(after, HEAD + body)
+    assert code == "patch_applied"
+    assert "stand in the file already" in message
+
+
+MIDDLE = "1\n2\n3\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "patch"),
+    [
+        ("{\nx\n}\n" + MIDDLE + "{\n}\n", "@@ -1,2 +1,3 @@\n {\n+x\n }\n"),
+        ("{\nx\n}\n;\n" + MIDDLE + "{\n}\n;\n", "@@\n {\n+x\n }\n ;\n"),
+        (";\n{\n}\n" + MIDDLE + ";\n{\nx\n}\n", "@@ -7,3 +7,4 @@\n ;\n {\n+x\n }\n"),
+        (";\n{\n}\n" + MIDDLE + ";\n{\nx\n}\n", "@@\n ;\n {\n+x\n }\n"),
+    ],
+)
+def test_a_hunk_of_an_edge_that_was_applied_there_does_not_slip_to_a_twin(before: str, patch: str) -> None:
+    assert refused(before, HEAD + patch)[0] == "patch_applied"
+
+
 def test_mixed_line_endings_of_a_patch_must_be_those_of_the_file() -> None:
     assert refused("a\nb\n", HEAD + "@@ -1,2 +1,2 @@\n a\r\n-b\n+c\n")[0] == "patch_no_match"
 

@@ -2,14 +2,16 @@
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from timeloom.core.patch import PatchError, apply_patch, parse_patch, plan_patch
+from timeloom.core.patch.types import Hunk
 
 AWKWARD = [
     "", "a", "b", " a", "a ", "\ta", "--- x", "+++ y", "-- x", "++ y", "- ", "-- ", "---", "+++", "@@", "@@ -1 +1 @@",
@@ -52,6 +54,71 @@ def indented(lead: str, text: str) -> str:
 @given(before=texts | any_texts, after=texts | any_texts, context=st.integers(1, 5))
 def test_the_diff_of_two_texts_makes_the_second_of_the_first(before: str, after: str, context: int) -> None:
     assert apply_patch(before, diff(before, after, context)) == after
+
+
+class Anchored(NamedTuple):
+    """Where a hunk of a diff may be put: `git apply` and GNU patch tie hunks at the edges of a file to them."""
+
+    at_beginning: bool
+    at_end: bool
+
+
+def as_git(hunk: Hunk) -> Anchored:
+    return Anchored((hunk.old_start or 0) <= 1, hunk.lines[-1].tag != " ")
+
+
+def as_gnu(hunk: Hunk) -> Anchored:
+    tags = "".join(line.tag for line in hunk.lines)
+    leading, trailing = len(tags) - len(tags.lstrip(" ")), len(tags) - len(tags.rstrip(" "))
+    return Anchored(leading < trailing and (hunk.old_start or 0) <= 1, trailing < leading)
+
+
+def applied_nearest(text: str, hunks: Sequence[Hunk], anchored: Callable[[Hunk], Anchored]) -> str | None:
+    """Return what a tool that puts each hunk at the nearest allowed place makes of the text; None if it refuses."""
+    file, drift, done = split(text), 0, 0
+    for hunk in hunks:
+        old = [line.text + "\n" * line.newline for line in hunk.old]
+        guess = max(0, (hunk.old_start or 0) - (1 if old else 0)) + drift
+        anchor, last = anchored(hunk), len(file) - len(old)
+        allowed = [
+            at
+            for at in range(done, last + 1)
+            if file[at : at + len(old)] == old
+            and not (anchor.at_beginning and at)
+            and not (anchor.at_end and at < last)
+        ]
+        if not allowed:
+            return None
+        place = min(allowed, key=lambda at: (abs(at - guess), at))
+        new = [line.text + "\n" * line.newline for line in hunk.new]
+        file[place : place + len(old)] = new
+        drift, done = drift + place - guess + len(new) - len(old), place + len(new)
+    return "".join(file)
+
+
+few_lines = st.lists(st.sampled_from("ab{}"), max_size=10).map(lambda lines: "".join(f"{line}\n" for line in lines))
+insertions = st.tuples(few_lines, few_lines, few_lines).map(lambda parts: (parts[0] + parts[2], "".join(parts)))
+
+
+@settings(max_examples=400)
+@given(pair=insertions | st.tuples(few_lines | distinct_texts, few_lines | distinct_texts), context=st.integers(1, 5))
+@example(pair=("a\nb\n", "x\na\nb\n"), context=3)
+@example(pair=("a\nb\n", "a\nb\nx\n"), context=3)
+@example(pair=("{\n}\n{\n}\n", "{\nx\n}\n{\n}\n"), context=1)
+def test_a_diff_is_refused_a_second_time_or_gives_what_git_or_gnu_patch_give(
+    pair: tuple[str, str], context: int
+) -> None:
+    before, after = pair
+    patch = diff(before, after, context)
+    if not patch or not before:
+        return
+    assert apply_patch(before, patch) == after
+    hunks = [hunk for file in parse_patch(before, patch) or () for hunk in file.hunks]
+    try:
+        twice = apply_patch(after, patch)
+    except PatchError:
+        return
+    assert twice in {applied_nearest(after, hunks, as_git), applied_nearest(after, hunks, as_gnu)}
 
 
 @given(before=texts.map(lf_only), after=texts.map(lf_only), context=st.integers(1, 5))

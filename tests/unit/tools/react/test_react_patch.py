@@ -194,8 +194,8 @@ async def test_a_copied_file_is_copied_again_where_the_call_is_made_again(stage:
 async def test_another_call_goes_on_from_what_the_first_one_left(stage: ToolHarness) -> None:
     await stage.record_file(HERE, BEFORE, T2)
     await patched(stage, "files/a.md", ADDED)
-    await patched(stage, "files/a.md", ADDED)
-    assert on_disk(stage) == "red\npink\npink\ngreen\nblue\n"
+    await patched(stage, "files/a.md", "@@ -2 +2,2 @@\n pink\n+rose\n")
+    assert on_disk(stage) == "red\npink\nrose\ngreen\nblue\n"
     assert [str(path) for path in Workspace(stage.out_dir).list_files(()).files] == ["turn_2/files/a.md"]
 
 
