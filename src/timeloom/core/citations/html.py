@@ -59,6 +59,9 @@ _STATE_ENDS: Final = {
 }
 """States that are not text, with the pattern that ends each."""
 
+_TAG_STATES: Final = frozenset({"name", "tag", "attribute", "after attribute", "value", "bare", '"', "'", "remark"})
+"""States inside a tag or a declaration."""
+
 _OVERLAPS: Final = (
     {"comment": len("--!>") - 1}
     | {name: len(f"</{name}") for name in _RAW_TEXT_ENDS}
@@ -68,9 +71,14 @@ _OVERLAPS: Final = (
 
 
 class HtmlFinder:
-    """Finds citations in an HTML document."""
+    """Finds citations in an HTML document, or in the HTML of a Markdown document if `embedded` is set.
 
-    def __init__(self) -> None:
+    A Markdown parser passes embedded HTML block by block (`begin_at`, `feed`, `end_block`), and the tags in its
+    paragraphs one by one (`read_tag`).
+    """
+
+    def __init__(self, *, embedded: bool = False) -> None:
+        self._embedded = embedded
         self._state = "text"
         self._name = ""
         self._is_end_tag = False
@@ -86,6 +94,52 @@ class HtmlFinder:
     def settled(self) -> int:
         """Offset up to which all citations are known."""
         return self._offset
+
+    @property
+    def hides_text(self) -> bool:
+        """Whether text at this place gets no citation marks, because it is code, a script or something similar."""
+        return self.in_raw_text or any(self._open.values())
+
+    @property
+    def in_raw_text(self) -> bool:
+        """Whether text at this place is no markup, such as a script or a comment, or part of a tag."""
+        return self._state != "text"
+
+    @property
+    def in_link(self) -> bool:
+        """Whether text at this place is part of a link."""
+        return self._in_link
+
+    def count_open(self, name: str) -> int:
+        """Return how many elements of this name without citation marks are open."""
+        return self._open.get(name, 0)
+
+    def copy(self) -> "HtmlFinder":
+        """Return a finder for one paragraph that begins inside the same elements."""
+        other = HtmlFinder(embedded=self._embedded)
+        other._state, other._open, other._in_link = self._state, dict(self._open), self._in_link
+        return other
+
+    def begin_at(self, offset: int) -> None:
+        """Announce that the next text is at this offset; text between it and the last one is not HTML."""
+        self._offset = offset - len(self._text)
+
+    def read_tag(self, tag: str) -> None:
+        """Follow a complete tag."""
+        self.feed(tag)
+
+    def end_block(self) -> None:
+        """End a block of embedded HTML: an unfinished tag is text, and open elements stay open."""
+        self._text = ""
+        if self._state in _TAG_STATES:
+            self._state = "text"
+
+    def end_paragraph(self, paragraph: "HtmlFinder") -> None:
+        """Close the elements that a paragraph closed; those that it opened end with it."""
+        self._open = {name: min(count, paragraph.count_open(name)) for name, count in self._open.items()}
+        self._in_link &= paragraph.in_link
+        if not paragraph.in_raw_text:
+            self._state = "text"
 
     def feed(self, text: str) -> list[Citation]:
         """Return the citations that this text completed."""
@@ -110,7 +164,9 @@ class HtmlFinder:
         less = self._text.find("<", start)
         shown = self._text[start : less if less >= 0 else None]
         if not any(self._open.values()):
-            self._found += find_citations_in_text(shown, self._offset + start, in_link=self._in_link)
+            self._found += find_citations_in_text(
+                shown, self._offset + start, in_link=self._in_link, in_html=self._embedded
+            )
         if less < 0:
             self._at = start + find_unfinished(shown)
             return False

@@ -140,8 +140,10 @@ class CitationRewriter:
         self._unknown.update(dict.fromkeys(unknown[: MAX_UNKNOWN - len(self._unknown)]))
         if not known:
             return self._pass_through(token)
-        mark = format_citation(known, self._format, link=not citation.in_link)
-        if self._format == "markdown" and self._before in ("!", "]"):
+        # A Markdown link inside an HTML block would be shown as it is written.
+        form: CitationFormat = "html" if citation.in_html and self._format == "markdown" else self._format
+        mark = format_citation(known, form, link=not citation.in_link)
+        if form == "markdown" and self._before in ("!", "]"):
             # After `!` the link would become an image, and after `]` it would take over the bracketed text.
             mark = " " + mark
         self._before = ""

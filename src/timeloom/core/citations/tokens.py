@@ -1,4 +1,8 @@
-"""Grammar of citation tokens such as `[[S:1,3-5]]`."""
+"""Grammar of citation tokens such as `[[S:1,3-5]]`.
+
+A token may have a small `s`, any dash in a range, and the `~` by which prompts escape tokens in foreign text: models
+copy all three.
+"""
 
 import re
 from typing import Final, Protocol
@@ -14,23 +18,31 @@ links."""
 MAX_TOKEN_CHARS: Final = 256
 """Longest token. A smaller limit refuses long lists; a larger one holds back more text that only looks like a token."""
 
-_LONGEST: Final = MAX_TOKEN_CHARS - len("[[S:]]")
+_LONGEST: Final = MAX_TOKEN_CHARS - len("[~[S:]]")
 
-TOKEN: Final = re.compile(rf"\[\[S:[0-9, \-]{{1,{_LONGEST}}}+\]\]")
+_DASHES: Final = "\u2010\u2011\u2012\u2013\u2014\u2212"
+"""Dashes that are written for a hyphen: hyphens, figure, en and em dash, and the minus sign."""
+
+_LISTED: Final = rf"[0-9, \-{_DASHES}]"
+TOKEN: Final = re.compile(rf"\[~?\[[Ss]:{_LISTED}{{1,{_LONGEST}}}+\]\]")
 """Matches all tokens and a few texts that only look like one; `parse_sids` tells them apart."""
 
-_UNFINISHED: Final = re.compile(rf"\[(?:\[(?:S(?::[0-9, \-]{{0,{_LONGEST}}}+\]?)?)?)?\Z")
+_UNFINISHED: Final = re.compile(rf"\[~?(?:\[(?:[Ss](?::{_LISTED}{{0,{_LONGEST}}}+\]?)?)?)?\Z")
 _NUMBER: Final = rf"([1-9][0-9]{{0,{len(str(MAX_SID)) - 1}}})"
-_ITEM: Final = re.compile(rf" *+{_NUMBER} *+(?:- *+{_NUMBER} *+)?")
+_ITEM: Final = re.compile(rf" *+{_NUMBER} *+(?:[\-{_DASHES}] *+{_NUMBER} *+)?")
 
 
 class Citation(msgspec.Struct, frozen=True, gc=False):
-    """A token from `start` to `end` of the input text; `in_link` is whether it is part of a link's text."""
+    """A token from `start` to `end` of the input text.
+
+    `in_link` is whether it is part of a link's text, `in_html` whether it is in an HTML block of a Markdown text.
+    """
 
     start: int
     end: int
     sids: tuple[int, ...]
     in_link: bool = False
+    in_html: bool = False
 
 
 class CitationFinder(Protocol):
@@ -54,7 +66,7 @@ def parse_sids(token: str) -> tuple[int, ...]:
     """Return the ids that a match of `TOKEN` names, each once, in order; empty if it is not a citation."""
     sids: dict[int, None] = {}
     count = 0
-    for item in token[len("[[S:") : -len("]]")].split(","):
+    for item in token[token.index(":") + 1 : -len("]]")].split(","):
         shape = _ITEM.fullmatch(item)
         if shape is None:
             return ()
@@ -74,10 +86,10 @@ def find_unfinished(text: str) -> int:
     return len(text) - len(tail) + found.start() if found else len(text)
 
 
-def find_citations_in_text(text: str, offset: int, *, in_link: bool = False) -> list[Citation]:
+def find_citations_in_text(text: str, offset: int, *, in_link: bool = False, in_html: bool = False) -> list[Citation]:
     """Return all citations in a text that starts at this offset and contains no markup that hides tokens."""
     return [
-        Citation(offset + token.start(), offset + token.end(), sids, in_link)
+        Citation(offset + token.start(), offset + token.end(), sids, in_link, in_html)
         for token in TOKEN.finditer(text)
         if (sids := parse_sids(token[0]))
     ]

@@ -1,7 +1,7 @@
 """Executes one action of the model's reply: a tool call or the final answer."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, assert_never, cast
@@ -324,18 +324,30 @@ async def _execute_answer(
     progress = session.views.progress
     turn = session.views.turns.turns[progress.turn_id]
     known = session.views.sources.pool.rows
+    cited = find_cited_sids(decision.final_answer)
     blocks = _plan_blocks(actions, decision.notes, reply)
+    # Before the answer, which shows that the notice did not reject the reply.
+    blocks += _unknown_source_notice([sid for sid in cited if sid not in known])
     blocks.append(
         Completion(
             text=decision.final_answer,
             n=turn.completions + 1,
-            sources_used=tuple(sid for sid in find_cited_sids(decision.final_answer) if sid in known),
+            sources_used=tuple(sid for sid in cited if sid in known),
             suggested_followups=decision.suggested_followups,
         )
     )
     if reply.summary:
         blocks.append(WorkingSummary(text=reply.summary, n=turn.working_summaries + 1))
     await session.append_deferred(blocks, progress.turn_id)
+
+
+def _unknown_source_notice(sids: Sequence[int]) -> list[AnyBlock]:
+    if not sids:
+        return []
+    more = f" and {len(sids) - _NAMED_SIDS} more" if len(sids) > _NAMED_SIDS else ""
+    named = ", ".join(map(str, sids[:_NAMED_SIDS])) + more
+    text = f"the answer cites sources that are not in the pool: {named}; their marks were left as they are"
+    return [Notice(code="source_unknown", text=text)]
 
 
 def _plan_blocks(
@@ -357,6 +369,9 @@ def _plan_blocks(
         blocks.append(Notice(code=found.notice.code, text=found.notice.text, tool_call_id=call_id))
     return blocks
 
+
+_NAMED_SIDS: Final = 10
+"""Unknown source ids that a notice names; more make it long for the model that reads it."""
 
 _UNKNOWN_OUTCOME_TEXT = (
     "nobody knows whether this call was carried out: the program stopped while it ran. Look before you decide: "

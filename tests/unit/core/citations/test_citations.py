@@ -77,7 +77,11 @@ def test_a_token_names_ids_lists_and_ranges(token: str, sids: tuple[int, ...]) -
         "[[S:1 2]]",
         "[[S:1-2-3]]",
         "[[S:a]]",
-        "[[s:1]]",
+        "[~~[S:1]]",
+        "[~S:1]]",
+        "[[S~:1]]",
+        "[[S:1\u2013]]",
+        "[[S:2\u20141]]",
         "[[S:١]]",
         "[[S:1]",
         "[S:1]",
@@ -112,6 +116,21 @@ def test_rows_by_their_ids_are_looked_up_and_not_walked_through() -> None:
 def test_a_source_without_a_web_address_is_named_but_not_linked() -> None:
     assert rewritten("so [[S:3]][[S:4]].") == r"so \[3\]\[4\]."
     assert rewritten("[[S:3]]", "html") == '<sup class="cite" data-sids="3">[3]</sup>'
+
+
+@pytest.mark.parametrize("token", ["[[s:1]]", "[~[S:1]]", "[~[s:1]]"])
+@pytest.mark.parametrize("form", ["markdown", "html", "text"])
+def test_a_token_as_models_copy_or_spell_it_is_a_citation(token: str, form: CitationFormat) -> None:
+    expected = rewritten("a [[S:1]] b", form)
+    assert rewritten(f"a {token} b", form) == expected
+    for cut in range(len(token)):
+        rewriter = CitationRewriter(ROWS, form)
+        assert rewriter.feed(f"a {token[:cut]}") + rewriter.feed(f"{token[cut:]} b") + rewriter.close() == expected
+
+
+@pytest.mark.parametrize("dash", "-\u2010\u2011\u2012\u2013\u2014\u2212")
+def test_a_range_may_have_any_dash(dash: str) -> None:
+    assert find_cited_sids(f"[[S:1{dash}3, 5 {dash} 6]]") == (1, 2, 3, 5, 6)
 
 
 def test_html_marks_carry_their_ids() -> None:

@@ -1,7 +1,7 @@
 """Citations in Markdown: a CommonMark parser judges which tokens are text, and cutting the stream changes nothing."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from timeloom.core.citations.html import HtmlFinder
 from timeloom.core.citations.markdown.blocks import MAX_DEPTH
 from timeloom.core.citations.markdown.finder import MarkdownFinder
+from timeloom.core.citations.markdown.grammar import TAG
 from timeloom.core.citations.markdown.inline import MAX_DEFINITION_CHARS, MAX_DEFINITIONS, MAX_LOOKAHEAD_CHARS
 from timeloom.core.citations.rewriter import CitationRewriter, find_citations
 
@@ -56,6 +58,7 @@ SOUP = [
         "<a@b.c>",
         "http://x",
     ],
+    *["<code>", "</code>", "<del>", "</del>", "<table><tr><td>", "</td></tr></table>", "<div><pre>"],
     *["<!-- ", " -->", "<!-->", "<?", "?>", "<![CDATA[", "]]>", "<!X", "<script>", "</script>", "<pre>", "</pre>"],
     *["[", "]", "(", ")", "](", "](<", ">)", "![", "[foo]", "[]", "[foo][]"],
 ]
@@ -112,6 +115,13 @@ BODIES = [
         'T">',
         "<pre>T",
         "</pre> T",
+        "<div><pre>T",
+        "<div><script>",
+        "</script> T",
+        "x <code>T",
+        "</code> T",
+        "<td>T</td>",
+        "<del>T</del>",
     ],
     *[
         "<!-- T",
@@ -198,13 +208,28 @@ JUDGE = parser()
 def shown(text: str) -> list[int]:
     """The ids of the tokens that the judge shows as text."""
     found: list[int] = []
+    around = HtmlFinder(embedded=True)
     for block in JUDGE.parse(text):
-        autolink = False
-        for token in block.children or list[Token]():
-            if token.type in ("link_open", "link_close"):
-                autolink = token.type == "link_open" and token.markup == "autolink"
-            if token.type == "text" and not autolink:
-                found += map(int, TOKEN.findall(token.content))
+        if block.type == "html_block":
+            found += [sid for citation in around.feed(block.content) for sid in citation.sids]
+            around.end_block()
+        if block.children is not None:
+            found += shown_in_paragraph(block.children, around)
+    return found
+
+
+def shown_in_paragraph(tokens: Sequence[Token], around: HtmlFinder) -> list[int]:
+    """The ids of the tokens in a paragraph, except for those inside code and similar elements."""
+    found: list[int] = []
+    html, autolink = around.copy(), False
+    for token in tokens:
+        if token.type in ("link_open", "link_close"):
+            autolink = token.type == "link_open" and token.markup == "autolink"
+        elif token.type == "html_inline" and TAG.fullmatch(token.content):
+            html.read_tag(token.content)
+        elif token.type == "text" and not autolink and not html.hides_text:
+            found += map(int, TOKEN.findall(token.content))
+    around.end_paragraph(html)
     return found
 
 
@@ -255,7 +280,10 @@ def test_a_declaration_may_be_cut_wherever_it_has_just_begun(opening: str, rest:
         assert [*finder.feed(text[:cut]), *finder.feed(text[cut:]), *finder.close()] == expected
 
 
-MARK = re.compile(r'<a href="https://e\.example/[^"]*" title="[^"]*">\[(7[0-9]{5})\]</a>|(?<!:)\[(7[0-9]{5})\]')
+MARK = re.compile(
+    r'<sup class="cite" data-sids="[0-9]+">(?:<a [^>]*>)?\[(7[0-9]{5})\](?:</a>)?</sup>'
+    r'|<a href="https://e\.example/[^"]*" title="[^"]*">\[(7[0-9]{5})\]</a>|(?<!:)\[(7[0-9]{5})\]'
+)
 
 
 @settings(max_examples=300)
@@ -266,7 +294,7 @@ def test_rewriting_changes_nothing_but_the_citations(text: str) -> None:
     assume("]:" not in text)
     renderer = parser().enable("text_join")
     before = renderer.render(text)
-    after = MARK.sub(lambda mark: f"[[S:{mark[1] or mark[2]}]]", renderer.render(rewritten(text)))
+    after = MARK.sub(lambda mark: f"[[S:{mark[1] or mark[2] or mark[3]}]]", renderer.render(rewritten(text)))
     assert after.replace(" ", "") == before.replace(" ", "")
 
 
@@ -298,6 +326,25 @@ def test_rewriting_changes_nothing_but_the_citations(text: str) -> None:
         "<b>[[S:1]]</b>",
         "a <b [[S:1]]>",
         "<div>\n\n[[S:1]]",
+        "<div>\n[[S:1]]",
+        "<div>[[S:1]]</div>",
+        "<x>\n[[S:1]]",
+        "<del>\n[[S:1]]\n</del>",
+        "<table><tr><td>[[S:1]]</td></tr></table>",
+        "> <div>\n> a [[S:1]]",
+        "- <div>\n  [[S:1]]",
+        "<div\nclass='a'>[[S:1]]",
+        "<div><!-- a --> [[S:1]]",
+        "<div><pre>a</pre> [[S:1]]",
+        "<div><pre>\n\na</pre> [[S:1]]",
+        "<div>a <\n[[S:1]]",
+        "[d]: u\n'a\n<div> [[S:1]]\nb",
+        "[d]: u\n    'a\n<div> b\n[[S:1]]\n",
+        "<div title='a\n\n[[S:1]]",
+        "a <code>b\n\n[[S:1]]",
+        "a <code>b</code> [[S:1]]",
+        "<pre>a</pre> [[S:1]]",
+        "<!-- a --> [[S:1]]",
         "<!-- a -->\n[[S:1]]",
         "a <!-->[[S:1]]",
         "wow![[S:1]]",
@@ -380,11 +427,22 @@ def test_a_token_in_text_is_a_citation(text: str) -> None:
         "a <? [[S:1]] ?>",
         "a <!X [[S:1]]>",
         "a <![CDATA[ [[S:1]] ]]>",
-        "<div>\n[[S:1]]",
-        "<div>[[S:1]]</div>",
+        "<div title='[[S:1]]'>",
+        "<div title='\n[[S:1]]'>",
+        "<div><!-- [[S:1]] --></div>",
+        "<div><pre>[[S:1]]</pre></div>",
+        "<div><code>\n[[S:1]]\n</code></div>",
+        "<div><script>\n[[S:1]]\n</script></div>",
+        "<div><style>[[S:1]]",
+        "<div><pre>\n\n[[S:1]]</pre>",
+        "<div><script>\n\n[[S:1]]</script>",
+        "a <pre>[[S:1]]</pre>",
+        "a <code>[[S:1]]</code>",
+        "a <KBD>**[[S:1]]**</KBD>",
+        "a <script>[[S:1]]",
+        "<code>\n[[S:1]]",
         "<pre>\n\n[[S:1]]",
         "<!-- a\n\n[[S:1]]",
-        "<x>\n[[S:1]]",
         "\\[[S:1]]",
         "[\\[S:1]]",
         "[[S:1]\\]",
@@ -396,6 +454,17 @@ def test_a_token_in_text_is_a_citation(text: str) -> None:
 )
 def test_a_token_that_is_not_text_is_left_alone(text: str) -> None:
     assert shown(text) == cited(text) == cited_by_character(text) == []
+
+
+def test_a_citation_in_an_html_block_becomes_html_and_one_in_a_paragraph_markdown() -> None:
+    rewriter = CitationRewriter([{"sid": 1, "title": "<T>", "url": "https://e.example/?a&b"}])
+    out = rewriter.feed("<div>a[[S:1]]</div>\n\n<b>x</b> [[S:1]] <a href='u'>[[S:1]]</a>\n") + rewriter.close()
+    mark = '<a href="https://e.example/?a&amp;b" title="&lt;T&gt;">[1]</a>'
+    assert out == (
+        f'<div>a<sup class="cite" data-sids="1">{mark}</sup></div>\n\n'
+        """<b>x</b> [\\[1\\]](https://e.example/?a&amp;b "&#60;T&#62;") <a href='u'>\\[1\\]</a>\n"""
+    )
+    assert rewritten("<div>[[S:700001]]</div>").startswith('<div><sup class="cite"')
 
 
 def test_a_link_reference_that_is_defined_only_later_is_not_awaited() -> None:
@@ -449,7 +518,7 @@ def test_a_line_that_is_too_long_is_what_its_beginning_is() -> None:
     filling = "word " * (MAX_LOOKAHEAD_CHARS // 5)
     assert cited(f"# a [[S:1]] {filling} [[S:2]] #\n[[S:3]]") == [1, 2, 3]
     assert cited(f"<pre>{filling} [[S:1]] </pre>\n[[S:2]]") == [2]
-    assert cited(f"<div>{filling} [[S:1]] </div>\n[[S:2]]\n\n[[S:3]]") == [3]
+    assert cited(f"<div>{filling} [[S:1]] </div>\n[[S:2]]\n\n[[S:3]]") == [1, 2, 3]
     assert cited(f"a <b x='{filling} [[S:1]]") == [1]
 
 

@@ -17,6 +17,8 @@ from timeloom.core.blocks import (
     PlanRecorded,
     RangeSummary,
     ResultStatus,
+    RoundStarted,
+    SourcesAdded,
     Steer,
     ToolCall,
     TurnEnded,
@@ -24,7 +26,8 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.render.foreign_text.fence import unescape
-from timeloom.core.timeline import Entry
+from timeloom.core.sources import SourceRow
+from timeloom.core.timeline import NO_TURN, Entry
 
 
 def test_a_conversation_of_several_rounds_is_wholly_on_the_timeline(tmp_path: Path) -> None:
@@ -223,5 +226,33 @@ def test_there_is_nothing_to_go_on_with_before_the_first_turn(tmp_path: Path) ->
     async def check() -> None:
         turns = await TurnHarness(tmp_path, answers("x")).open()
         assert await turns.resume() == "runtime_error"
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("answer", "used", "named"),
+    [
+        ("So [[S:1]].", (1,), ""),
+        ("So [[S:1,9]] and <div>[~[S:7]]</div> `[[S:8]]`.", (1,), "9, 7"),
+        ("So [[S:2-100]].", (), "2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 89 more"),
+    ],
+)
+def test_an_answer_that_cites_what_is_not_in_the_pool_says_so_and_costs_no_round(
+    tmp_path: Path, answer: str, used: tuple[int, ...], named: str
+) -> None:
+    async def check() -> None:
+        turns = await TurnHarness(tmp_path, answers(answer)).open()
+        row = SourceRow(sid=1, source_type="manual", title="One")
+        await turns.session.append([SourcesAdded(rows=(row,))], NO_TURN)
+        assert await turns.run("go") == "completed"
+        blocks = await blocks_of(turns)
+        (completion,) = [block for block in blocks if isinstance(block, Completion)]
+        notices = [block for block in blocks if isinstance(block, Notice)]
+        assert (completion.sources_used, completion.text) == (used, answer)
+        assert [notice.code for notice in notices] == (["source_unknown"] if named else [])
+        assert all(f"not in the pool: {named};" in str(notice.text) for notice in notices)
+        assert blocks.count(RoundStarted(round=1)) == len([one for one in blocks if isinstance(one, ModelCalled)]) == 1
+        assert turns.session.views.progress.refusals == 0
 
     run(check)

@@ -71,14 +71,14 @@ class HtmlBlock(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClassifiedLine(msgspec.Struct, frozen=True, gc=False):
-    """Kind of a line: inline text from `start` to `end`, or no visible text.
+    """Kind of a line: inline text from `start` to `end`, HTML from `start`, or no visible text.
 
     A line that begins like the title of the preceding definition has the kind `title`, which may still prove wrong.
     `decided` is whether every longer line with this beginning has the same kind, given that it contains a citation
     token.
     """
 
-    kind: Literal["new", "continued", "title", "heading", "raw"]
+    kind: Literal["new", "continued", "title", "heading", "html", "raw"]
     start: int = 0
     end: int = 0
     decided: bool = True
@@ -121,8 +121,9 @@ class BlockParser:
             return _RAW
         self._after_blank = line.blank
         self._match_containers(line)
-        if line.depth == len(self._containers) and self._leaf not in (None, "paragraph") and self._continues_leaf(line):
-            return _RAW
+        leaf = self._leaf
+        if line.depth == len(self._containers) and leaf not in (None, "paragraph") and self._continues_leaf(line):
+            return ClassifiedLine("html", line.next) if isinstance(leaf, HtmlBlock) else _RAW
         if self._leaf != "paragraph":
             self._close_unmatched(line)
         elif not line.blank and is_definition():
@@ -257,11 +258,11 @@ class BlockParser:
             if start.match(line.text, line.next):
                 self._close_unmatched(line)
                 self._leaf = None if end and end.search(line.rest) else HtmlBlock(end)
-                return _OPEN_ENDED
+                return ClassifiedLine("html", line.next, decided=False)
         if self._leaf == "paragraph" or not _LONE_TAG.match(line.text, line.next):
             return False
         self._leaf = HtmlBlock(None)
-        return _OPEN_ENDED
+        return ClassifiedLine("html", line.next, decided=False)
 
     def _read_underline(self, line: "_LineCursor") -> ClassifiedLine | bool:
         if not line.inside or not _UNDERLINE.match(line.text, line.next):

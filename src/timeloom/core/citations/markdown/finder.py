@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from timeloom.core.citations.html import HtmlFinder
 from timeloom.core.citations.markdown.blocks import MAX_HTML_END_CHARS, BlockParser, ClassifiedLine
 from timeloom.core.citations.markdown.inline import InlineScanner
 from timeloom.core.citations.tokens import MAX_TOKEN_CHARS, TOKEN, Citation
@@ -37,6 +38,7 @@ class MarkdownFinder:
     def __init__(self) -> None:
         self._blocks = BlockParser()
         self._definitions: set[str] = set()
+        self._html = HtmlFinder(embedded=True)
         self._inline: InlineScanner | None = None
         self._guess: _TitleGuess | None = None
         self._found: list[Citation] = []
@@ -53,6 +55,8 @@ class MarkdownFinder:
     def settled(self) -> int:
         """Offset up to which all citations are known."""
         here = self._offset if self._line else self._line_start
+        if self._line and self._line.kind == "html":
+            return min(here, self._html.settled)
         return min(here, self._inline.settled) if self._inline else here
 
     def feed(self, text: str) -> list[Citation]:
@@ -134,6 +138,8 @@ class MarkdownFinder:
             self._guess.read.append(line_end)
         if self._line and self._line.kind == "heading":
             self._finish_inline()
+        elif self._line and self._line.kind == "html":
+            self._feed_html("\n")
         elif self._inline:
             self._inline.add("\n")
             self._found += self._inline.advance()
@@ -176,10 +182,16 @@ class MarkdownFinder:
         self._tail = head[-MAX_HTML_END_CHARS:]
         if line.kind not in ("continued", "title"):
             self._finish_inline()
-        if line.kind == "raw" or (self._guess and self._guess.inline.refused):
-            return  # text after a wrong guess is read again
+        if line.kind != "html":
+            self._html.end_block()
+        if line.kind == "raw" or self._rereads:
+            return
+        if line.kind == "html":
+            self._html.begin_at(self._line_start + line.start)
+            self._feed_html(head[line.start :])
+            return
         if self._inline is None:
-            self._inline = InlineScanner(self._definitions, paragraph=line.kind == "new")
+            self._inline = InlineScanner(self._definitions, self._html.copy(), paragraph=line.kind == "new")
         if line.kind == "title":
             blocks = self._blocks.copy()
             blocks.end_leaf()
@@ -187,8 +199,19 @@ class MarkdownFinder:
         self._inline.begin_line(self._line_start + line.start, title=line.kind == "title")
         self._inline.add(head[line.start : line.end])
 
+    @property
+    def _rereads(self) -> bool:
+        """Whether a guess proved wrong, so that this text is read again."""
+        return self._guess is not None and self._guess.inline.refused
+
+    def _feed_html(self, text: str) -> None:
+        if not self._rereads:
+            self._found += self._html.feed(text)
+
     def _continue_line(self, line: ClassifiedLine, text: str) -> None:
-        if line.kind != "raw" and self._inline:
+        if line.kind == "html":
+            self._feed_html(text)
+        if line.kind not in ("raw", "html") and self._inline:
             self._inline.add(text)
         elif end := self._blocks.html_end:
             recent = self._tail + text
@@ -199,4 +222,5 @@ class MarkdownFinder:
     def _finish_inline(self) -> None:
         if self._inline:
             self._found += self._inline.finish()
+            self._html.end_paragraph(self._inline.html)
             self._inline = None

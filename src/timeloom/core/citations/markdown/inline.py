@@ -11,11 +11,13 @@ from typing import Final
 
 import msgspec
 
+from timeloom.core.citations.html import HtmlFinder
 from timeloom.core.citations.markdown.backticks import BacktickRuns
 from timeloom.core.citations.markdown.grammar import (
     MAX_LABEL_CHARS,
     NEED_MORE,
     NO_MATCH,
+    TAG,
     TerminatorSearch,
     TextWindow,
     angle_end,
@@ -56,9 +58,13 @@ class _OpenBracket:
 
 
 class InlineScanner:
-    """Finds the citations in the content of one block; a paragraph adds its link definitions to `definitions`."""
+    """Finds the citations in the content of one block; a paragraph adds its link definitions to `definitions`.
 
-    def __init__(self, definitions: set[str], *, paragraph: bool) -> None:
+    `html` knows the elements around the block and follows its tags: a token inside `<code>` is not a citation.
+    """
+
+    def __init__(self, definitions: set[str], html: HtmlFinder, *, paragraph: bool) -> None:
+        self.html = html
         self._definitions = definitions
         self._defining = paragraph
         self._lines: list[tuple[int, int]] = []
@@ -202,8 +208,7 @@ class InlineScanner:
             case "\\":
                 return self._read_escape()
             case "<":
-                end = angle_end(self._window(MAX_LOOKAHEAD_CHARS), self._at, self._terminators, self._origin)
-                return self._at + 1 if end == NO_MATCH else end
+                return self._read_angle()
             case "!":
                 return self._read_bang()
             case "[":
@@ -212,6 +217,14 @@ class InlineScanner:
                 return self._close_bracket()
             case _:
                 return self._read_code(len(special))
+
+    def _read_angle(self) -> int:
+        end = angle_end(self._window(MAX_LOOKAHEAD_CHARS), self._at, self._terminators, self._origin)
+        if end == NO_MATCH:
+            return self._at + 1
+        if end != NEED_MORE and TAG.fullmatch(self._text, self._at, end):
+            self.html.read_tag(self._text[self._at : end])
+        return end
 
     def _window(self, chars: int) -> TextWindow:
         end = self._at + chars
@@ -271,13 +284,13 @@ class InlineScanner:
         return end
 
     def _add_citation(self, opener: _OpenBracket) -> None:
-        if opener.holds_link or self._origin + self._at - opener.at > MAX_TOKEN_CHARS:
+        if opener.holds_link or self.html.hides_text or self._origin + self._at - opener.at > MAX_TOKEN_CHARS:
             return
         token = TOKEN.fullmatch(self._text, opener.at - self._origin, self._at + 1)
         sids = parse_sids(token[0]) if token else ()
         if token and sids:
             start = self._source_offset(opener.at)
-            self._waiting.append(Citation(start, start + len(token[0]), sids))
+            self._waiting.append(Citation(start, start + len(token[0]), sids, self.html.in_link))
 
     def _release(self) -> None:
         """Move the citations that no open bracket encloses to the results."""
