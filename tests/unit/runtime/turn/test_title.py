@@ -201,18 +201,19 @@ def test_a_message_without_words_takes_its_title_from_the_answer(tmp_path: Path)
     run(check)
 
 
-def test_a_model_that_does_not_come_to_an_end_is_given_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "error"), [(10_000, "timeout"), (1_000_000, "cut")])
+def test_a_model_that_does_not_come_to_an_end_is_given_up(tmp_path: Path, size: int, error: str) -> None:
     async def check() -> None:
         stage = TurnHarness(tmp_path, answers("yes"))
         turns = await stage.open()
-        model = TitleModel("x" * 1_000_000)
+        model = TitleModel("x" * size)
         model.gate.clear()
         await turns.session.append([TurnStarted(n=1), UserPrompt(text="Which ferry?")], TurnId("turn_1"))
         await turns.session.append([TurnEnded(reason="completed")], TurnId("turn_1"))
         await TitleGenerator(turns.session, model, deadline_s=0.01).finish()
         (outcome,) = blocks_of_type(await blocks_of(turns), ModelAnswered)
         assert isinstance(outcome, ModelAnswered)
-        assert (outcome.error, outcome.purpose) == ("timeout", "title")
+        assert (outcome.error, outcome.purpose) == (error, "title")
         assert len(await turns.session.text(outcome.text)) <= 4_000
         assert turns.session.views.conversation.title == "Which ferry?"
 
