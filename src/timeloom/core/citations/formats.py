@@ -3,13 +3,19 @@
 import html
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, assert_never
 from urllib.parse import quote
 
 import msgspec
 
 CitationFormat = Literal["markdown", "html", "text"]
+
+FORMAT_OF_MIME: Final[Mapping[str, CitationFormat]] = MappingProxyType(
+    {"text/markdown": "markdown", "text/html": "html", "text/plain": "text"}
+)
+"""The file types in which tokens are citations, with the format of their marks; in all others they are text."""
 
 MAX_URL_CHARS: Final = 2_048
 """Longest address that is linked. A smaller limit loses real links; a larger one lets one row bloat every citation of

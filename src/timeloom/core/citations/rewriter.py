@@ -5,7 +5,7 @@ through byte for byte. The output does not depend on how the input was cut into 
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol, cast
 
 from timeloom.core.citations.document import DocumentFinder
@@ -17,6 +17,9 @@ from timeloom.core.codes import CodedError
 MAX_UNKNOWN: Final = 1_000
 """Most unknown ids that are reported. A smaller limit could hide a mistake; a larger one lets hostile text fill the
 report."""
+
+NAMED_SIDS: Final = 10
+"""Unknown ids that a notice names. A smaller number hides mistakes; a larger one makes notices long."""
 
 MAX_UNREAD_CHARS: Final = 16_384
 """Most text without tokens that waits for parsing. A smaller limit parses more often; a larger one parses longer at
@@ -154,6 +157,21 @@ def find_citations(markdown: str) -> list[Citation]:
     """Return the citations of a Markdown text in order, including those of unknown sources."""
     finder = MarkdownFinder()
     return finder.feed(markdown) + finder.close()
+
+
+def find_unknown_sids(text: str, format: CitationFormat, known: Mapping[int, SourceLike]) -> tuple[int, ...]:
+    """Return the source ids without a row that a text of this format cites, in the order of first use."""
+    rewriter = CitationRewriter(known, format)
+    rewriter.feed(text)
+    rewriter.close()
+    return rewriter.unknown
+
+
+def describe_unknown_sids(document: str, sids: Sequence[int]) -> str:
+    """Return the sentence that names these ids without a row to the model that cited them in a document."""
+    more = f" and {len(sids) - NAMED_SIDS} more" if len(sids) > NAMED_SIDS else ""
+    named = ", ".join(map(str, sids[:NAMED_SIDS])) + more
+    return f"the {document} cites sources that are not in the pool: {named}; their marks were left as they are"
 
 
 def find_cited_sids(markdown: str) -> tuple[int, ...]:

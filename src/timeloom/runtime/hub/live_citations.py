@@ -1,10 +1,9 @@
 """Replaces citation tokens in streamed text with marks that name their sources, across delta boundaries."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
-from timeloom.core.citations.formats import CitationFormat
+from timeloom.core.citations.formats import FORMAT_OF_MIME, CitationFormat
 from timeloom.core.citations.rewriter import CitationRewriter
 from timeloom.core.sources import SourceRow
 from timeloom.core.stream.live_reply import LiveDelta
@@ -12,11 +11,6 @@ from timeloom.tools.mime import guess_mime
 
 MARKDOWN_CHANNELS: Final = frozenset({"answer", "timeline_text"})
 """The channels whose text is Markdown that people read."""
-
-FORMATS: Final[Mapping[str, CitationFormat]] = MappingProxyType(
-    {"text/markdown": "markdown", "text/html": "html", "text/plain": "text"}
-)
-"""The file types in which citations are replaced; in all others the tokens stay."""
 
 
 class LiveCitationRewriter:
@@ -57,4 +51,4 @@ class LiveCitationRewriter:
 def _format(delta: LiveDelta) -> CitationFormat | None:
     if delta.channel in MARKDOWN_CHANNELS:
         return "markdown"
-    return FORMATS.get(guess_mime(delta.file)) if delta.channel == "canvas" else None
+    return FORMAT_OF_MIME.get(guess_mime(delta.file)) if delta.channel == "canvas" else None

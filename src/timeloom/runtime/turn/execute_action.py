@@ -24,7 +24,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
     make_tool_error,
 )
-from timeloom.core.citations.rewriter import find_cited_sids
+from timeloom.core.citations.rewriter import describe_unknown_sids, find_cited_sids
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.plans.acknowledge import read_notes
@@ -342,12 +342,7 @@ async def _execute_answer(
 
 
 def _unknown_source_notice(sids: Sequence[int]) -> list[AnyBlock]:
-    if not sids:
-        return []
-    more = f" and {len(sids) - _NAMED_SIDS} more" if len(sids) > _NAMED_SIDS else ""
-    named = ", ".join(map(str, sids[:_NAMED_SIDS])) + more
-    text = f"the answer cites sources that are not in the pool: {named}; their marks were left as they are"
-    return [Notice(code="source_unknown", text=text)]
+    return [Notice(code="source_unknown", text=describe_unknown_sids("answer", sids))] if sids else []
 
 
 def _plan_blocks(
@@ -369,9 +364,6 @@ def _plan_blocks(
         blocks.append(Notice(code=found.notice.code, text=found.notice.text, tool_call_id=call_id))
     return blocks
 
-
-_NAMED_SIDS: Final = 10
-"""Unknown source ids that a notice names; more make it long for the model that reads it."""
 
 _UNKNOWN_OUTCOME_TEXT = (
     "nobody knows whether this call was carried out: the program stopped while it ran. Look before you decide: "

@@ -19,6 +19,7 @@ from timeloom.tools.react.windows import split_lines
 from timeloom.tools.react.write import (
     MAX_CONTENT_BYTES,
     find_cited_sources,
+    missing_source_notices,
     resolve_write_target,
     rewritten_path_notices,
     text_mime,
@@ -66,8 +67,10 @@ async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
     if is_diff:
         call = ToolPath(context.turn_id, context.tool_call_id, "result")
         artifacts.append(Artifact(path=str(call), mime="text/x-diff", text=patch, content_only=True))
+    pool = context.timeline.views.sources.pool
+    missing = await missing_source_notices(result.after or "", artifacts[0].mime, pool)
     return Outcome(
-        notices=rewritten_path_notices(target),
+        notices=rewritten_path_notices(target) + missing,
         artifacts=tuple(artifacts),
         summary=_summarize_patch(target, result, source, result.kind),
     )

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import Note, ToolError
 from timeloom.core.blocks.digest import Kind
+from timeloom.core.citations.formats import FORMAT_OF_MIME
+from timeloom.core.citations.rewriter import describe_unknown_sids, find_unknown_sids
 from timeloom.core.citations.tokens import TOKEN, parse_sids
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import PathError, RewrittenPath, rewrite_path
@@ -71,6 +73,7 @@ async def write(
         return _empty_content_outcome(artifact, notices)
     await asyncio.to_thread(Workspace(context.out_dir).write, target.physical, data)
     notes = (Note(tool_call_id=context.tool_call_id, text=content.strip()),) if scratchpad else ()
+    notices += await missing_source_notices(content, artifact.mime, context.timeline.views.sources.pool)
     return Outcome(notices=notices, blocks=notes, artifacts=(artifact,))
 
 
@@ -102,6 +105,15 @@ def find_cited_sources(text: str, pool: SourcesPool) -> tuple[int, ...]:
     """Return the sources of the pool that the text cites, each once, in order of appearance."""
     sids = dict.fromkeys(sid for token in TOKEN.finditer(text) for sid in parse_sids(token[0]))
     return tuple(sid for sid in sids if pool.get(sid))
+
+
+async def missing_source_notices(text: str, mime: str, pool: SourcesPool) -> tuple[ToolNotice, ...]:
+    """Return the notice that names the sources that a file of this type cites and that are not in the pool."""
+    form = FORMAT_OF_MIME.get(mime)
+    if form is None or all(pool.get(sid) for token in TOKEN.finditer(text) for sid in parse_sids(token[0])):
+        return ()
+    sids = await asyncio.to_thread(find_unknown_sids, text, form, pool.rows)
+    return (ToolNotice("tool_call_warning.missing_sources", describe_unknown_sids("file", sids)),) if sids else ()
 
 
 def _check_content(content: str, channel: Channel, *, scratchpad: bool) -> bytes:

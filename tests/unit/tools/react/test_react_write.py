@@ -11,6 +11,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.sources import SourceRow
 from timeloom.ports.tool import Outcome
 from timeloom.tools.react import write as module
+from timeloom.tools.react.patch import patch
 from timeloom.tools.react.read import ReadTool
 from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.react.write import Channel, write
@@ -54,7 +55,8 @@ async def test_a_written_file_is_on_disk_and_on_the_timeline(stage: ToolHarness)
     )
     assert (artifact.text, artifact.size_bytes, artifact.sources_used) == (REPORT, len(REPORT), (1, 3))
     assert (stage.out_dir / artifact.physical_path).read_text() == REPORT
-    assert (outcome.notices, outcome.status, outcome.blocks, outcome.error) == ((), None, (), None)
+    assert [notice.code for notice in outcome.notices] == ["tool_call_warning.missing_sources"]
+    assert (outcome.status, outcome.blocks, outcome.error) == (None, (), None)
     read = await ReadTool().read(stage.context(T2), ("fi:turn_2.files/reports/summary.md",))
     assert '"exists_in_visible_context":["fi:turn_2.files/reports/summary.md"]' in str(read.status)
 
@@ -131,3 +133,25 @@ async def test_what_cannot_be_written_is_refused_before_anything_is_changed(
 def test_the_catalogue_names_the_channel_before_the_text() -> None:
     (spec,) = [tool.spec for tool in react_tools() if tool.spec.tool_id == "react.write"]
     assert list(json.loads(spec.params_schema)["properties"])[:3] == ["path", "channel", "content"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [
+        ("a.md", "So [[S:1]], [[S:9]] and `[[S:8]]`.", "9"),
+        ("a.md", "So `[[S:8]]` only.", ""),
+        ("a.html", "<p>[[S:7]]</p><code>[[S:8]]</code> and more text", "7"),
+        ("a.txt", "So [[S:2-20]] is.", "2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 9 more"),
+        ("a.py", "print('[[S:9]] is none')", ""),
+    ],
+)
+async def test_a_file_that_cites_what_is_not_in_the_pool_says_so(
+    stage: ToolHarness, name: str, content: str, named: str
+) -> None:
+    await stage.append(SourcesAdded(rows=(SourceRow(sid=1, title="a"),)))
+    for outcome in (
+        await wrote(stage, f"files/{name}", content),
+        await patch(stage.context(T2), f"files/other-{name}", content),
+    ):
+        assert [notice.code for notice in outcome.notices] == (["tool_call_warning.missing_sources"] if named else [])
+        assert all(f"not in the pool: {named};" in notice.text for notice in outcome.notices)
