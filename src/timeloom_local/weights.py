@@ -55,7 +55,8 @@ def _find_in_package(place: tuple[str, str]) -> Path:
     # Not imported: importing a weight package would import the program that it extends.
     package, name = place
     spec = importlib.util.find_spec(package)
-    folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    if not (folder / name).exists():
+    # A folder without code has no origin. An empty path instead would be a file of the current folder.
+    weights = Path(spec.origin).parent / name if spec and spec.origin else None
+    if weights is None or not weights.exists():
         raise LocalModelMissingError(f"{package} with {name} in it")
-    return folder / name
+    return weights
