@@ -18,7 +18,7 @@ KEYS = ("--tokens-file", "keys.toml")
 
 def environ(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TIMELOOM_")}
-    return kept | {"PYTHONUNBUFFERED": "1"} | more
+    return kept | {"PYTHONUNBUFFERED": "1", "TIMELOOM_CONFIG": "timeloom.toml"} | more
 
 
 def timeloom(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -133,10 +133,10 @@ def test_a_server_that_cannot_be_is_refused_with_what_to_do(
 
 def test_who_is_let_in_is_not_said_by_a_file_that_nobody_named(folder: Path) -> None:
     (folder / "timeloom.toml").write_text('[server]\nmode = "tokens"\n')
-    refused = timeloom(folder, "serve")
-    assert (refused.returncode, "this file was not named explicitly" in refused.stderr) == (2, True)
+    refused = timeloom(folder, "serve", TIMELOOM_CONFIG="")
+    assert (refused.returncode, "was found in this folder and not named" in refused.stderr) == (2, True)
     (folder / "timeloom.toml").unlink()
-    short = timeloom(folder, "serve", TIMELOOM_SERVER_TOKEN="short")
+    short = timeloom(folder, "serve", TIMELOOM_CONFIG="", TIMELOOM_SERVER_TOKEN="short")
     assert (short.returncode, "TIMELOOM_SERVER_TOKEN" in short.stderr) == (2, True)
 
 

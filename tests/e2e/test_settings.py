@@ -19,7 +19,7 @@ OWN = ("TIMELOOM_", "AI_REACT_", "ANTHROPIC_", "OPENAI_", "MODALITY_")
 
 
 def timeloom(folder: Path, *arguments: str, typed: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command in the folder, with these variables and no others that set anything."""
+    """Runs a command in the folder, with these variables and no others that set anything; its file is named."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
     return subprocess.run(
         [sys.executable, "-m", "timeloom", *arguments],
@@ -28,7 +28,7 @@ def timeloom(folder: Path, *arguments: str, typed: str = "", **environ: str) -> 
         capture_output=True,
         text=True,
         check=False,
-        env=kept | {"COLUMNS": "100"} | environ,
+        env=kept | {"COLUMNS": "100", "TIMELOOM_CONFIG": "timeloom.toml"} | environ,
     )
 
 
@@ -142,6 +142,23 @@ def test_a_variable_that_sets_nothing_is_warned_about(folder: Path) -> None:
         assert (
             "warning: the variable TIMELOOM_DATA_DIRR is not a setting; did you mean TIMELOOM_DATA_DIR?" in done.stderr
         )
+
+
+def test_a_file_that_nobody_named_starts_no_program(folder: Path) -> None:
+    (folder / "evil.sh").write_text("#!/bin/sh\ntouch ran\n")
+    (folder / "evil.sh").chmod(0o755)
+    config = folder / "timeloom.toml"
+    config.write_text(f'model = "script:loop.yaml"\nexecution.runtime.python = "{folder / "evil.sh"}"\n')
+    for command in (("chat",), ("settings",), ("export", "--json"), ("verify",)):
+        done = timeloom(folder, *command, typed="go\n", TIMELOOM_CONFIG="")
+        said = " ".join(done.stderr.split())
+        assert done.returncode == 2
+        assert "execution.runtime.python in timeloom.toml, line 2 chooses what runs on this machine" in said
+        assert "--config timeloom.toml" in said
+    assert not (folder / "ran").exists()
+    assert not (folder / "data").exists()
+    without = timeloom(folder, "settings", "--json", "--config", os.devnull)
+    assert json.loads(without.stdout)["execution.runtime.python"] == {"value": "", "from": "default"}
 
 
 def test_help_names_the_variables_and_the_default_and_needs_no_file_that_is_right(folder: Path) -> None:

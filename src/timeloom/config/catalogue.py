@@ -8,6 +8,7 @@ from typing import Final, TypeGuard, TypeVar, get_args
 import msgspec
 
 from timeloom.config.field_help import SettingHelp
+from timeloom.config.found_file import ALLOWED
 from timeloom.config.settings import Settings
 
 CONFIG_OPTION: Final = "--config"
@@ -57,7 +58,8 @@ def describe_how_to_set(key: str) -> str:
     """Describe how to set this setting, for error messages."""
     row = SPEC_BY_KEY[key]
     ways = [f"the option {row.help.option}"] if row.help.option else []
-    return f"{', '.join([*ways, f'the variable {row.variables[0]}'])} or `{row.key}` in {CONFIG_NAME}"
+    named = "" if row.key in ALLOWED else f" with {CONFIG_OPTION} {CONFIG_NAME}"
+    return f"{', '.join([*ways, f'the variable {row.variables[0]}'])} or `{row.key}` in {CONFIG_NAME}{named}"
 
 
 def get_value(settings: Settings, key: str) -> object:

@@ -4,7 +4,7 @@ import msgspec
 
 
 class SettingHelp(msgspec.Struct, frozen=True):
-    """The help, aliases and security flags of a setting; its key and first variable follow from its position."""
+    """The help and aliases of a setting; its key and first variable follow from its position."""
 
     doc: str
     """One or two sentences; `{group}` is replaced by the name of the setting's group."""
@@ -19,10 +19,6 @@ class SettingHelp(msgspec.Struct, frozen=True):
     """Properties of a bundle that set it, in order of precedence."""
     secret: bool = False
     """Never printed, and rejected in a file."""
-    controls_key_target: bool = False
-    """Decides where a secret is sent: rejected in a file that was not named explicitly."""
-    weakens_protection: bool = False
-    """Can weaken a protection: rejected in a file that was not named explicitly."""
 
     def for_group(self, group: str) -> "SettingHelp":
         """Return a copy with the name of the group filled in."""

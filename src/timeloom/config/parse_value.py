@@ -10,6 +10,7 @@ from msgspec import inspect
 
 from timeloom.config.catalogue import SettingSpec
 from timeloom.config.errors import ConfigError
+from timeloom.config.value_types import Url
 from timeloom.providers.settings import Price
 
 _SHOWN_CHARS: Final = 80
@@ -49,7 +50,7 @@ def to_printable(row: SettingSpec, value: object) -> object:
     """Return the value as JSON-compatible data for printing, with secrets and logins in URLs masked."""
     if row.help.secret:
         return _MASK if value else ""
-    if isinstance(value, str) and row.help.controls_key_target:
+    if isinstance(value, str) and _is_url(row):
         return _mask_login(value)
     # A path may contain bytes that are not valid text.
     return msgspec.to_builtins(value, enc_hook=lambda path: str(path).encode(errors="backslashreplace").decode())
@@ -179,6 +180,10 @@ def _mask_login(text: str) -> str:
     host, slash, path = rest.partition("/")
     login, at, name = host.rpartition("@")
     return f"{scheme}{slashes}{_MASK if login else ''}{at}{name}{slash}{path}" if slashes else text
+
+
+def _is_url(row: SettingSpec) -> bool:
+    return get_args(Url)[1] in get_args(row.type)
 
 
 def _is_table(row: SettingSpec) -> bool:

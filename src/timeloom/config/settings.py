@@ -82,7 +82,6 @@ class ModelsSettings(msgspec.Struct, frozen=True, kw_only=True):
             "HTTP client for providers: `httpx2`; `direct` is the built-in one and uses no proxy; `auto` is `direct`, "
             "or `httpx2` if the environment names a proxy.",
             option="--http-client",
-            weakens_protection=True,
         ),
     ] = "auto"
 
@@ -115,7 +114,6 @@ class AnthropicSettings(msgspec.Struct, frozen=True, kw_only=True):
         SettingHelp(
             "Base URL for `anthropic:<id>`, without `/v1`; empty uses Anthropic's service.",
             variables=("ANTHROPIC_BASE_URL",),
-            controls_key_target=True,
         ),
     ] = ""
 
@@ -132,9 +130,7 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True):
     base_url: Annotated[
         Url,
         SettingHelp(
-            "Base URL for `openai:<id>`, with `/v1`; empty uses OpenAI's service.",
-            variables=("OPENAI_BASE_URL",),
-            controls_key_target=True,
+            "Base URL for `openai:<id>`, with `/v1`; empty uses OpenAI's service.", variables=("OPENAI_BASE_URL",)
         ),
     ] = ""
 

@@ -1,6 +1,7 @@
 """Reads the TOML settings file and checks every key and value."""
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ import msgspec
 
 from timeloom.config.catalogue import CONFIG_OPTION, CONFIG_VARIABLE, SETTING_SPECS, SettingSpec
 from timeloom.config.errors import ConfigError
+from timeloom.config.found_file import explain_refusal
 from timeloom.config.parse_value import convert_value
 from timeloom.config.toml_lines import KeyPath, TooManyDotsError, key_lines, line_of, statements
 
@@ -77,13 +79,18 @@ def parse_config(text: str, name: str, folder: Path, *, is_explicit: bool) -> Co
         return f"{name}, line {line_of(lines, path)}"
 
     values: dict[str, FileValue] = {}
+    refusals: list[str] = []
     for path, raw in _flatten(document, (), locate):
         row, here = _BY_PATH[path], f"{_format_key(path)} in {locate(path)}"
-        _check_allowed(row, here, is_explicit=is_explicit)
+        _check_no_secret(row, here)
         if row.key in values:
             raise ConfigError("setting_invalid", f"{here} sets the same as {values[row.key].place}; remove one")
         value = convert_value(row, raw, here)
         values[row.key] = FileValue(folder / value if isinstance(value, Path) else value, here)
+        if not is_explicit and (reason := explain_refusal(row.key, value, row.default)):
+            refusals.append(f"{here} {reason}")
+    if refusals:
+        raise ConfigError("setting_invalid", f"{'; '.join(refusals)}. {_explain_found_file(name)}")
     return ConfigFile(values)
 
 
@@ -121,15 +128,17 @@ def _flatten(table: Mapping[str, object], above: KeyPath, locate: Locate) -> Ite
             )
 
 
-def _check_allowed(row: SettingSpec, here: str, *, is_explicit: bool) -> None:
-    variable = row.variables[-1]
+def _check_no_secret(row: SettingSpec, here: str) -> None:
     if row.help.secret:
-        detail = f"is a secret, and files are easily shared; set the variable {variable} instead"
+        detail = f"is a secret, and files are easily shared; set the variable {row.variables[-1]} instead"
         raise ConfigError("setting_invalid", f"{here} {detail}")
-    if not is_explicit and (row.help.controls_key_target or row.help.weakens_protection):
-        effect = "decides where your key is sent" if row.help.controls_key_target else "can weaken protections"
-        fix = f"name the file with {CONFIG_OPTION} or {CONFIG_VARIABLE} if you trust it, or set the variable {variable}"
-        raise ConfigError("setting_invalid", f"{here} {effect}, and this file was not named explicitly; {fix}")
+
+
+def _explain_found_file(name: str) -> str:
+    return (
+        f"{name} was found in this folder and not named, so it may not set this. If you trust the file, pass "
+        f"{CONFIG_OPTION} {name} or set {CONFIG_VARIABLE}; to run without it, pass {CONFIG_OPTION} {os.devnull}"
+    )
 
 
 def _explain_unknown(path: KeyPath) -> str:

@@ -74,7 +74,7 @@ def sample(row: SettingSpec, number: int) -> Said:
             return sample_table(row, number)
         case Path() | None:
             return Said(f"/p{number}", f'"/p{number}"', Path(f"/p{number}"))
-        case _ if row.help.controls_key_target or row.key in ("server.oidc.issuer", "telemetry.endpoint"):
+        case _ if describe_expected(row).startswith("a URL"):
             return Said(f"http://h{number}", f'"http://h{number}"', f"http://h{number}")
         case _:
             return Said(f"text{number}", f'"text{number}"', f"text{number}")
@@ -275,7 +275,9 @@ def test_what_this_projects_tests_listen_to_is_not_warned_about() -> None:
 
 
 def test_how_a_setting_is_said_can_be_said() -> None:
-    assert describe_how_to_set("model") == "the option --model, the variable TIMELOOM_MODEL or `model` in timeloom.toml"
+    assert describe_how_to_set("model") == (
+        "the option --model, the variable TIMELOOM_MODEL or `model` in timeloom.toml with --config timeloom.toml"
+    )
     said = "the variable TIMELOOM_READ_TOKENS or `read.tokens` in timeloom.toml"
     assert describe_how_to_set("read.tokens") == said
 
@@ -285,6 +287,8 @@ def test_secrets_are_not_shown() -> None:
     assert to_printable(SPEC_BY_KEY["openai.api_key"], settings.openai.api_key) == "***"
     assert to_printable(SPEC_BY_KEY["anthropic.api_key"], settings.anthropic.api_key) == ""
     assert to_printable(SPEC_BY_KEY["openai.base_url"], settings.openai.base_url) == "https://***@host/v1@x"
+    collector = resolve_settings(TIMELOOM_TELEMETRY_ENDPOINT="http://me:word@host").telemetry
+    assert to_printable(SPEC_BY_KEY["telemetry.endpoint"], collector.endpoint) == "http://***@host"
     assert to_printable(SPEC_BY_KEY["data_dir"], Path("a\udcff")) == "a\\udcff"
     assert "sk-1" not in repr(settings)
     assert "word" not in repr(settings)

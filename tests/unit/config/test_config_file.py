@@ -108,36 +108,24 @@ def test_paths_in_the_file_are_relative_to_it_and_a_tilde_is_home(monkeypatch: p
     assert resolve_settings(TIMELOOM_DATA_DIR="data ").data_dir == Path("data")
 
 
-def test_where_a_key_is_sent_is_not_decided_by_a_file_that_nobody_named() -> None:
-    toml = "[anthropic]\nbase_url = 'https://elsewhere.example'"
-    assert resolve_settings(toml).anthropic.base_url == "https://elsewhere.example"
-    with pytest.raises(ConfigError) as caught:
-        parse_file(toml, named=False)
-    assert str(caught.value) == (
-        "anthropic.base_url in timeloom.toml, line 2 decides where your key is sent, and this file was not named "
-        "explicitly; name the file with --config or TIMELOOM_CONFIG if you trust it, or set the variable "
-        "ANTHROPIC_BASE_URL"
-    )
-
-
 def loaded_in(folder: Path, *, config: str | None = None, **environ: str) -> LoadedSettings:
     return load_settings(gather_sources({}, config, environ=environ, folder=folder))
 
 
 def test_the_file_is_the_one_that_is_named_else_the_folders_own(tmp_path: Path) -> None:
     assert loaded_in(tmp_path).settings == Settings()
-    for name in ("timeloom.toml", "one.toml", "two.toml"):
-        (tmp_path / name).write_text(f"model = '{name}'")
-    assert loaded_in(tmp_path).settings.model == "timeloom.toml"
-    assert loaded_in(tmp_path, TIMELOOM_CONFIG="").settings.model == "timeloom.toml"
-    assert loaded_in(tmp_path, TIMELOOM_CONFIG="one.toml").settings.model == "one.toml"
-    assert loaded_in(tmp_path, TIMELOOM_CONFIG="one.toml", config="two.toml").settings.model == "two.toml"
-    assert loaded_in(tmp_path, config=os.devnull).settings.model == ""
+    for rounds, name in enumerate(("timeloom.toml", "one.toml", "two.toml"), start=1):
+        (tmp_path / name).write_text(f"react.max_iterations = {rounds}")
+    assert loaded_in(tmp_path).settings.react.max_iterations == 1
+    assert loaded_in(tmp_path, TIMELOOM_CONFIG="").settings.react.max_iterations == 1
+    assert loaded_in(tmp_path, TIMELOOM_CONFIG="one.toml").settings.react.max_iterations == 2
+    assert loaded_in(tmp_path, TIMELOOM_CONFIG="one.toml", config="two.toml").settings.react.max_iterations == 3
+    assert loaded_in(tmp_path, config=os.devnull).settings == Settings()
 
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    (tmp_path / "timeloom.toml").write_bytes(b"\xef\xbb\xbfmodel = 'a:b'\r\n")
-    assert loaded_in(tmp_path).settings.model == "a:b"
+    (tmp_path / "timeloom.toml").write_bytes(b"\xef\xbb\xbfread.tokens = 7\r\n")
+    assert loaded_in(tmp_path).settings.read.tokens == 7
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
@@ -176,20 +164,20 @@ def test_instructions_come_from_the_text_or_the_file_whichever_counts_more(tmp_p
     (tmp_path / "own.md").write_text("Be brief.")
     config = tmp_path / "timeloom.toml"
     config.write_text("instructions_file = 'own.md'")
-    from_file = loaded_in(tmp_path)
+    from_file = loaded_in(tmp_path, config=config.name)
     assert from_file.settings.instructions == "Be brief."
     assert from_file.origins["instructions"].place == "instructions_file in timeloom.toml, line 1"
-    assert loaded_in(tmp_path, TIMELOOM_INSTRUCTIONS="Be long.").settings.instructions == "Be long."
+    assert loaded_in(tmp_path, config=config.name, TIMELOOM_INSTRUCTIONS="Be long.").settings.instructions == "Be long."
     config.write_text("instructions = 'Be kind.'")
-    assert loaded_in(tmp_path).settings.instructions == "Be kind."
+    assert loaded_in(tmp_path, config=config.name).settings.instructions == "Be kind."
     environ = {"TIMELOOM_INSTRUCTIONS_FILE": str(tmp_path / "own.md")}
-    assert loaded_in(tmp_path, **environ).settings.instructions == "Be brief."
+    assert loaded_in(tmp_path, config=config.name, **environ).settings.instructions == "Be brief."
     config.write_text("instructions = 'Be kind.'\ninstructions_file = 'own.md'")
     with pytest.raises(ConfigError, match="both set the instructions; remove one"):
-        loaded_in(tmp_path)
+        loaded_in(tmp_path, config=config.name)
     config.write_text("instructions_file = 'missing.md'")
     with pytest.raises(ConfigError, match=r"missing\.md cannot be read"):
-        loaded_in(tmp_path)
+        loaded_in(tmp_path, config=config.name)
 
 
 def test_the_data_folder_is_known_whatever_the_variables_say_of_other_settings(tmp_path: Path) -> None:

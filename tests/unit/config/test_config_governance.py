@@ -155,19 +155,6 @@ def test_of_several_policies_each_has_its_say() -> None:
     ]
 
 
-def test_leave_for_what_cannot_be_undone_is_not_given_by_a_file_that_nobody_named() -> None:
-    toml = "[policy]\nirreversible = 'allow'"
-    assert resolve_settings(toml).policy.irreversible == "allow"
-    with pytest.raises(ConfigError) as caught:
-        parse_file(toml, named=False)
-    assert str(caught.value) == (
-        "policy.irreversible in timeloom.toml, line 2 can weaken protections, and this file was not named "
-        "explicitly; name the file with --config or TIMELOOM_CONFIG if you trust it, or set the variable "
-        "TIMELOOM_POLICY_IRREVERSIBLE"
-    )
-    assert parse_file("policy.ask_before = ['mail.*']\nbudget.turn.usd = 1", named=False)
-
-
 def test_no_bundle_sets_what_an_operator_allows() -> None:
     assert [
         row.key for row in SETTING_SPECS if row.key.startswith(("budget.", "policy.")) and row.help.properties

@@ -97,11 +97,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     endpoint_url: Annotated[
         Url,
-        SettingHelp(
-            "Endpoint URL of AWS-compatible services; empty uses AWS.",
-            variables=("AWS_ENDPOINT_URL",),
-            controls_key_target=True,
-        ),
+        SettingHelp("Endpoint URL of AWS-compatible services; empty uses AWS.", variables=("AWS_ENDPOINT_URL",)),
     ] = ""
     subnets: Annotated[Words, SettingHelp("Subnets for tasks of `fargate`.")] = ()
     security_groups: Annotated[Words, SettingHelp("Security groups for tasks of `fargate`.")] = ()

@@ -102,8 +102,7 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["approve", "approve_tainted", "allow"],
         SettingHelp(
             "Which calls that cannot be undone need a person's approval: all, only those that external text may have "
-            "caused, or none.",
-            weakens_protection=True,
+            "caused, or none."
         ),
     ] = "approve"
     tools: Annotated[ToolNames, SettingHelp("Tools that may be called; all others are rejected.")] = (EVERY_TOOL,)

@@ -45,48 +45,35 @@ class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     issuer: Annotated[
         Url,
-        SettingHelp(
-            "Issuer of the tokens in the mode `oidc`: its URL, exactly as in the `iss` claim.", weakens_protection=True
-        ),
+        SettingHelp("Issuer of the tokens in the mode `oidc`: its URL, exactly as in the `iss` claim."),
     ] = ""
     audience: Annotated[
         str,
-        SettingHelp("Required audience (`aud`) of tokens: this server's name at the issuer.", weakens_protection=True),
+        SettingHelp("Required audience (`aud`) of tokens: this server's name at the issuer."),
     ] = ""
     algorithms: Annotated[
         Algorithms,
-        SettingHelp("Accepted signature algorithms, if the issuer's keys support them.", weakens_protection=True),
+        SettingHelp("Accepted signature algorithms, if the issuer's keys support them."),
     ] = ("RS256", "PS256", "ES256", "EdDSA")
     leeway_s: Annotated[Seconds, SettingHelp("Allowed clock difference in seconds.")] = 30.0
-    user_claim: Annotated[Claim, SettingHelp("Claim that contains the user.", weakens_protection=True)] = "sub"
-    tenant: Annotated[
-        str, SettingHelp("Tenant of all users; empty uses `server.oidc.tenant_claim`.", weakens_protection=True)
-    ] = ""
-    tenant_claim: Annotated[Claim, SettingHelp("Claim that contains the tenant.", weakens_protection=True)] = "tenant"
+    user_claim: Annotated[Claim, SettingHelp("Claim that contains the user.")] = "sub"
+    tenant: Annotated[str, SettingHelp("Tenant of all users; empty uses `server.oidc.tenant_claim`.")] = ""
+    tenant_claim: Annotated[Claim, SettingHelp("Claim that contains the tenant.")] = "tenant"
     project: Annotated[
         str,
         SettingHelp(
-            "Project of all users, `*` for all projects of their tenant; empty uses `server.oidc.project_claim`.",
-            weakens_protection=True,
+            "Project of all users, `*` for all projects of their tenant; empty uses `server.oidc.project_claim`."
         ),
     ] = ""
-    project_claim: Annotated[Claim, SettingHelp("Claim that contains the project.", weakens_protection=True)] = (
-        "project"
-    )
-    role_claim: Annotated[
-        Claim, SettingHelp("Claim that contains the roles: a word or a list.", weakens_protection=True)
-    ] = "roles"
+    project_claim: Annotated[Claim, SettingHelp("Claim that contains the project.")] = "project"
+    role_claim: Annotated[Claim, SettingHelp("Claim that contains the roles: a word or a list.")] = "roles"
     admin_role: Annotated[
         str,
-        SettingHelp(
-            "Role in the claim that makes a user an admin; empty makes no user an admin.", weakens_protection=True
-        ),
+        SettingHelp("Role in the claim that makes a user an admin; empty makes no user an admin."),
     ] = "timeloom-admin"
     approver_role: Annotated[
         str,
-        SettingHelp(
-            "Role in the claim that makes a user an approver; empty makes no user an approver.", weakens_protection=True
-        ),
+        SettingHelp("Role in the claim that makes a user an approver; empty makes no user an approver."),
     ] = "timeloom-approver"
 
 
@@ -127,7 +114,6 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
             "Authentication: `local` uses the token that is printed at the start and serves only this machine; "
             "`tokens` uses the keys of `server.tokens_file`; `oidc` uses tokens of `server.oidc.issuer`.",
             option="--mode",
-            weakens_protection=True,
         ),
     ] = "local"
     token: Annotated[
@@ -139,46 +125,34 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
             "File with the hashes of API keys for the mode `tokens`; also accepted in the mode `oidc`.",
             option="--tokens-file",
             metavar="FILE",
-            weakens_protection=True,
         ),
     ] = None
     hosts: Annotated[
         Words,
         SettingHelp(
-            "Accepted host names; by default, the loopback names in the mode `local` and all names in the other modes.",
-            weakens_protection=True,
+            "Accepted host names; by default, the loopback names in the mode `local` and all names in the other modes."
         ),
     ] = ()
-    allow_origins: Annotated[
-        Origins, SettingHelp("Origins whose pages may use the server with a token (CORS).", weakens_protection=True)
-    ] = ()
+    allow_origins: Annotated[Origins, SettingHelp("Origins whose pages may use the server with a token (CORS).")] = ()
     proxies: Annotated[
         Words,
-        SettingHelp(
-            "Addresses of trusted proxies: their headers determine a client's address and scheme.",
-            weakens_protection=True,
-        ),
+        SettingHelp("Addresses of trusted proxies: their headers determine a client's address and scheme."),
     ] = ()
     approvals: Annotated[
         Literal["owner", "approver"],
         SettingHelp(
             "Who decides on calls that wait for approval: also the owner of the conversation, or only approvers and "
-            "admins of its project.",
-            weakens_protection=True,
+            "admins of its project."
         ),
     ] = "owner"
     models: Annotated[
         Words,
-        SettingHelp(
-            "Models that users may choose for re-runs, in addition to the server's model.",
-            weakens_protection=True,
-        ),
+        SettingHelp("Models that users may choose for re-runs, in addition to the server's model."),
     ] = ()
     metrics: Annotated[
         Literal["token", "open", "off"],
         SettingHelp(
-            "Who may read `/metrics`: `token` admins of all tenants and projects, `open` every client, `off` none.",
-            weakens_protection=True,
+            "Who may read `/metrics`: `token` admins of all tenants and projects, `open` every client, `off` none."
         ),
     ] = "token"
     reader_bytes: Annotated[

@@ -13,14 +13,9 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoint: Annotated[
         Url,
-        SettingHelp(
-            "URL of the collector for OTLP over HTTP, without `/v1/traces`; empty sends no spans.",
-            weakens_protection=True,
-        ),
+        SettingHelp("URL of the collector for OTLP over HTTP, without `/v1/traces`; empty sends no spans."),
     ] = ""
     content: Annotated[
         bool,
-        SettingHelp(
-            "Whether spans contain the replies of models and the parameters of tools.", weakens_protection=True
-        ),
+        SettingHelp("Whether spans contain the replies of models and the parameters of tools."),
     ] = False
