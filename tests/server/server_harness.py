@@ -13,6 +13,7 @@ import msgspec
 from tests.harness import replies
 from timeloom.app import AgentSettings
 from timeloom.core.policy.budget import Budgets
+from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.data_folder import build_side_file_erasers
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Outcome, ToolContext
@@ -178,6 +179,7 @@ class ServerHarness:
         self.rules = AccessPolicy()
         self.limits = RateLimits()
         self.budgets = Budgets()
+        self.policies: tuple[Policy, ...] = DEFAULT_POLICIES
         self.registers: tuple[TokenVerifier, ...] = ()
         self.waiting = asyncio.Event()
         """Set once the tool `t.wait` or `t.flood` has started."""
@@ -225,7 +227,7 @@ class ServerHarness:
             model=self.model,
             rerun_models=tuple((model, None) for model in self.models),
             tools=self.registry(),
-            agent_settings=AgentSettings(data_dir=self.folder, budgets=self.budgets),
+            agent_settings=AgentSettings(data_dir=self.folder, budgets=self.budgets, policies=self.policies),
             hub_settings=self.settings,
             authenticator=Authenticator(KEYS, *self.registers),
             access_policy=self.rules,

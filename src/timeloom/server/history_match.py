@@ -15,6 +15,7 @@ MAX_POSITIONS: Final = 10_000
 
 HISTORY_HEADING: Final = "Earlier messages, as the client sent them:"
 MESSAGE_HEADING: Final = "The message now:"
+USER_ROLE: Final = "user"
 
 
 class HistoryMessage(msgspec.Struct, frozen=True):
@@ -60,6 +61,11 @@ def with_history(history: Sequence[HistoryMessage], message: str) -> str:
         return message
     quoted = "\n".join(fence(f"{line.role}: {line.text}") for line in history)
     return f"{HISTORY_HEADING}\n\n{quoted}\n\n{MESSAGE_HEADING}\n\n{message}"
+
+
+def quoted_roles(history: Sequence[HistoryMessage]) -> tuple[str, ...]:
+    """Return the roles of the quoted messages that the user did not write, each once."""
+    return tuple(sorted({line.role for line in history} - {USER_ROLE}))
 
 
 def _key(owner: Sequence[str], messages: Sequence[HistoryMessage]) -> bytes:

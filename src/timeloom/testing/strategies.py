@@ -179,10 +179,11 @@ conversation_blocks: SearchStrategy[AnyBlock] = st.one_of(
     range_summaries(),
     st.builds(Erased, by=some_text, text=texts),
 )
+quoted_roles = st.sampled_from(((), ("tool",), ("assistant", "system")))
 user_blocks: SearchStrategy[AnyBlock] = st.one_of(
-    st.builds(UserPrompt, text=payload_texts),
+    st.builds(UserPrompt, text=payload_texts, quoted_roles=quoted_roles),
     st.builds(AttachmentMeta, digest=digests, summary=texts),
-    st.builds(Followup, message_id=messages, text=payload_texts),
+    st.builds(Followup, message_id=messages, text=payload_texts, quoted_roles=quoted_roles),
     st.builds(Steer, message_id=messages, text=payload_texts),
     st.builds(
         ExternalEvent, kind=st.sampled_from(("form", "alert", "cancel")), message_id=messages, text=texts, mime=mimes

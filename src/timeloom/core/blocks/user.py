@@ -21,6 +21,8 @@ class UserPrompt(Block, tag="user.prompt", frozen=True, kw_only=True):
     type_name: ClassVar[str] = "user.prompt"
     text: Text
     author: str = "user"
+    quoted_roles: tuple[str, ...] = ()
+    """Roles of the messages that the text quotes from a client's history, except those of the user."""
 
     def path(self, turn: TurnId) -> str:
         return f"ar:{turn}.user.prompt"
@@ -57,6 +59,8 @@ class Followup(Block, tag="user.followup", frozen=True, kw_only=True):
     text: Text
     started_ts: str = ""
     author: str = "user"
+    quoted_roles: tuple[str, ...] = ()
+    """As in `UserPrompt`."""
 
     def __post_init__(self) -> None:
         need_message(self.message_id)

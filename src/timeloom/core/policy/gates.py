@@ -12,7 +12,7 @@ Effect = Literal["pure", "idempotent", "irreversible"]
 """The effect of repeating a call: none (`pure`), no further effect (`idempotent`), or harm (`irreversible`).
 Irreversible calls are never repeated without approval."""
 
-UNTRUSTED_ORIGINS: Final[frozenset[TextOrigin]] = frozenset({"file", "tool", "web", "event"})
+UNTRUSTED_ORIGINS: Final[frozenset[TextOrigin]] = frozenset({"file", "tool", "web", "event", "quoted"})
 """Origins of text that may contain instructions to the model: everything that the user did not type."""
 
 _STRICTNESS: Final[Mapping[Verdict, int]] = {"allow": 0, "ask": 1, "refuse": 2}

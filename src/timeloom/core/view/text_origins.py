@@ -8,18 +8,21 @@ from timeloom.core.blocks import (
     Attachment,
     AttachmentMeta,
     ExternalEvent,
+    Feedback,
+    Followup,
     ResultContent,
     ResultStatus,
     RoundStarted,
     SourcesAdded,
     ToolCall,
+    Unknown,
     UserPrompt,
 )
 from timeloom.core.blocks.tool_traits import ResultText
 from timeloom.core.ids import CallId
 from timeloom.core.timeline import Entry
 
-TextOrigin = Literal["user", "file", "tool", "web", "event"]
+TextOrigin = Literal["user", "file", "tool", "web", "event", "quoted"]
 """The origin of a text."""
 
 RUNTIME_ERRORS: Final = frozenset({"gate_refused", "call_not_approved", "unknown_tool"})
@@ -48,11 +51,14 @@ class TextOriginsView(msgspec.Struct):
 
     def _add_origins(self, entry: Entry) -> None:
         match entry.block:
-            case UserPrompt():
+            case UserPrompt(quoted_roles=roles):
                 self._record_origin("user", entry)
+                self._add_quoted(roles, entry)
+            case Followup(quoted_roles=roles):
+                self._add_quoted(roles, entry)
             case Attachment() | AttachmentMeta():
                 self._record_origin("file", entry)
-            case ExternalEvent():
+            case ExternalEvent() | Feedback(origin="machine") | Unknown():
                 self._record_origin("event", entry)
             case SourcesAdded(rows=rows):
                 for row in rows:
@@ -63,6 +69,10 @@ class TextOriginsView(msgspec.Struct):
                 self._add_result_origin(self.result_texts.get(call_id, "foreign"), entry)
             case _:
                 pass
+
+    def _add_quoted(self, roles: tuple[str, ...], entry: Entry) -> None:
+        if roles:
+            self._record_origin("quoted", entry)
 
     def _add_result_origin(self, text: ResultText, entry: Entry) -> None:
         match text:

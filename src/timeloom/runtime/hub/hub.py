@@ -149,12 +149,16 @@ class Hub:
         return await self._store.info(name)
 
     async def send_message(
-        self, conversation: ConversationId, text: str, files: tuple[IncomingFile, ...] = (), author: str = USER
+        self,
+        conversation: ConversationId,
+        text: str,
+        files: tuple[IncomingFile, ...] = (),
+        author: str = USER,
+        quoted_roles: tuple[str, ...] = (),
     ) -> SendReceipt:
         """Send a message; it becomes a follow-up of a running turn, or opens a turn."""
-        return await self._run_on(
-            conversation, lambda live: live.deliver(IncomingMessage(text=text, files=files, author=author))
-        )
+        message = IncomingMessage(text=text, files=files, author=author, quoted_roles=quoted_roles)
+        return await self._run_on(conversation, lambda live: live.deliver(message))
 
     async def send_event(self, conversation: ConversationId, message: IncomingMessage) -> SendReceipt:
         """Send an event: a follow-up, a steer, a cancellation, or an external event of any other kind."""

@@ -247,9 +247,10 @@ class LiveConversation:
     async def _deliver(self, turns: TurnRunner, message: IncomingMessage) -> SendReceipt:
         """Add the message to the running turn; if none runs, open one with it."""
         inbox, text, files, author = turns.inbox, message.text, message.files, message.author
+        roles = message.quoted_roles
         match message.kind:
             case "followup":
-                entry, status = await inbox.follow_up(text, files, message.started_ts, author), "followup"
+                entry, status = await inbox.follow_up(text, files, message.started_ts, author, roles), "followup"
             case "steer":
                 entry, status = await inbox.steer(text, files, message.started_ts, author), "steered"
             case kind if kind == CANCEL_EVENT:
@@ -297,7 +298,7 @@ class LiveConversation:
     ) -> SendReceipt:
         # The previous turn has ended, but its task may still be finishing and must not pick up this turn.
         await self._wait_for_turn()
-        block = event or UserPrompt(text=message.text, author=message.author)
+        block = event or UserPrompt(text=message.text, author=message.author, quoted_roles=message.quoted_roles)
         async with self._release_on_error():
             entry = await turns.open_turn(block, message.files)
             await self._report_open_turn()

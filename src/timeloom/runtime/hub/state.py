@@ -47,6 +47,8 @@ class IncomingMessage(msgspec.Struct, frozen=True, kw_only=True):
     started_ts: str = ""
     """When it began, according to the sender; empty means now."""
     files: tuple[IncomingFile, ...] = ()
+    quoted_roles: tuple[str, ...] = ()
+    """Roles of the messages that a message quotes from a client's history, except those of the user."""
 
 
 # States

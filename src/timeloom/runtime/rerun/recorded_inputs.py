@@ -31,6 +31,7 @@ class RecordedPrompt(msgspec.Struct, frozen=True):
     turn_id: TurnId
     text: str
     attachments: tuple[AttachmentMeta | Attachment, ...] = ()
+    quoted_roles: tuple[str, ...] = ()
 
 
 class _PendingInput(msgspec.Struct, frozen=True):
@@ -58,12 +59,16 @@ class RecordedInputs:
         self._pending[turn] = [one for one in due if one.round > number]
         return [one.block for one in due if one.round <= number]
 
-    def take_unsent_followups(self, turn: TurnId) -> list[str]:
+    def take_unsent_followups(self, turn: TurnId) -> list[RecordedPrompt]:
         """Remove the turn's unsent messages; return the follow-ups, which can open a turn, and count the rest."""
         left = [one.block for one in self._pending.pop(turn, [])]
-        texts = [block.text for block in left if isinstance(block, Followup) and isinstance(block.text, str)]
-        self.unsent_count += len(left) - len(texts)
-        return texts
+        late = [
+            RecordedPrompt(turn, block.text, quoted_roles=block.quoted_roles)
+            for block in left
+            if isinstance(block, Followup) and isinstance(block.text, str)
+        ]
+        self.unsent_count += len(left) - len(late)
+        return late
 
 
 async def read_recorded_inputs(store: Store, tenant: str, record: Iterable[Entry]) -> RecordedInputs:
@@ -108,9 +113,9 @@ class InputReplayer:
 def _add_prompt(inputs: RecordedInputs, turn: TurnId, block: UserPrompt | Attachment | AttachmentMeta) -> None:
     known = inputs.prompts[-1] if inputs.prompts and inputs.prompts[-1].turn_id == turn else None
     match block:
-        case UserPrompt(text=text) if known is None and isinstance(text, str):
-            inputs.prompts.append(RecordedPrompt(turn, text))
+        case UserPrompt(text=text, quoted_roles=roles) if known is None and isinstance(text, str):
+            inputs.prompts.append(RecordedPrompt(turn, text, quoted_roles=roles))
         case Attachment() | AttachmentMeta() if known is not None:
-            inputs.prompts[-1] = RecordedPrompt(turn, known.text, (*known.attachments, block))
+            inputs.prompts[-1] = msgspec.structs.replace(known, attachments=(*known.attachments, block))
         case _:
             pass

@@ -226,13 +226,13 @@ class _RerunLoop:
 
     async def _run_prompt(self, prompt: RecordedPrompt) -> TurnOutcome:
         # With the recorded turn id, so that paths which contain it lead to the same content.
-        return await self._turns.run(prompt.text, prompt.attachments, prompt.turn_id)
+        return await self._turns.run(prompt.text, prompt.attachments, prompt.turn_id, prompt.quoted_roles)
 
     async def _run_late_followups(self) -> bool:
         """Run a turn for each recorded follow-up that the re-run's turn ended too early to receive."""
         turn = self._turns.session.views.progress.turn_id
-        for text in self._inputs.take_unsent_followups(turn):
-            outcome = await self._turns.run(text)
+        for late in self._inputs.take_unsent_followups(turn):
+            outcome = await self._turns.run(late.text, quoted_roles=late.quoted_roles)
             self.is_waiting = outcome == "waiting"
             if self.is_waiting or outcome == "provider_error":
                 return False

@@ -39,13 +39,17 @@ class Inbox:
         """Set by a steer or a cancellation until the turn loop has handled it."""
 
     async def follow_up(
-        self, text: str, files: Sequence[IncomingFile] = (), started_ts: str = "", author: str = "user"
+        self,
+        text: str,
+        files: Sequence[IncomingFile] = (),
+        started_ts: str = "",
+        author: str = "user",
+        quoted_roles: tuple[str, ...] = (),
     ) -> Entry | None:
         """Add a follow-up to the running turn; None if no turn is running, so that the caller opens one."""
         message = self._session.new_message_id()
-        return await self._append_event(
-            Followup(message_id=message, text=text, started_ts=started_ts, author=author), files
-        )
+        block = Followup(message_id=message, text=text, started_ts=started_ts, author=author, quoted_roles=quoted_roles)
+        return await self._append_event(block, files)
 
     async def steer(
         self, text: str = "", files: Sequence[IncomingFile] = (), started_ts: str = "", author: str = "user"

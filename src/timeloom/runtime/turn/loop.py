@@ -59,14 +59,18 @@ class TurnRunner:
     """Whether the turns belong to a re-run; `TurnStarted` records it."""
 
     async def run(
-        self, prompt: str, attachments: tuple[AttachmentMeta | Attachment, ...] = (), turn_id: TurnId | None = None
+        self,
+        prompt: str,
+        attachments: tuple[AttachmentMeta | Attachment, ...] = (),
+        turn_id: TurnId | None = None,
+        quoted_roles: tuple[str, ...] = (),
     ) -> TurnOutcome:
         """Open a turn with the user's prompt, run it and return how it stopped.
 
         Pass `turn_id` if the paths of the attachments already contain it.
         """
         await self.titles.stop()
-        message = UserPrompt(text=prompt)
+        message = UserPrompt(text=prompt, quoted_roles=quoted_roles)
         await open_turn(self.session, message, attachments=attachments, turn_id=turn_id, rerun=self.rerun)
         await self.session.flush()
         return await self.resume()

@@ -5,6 +5,8 @@ from timeloom.core.blocks import (
     AttachmentMeta,
     Digest,
     ExternalEvent,
+    Feedback,
+    Followup,
     ResultStatus,
     RoundStarted,
     SourcesAdded,
@@ -12,6 +14,7 @@ from timeloom.core.blocks import (
     ToolError,
     ToolTraits,
     TurnStarted,
+    Unknown,
     UserPrompt,
 )
 from timeloom.core.ids import CallId, MessageId, TurnId
@@ -43,6 +46,19 @@ def test_each_origin_is_remembered_where_it_first_stood() -> None:
     event = ExternalEvent(kind="alert", message_id=MessageId("m1"), text="disk full")
     view = _fold(UserPrompt(text="a"), UserPrompt(text="b"), event, event)
     assert view.origins == {"user": 1, "event": 3}
+
+
+def test_roles_that_a_message_quotes_have_an_origin_of_their_own() -> None:
+    assert _fold(UserPrompt(text="a", quoted_roles=("tool",))).origins == {"user": 1, "quoted": 1}
+    later = Followup(message_id=MessageId("m1"), text="b", quoted_roles=("assistant",))
+    assert _fold(UserPrompt(text="a"), later).origins == {"user": 1, "quoted": 2}
+    assert _fold(UserPrompt(text="a"), Followup(message_id=MessageId("m1"), text="b")).origins == {"user": 1}
+
+
+def test_what_a_machine_or_an_unknown_block_says_comes_from_outside() -> None:
+    assert _fold(Feedback(origin="machine", text="send it now")).origins == {"event": 1}
+    assert _fold(Feedback(origin="user", text="well done")).origins == {}
+    assert _fold(Unknown(json='{"type":"x.y","text":"send it"}', foreign_type="x.y")).origins == {"event": 1}
 
 
 def test_an_attachment_is_a_file_whoever_sent_it() -> None:

@@ -24,7 +24,7 @@ from timeloom.core.blocks import (
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.policy.budget import Allowance, Budgets
-from timeloom.core.policy.gates import Policy, irreversible_needs_approval
+from timeloom.core.policy.gates import Policy, irreversible_needs_approval, tainted_irreversible_needs_approval
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.ports.clock import SystemClock
@@ -75,11 +75,12 @@ class Stage:
         attachments: tuple[AttachmentMeta | Attachment, ...] = (),
         session: ConversationId | None = None,
         turn: TurnId | None = None,
+        quoted_roles: tuple[str, ...] = (),
     ) -> None:
         opened = await open_session(self.store, session, HEADER)
         turns = self._turns = self._open(opened, self.folder, model or script(*steps))
         for prompt in prompts:
-            await turns.run(prompt, attachments, turn)
+            await turns.run(prompt, attachments, turn, quoted_roles)
         await turns.titles.stop()
         await opened.close()
         self.source, self.meanwhile = opened.conversation, None
@@ -253,6 +254,17 @@ async def test_gates_ask_before_a_live_call_and_not_for_a_recorded_one(tmp_path:
     found = await stage.rerun(4, SEND, calls("t.send", to="bob"), answers("X"), live_tools=True)
     assert ([call.result for call in made(found)], found.waits, stage.ran) == (["recorded", ""], True, [])
     assert isinstance((await stage.kept(found))[-1].block, ApprovalRequested)
+
+
+async def test_a_rerun_keeps_the_roles_that_a_prompt_quotes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    await stage.hold(answers("One."), quoted_roles=("tool",))
+    stage.policies = (tainted_irreversible_needs_approval,)
+    found = await stage.rerun(1, SEND, answers("X"), live_tools=True)
+    assert (found.waits, stage.ran) == (True, [])
+    assert [one.block.quoted_roles for one in await stage.kept(found) if isinstance(one.block, UserPrompt)] == [
+        ("tool",)
+    ]
 
 
 async def test_without_live_tools_nothing_runs_and_nobody_is_asked(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from timeloom.core.ids import ConversationId, IdError, parse_conversation_id
 from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.hub.state import SendReceipt
 from timeloom.server.authorize import authorize
-from timeloom.server.history_match import HistoryMessage, with_history
+from timeloom.server.history_match import HistoryMessage, quoted_roles, with_history
 from timeloom.server.http.sse import EventStream
 from timeloom.server.protocols.ag_ui.events import (
     AgUiContentPart,
@@ -45,14 +45,13 @@ async def _prepare_message(context: RequestContext, body: RunBody) -> tuple[Conv
     hub = context.services.hub
     history, message = _split_messages(body.messages)
     info = await _find_conversation(context, body.thread_id)
-    if info is None:
-        header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
-        info, message = (
-            await hub.create_empty(header, _derive_conversation_id(context, body.thread_id)),
-            with_history(history, message),
-        )
-    conversation, author = info.id, context.author_in(info)
-    return conversation, lambda: hub.send_message(conversation, message, author=author)
+    if info is not None:
+        conversation, author = info.id, context.author_in(info)
+        return conversation, lambda: hub.send_message(conversation, message, author=author)
+    header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+    conversation = (await hub.create_empty(header, _derive_conversation_id(context, body.thread_id))).id
+    first, quoted = with_history(history, message), quoted_roles(history)
+    return conversation, lambda: hub.send_message(conversation, first, quoted_roles=quoted)
 
 
 async def _prepare_decisions(

@@ -10,7 +10,7 @@ from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub.state import USER
-from timeloom.server.history_match import HistoryMessage, HistoryPosition, with_history
+from timeloom.server.history_match import HistoryMessage, HistoryPosition, quoted_roles, with_history
 from timeloom.server.http.problem_json import ProblemDetails
 from timeloom.server.http.sse import EventStream
 from timeloom.server.protocols.openai.schema import (
@@ -127,14 +127,21 @@ async def _send_message(
             histories.remember(history_owner(context), history, position)
             raise
     header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
-    return await _send_to(context, (await hub.create_empty(header)).id, with_history(history, message))
+    conversation = (await hub.create_empty(header)).id
+    return await _send_to(context, conversation, with_history(history, message), quoted=quoted_roles(history))
 
 
 async def _send_to(
-    context: RequestContext, conversation: ConversationId, message: str, author: str = USER
+    context: RequestContext,
+    conversation: ConversationId,
+    message: str,
+    author: str = USER,
+    quoted: tuple[str, ...] = (),
 ) -> SendResult:
     return await send_and_stream(
-        context.services, conversation, lambda: context.services.hub.send_message(conversation, message, author=author)
+        context.services,
+        conversation,
+        lambda: context.services.hub.send_message(conversation, message, author=author, quoted_roles=quoted),
     )
 
 
