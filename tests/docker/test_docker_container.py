@@ -12,17 +12,21 @@ from tests.docker.docker_harness import STRATEGIES, Strategy
 from timeloom.ports.sandbox import MIB, ExecutionLimits, SandboxUnavailableError
 from timeloom.sandbox.docker import DockerProfile
 from timeloom.sandbox.docker.cgroup import find_container_cgroup
-from timeloom.sandbox.docker.container_spec import RELAY_ID, ContainerPlan, can_serve, describe_container
+from timeloom.sandbox.docker.container_spec import ContainerPlan, can_serve, describe_container
 from timeloom.sandbox.docker.identity import check_identity
 from timeloom.sandbox.docker.image import write_context
 from timeloom.sandbox.docker.profile import read_limits
+from timeloom.sandbox.docker.users import AccountFiles, ContainerUsers, choose_users, write_account_files
 from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolder
+from timeloom.sandbox.unused_uid import has_account
 
 RUN = RunFolder(Path("/runs/a/b"))
+USERS = ContainerUsers(FolderOwner(61_001, 61_001), relay_uid=61_002)
+ACCOUNTS = AccountFiles(Path("/runs/a/passwd"), Path("/runs/a/group"))
 
 
 def plan(settings: DockerProfile, limits: ExecutionLimits | None = None) -> ContainerPlan:
-    return ContainerPlan(settings, read_limits(settings), limits or ExecutionLimits(), FolderOwner(1001, 1001))
+    return ContainerPlan(settings, read_limits(settings), limits or ExecutionLimits(), USERS, ACCOUNTS)
 
 
 def described(settings: DockerProfile, limits: ExecutionLimits | None = None) -> dict[str, Any]:
@@ -44,6 +48,8 @@ def test_every_container_is_closed(strategy: Strategy) -> None:
         "/workspace/work": False,
         "/workspace/out": False,
         "/workspace/sock": True,
+        "/etc/passwd": True,
+        "/etc/group": True,
     }
     assert all("size=" in options and "nosuid" in options for options in host["Tmpfs"].values())
     assert host["MemorySwap"] == host["Memory"] == 1024 * MIB
@@ -53,9 +59,9 @@ def test_every_container_is_closed(strategy: Strategy) -> None:
 
 def test_a_split_container_starts_as_the_programs_user_with_no_capability_at_all() -> None:
     container = described(DockerProfile(network_mode="host"))
-    assert (container["User"], container["HostConfig"]["CapAdd"]) == ("1001:1001", [])
+    assert (container["User"], container["HostConfig"]["CapAdd"]) == ("61001:61001", [])
     assert container["HostConfig"]["NetworkMode"] == "none", "the network is the supervisor's, which is not in it"
-    assert plan(DockerProfile()).peer_uids() == {1001}
+    assert plan(DockerProfile()).peer_uids() == {61_001}
 
 
 def test_a_combined_container_has_what_its_supervisor_needs_to_start_the_interpreter() -> None:
@@ -66,8 +72,20 @@ def test_a_combined_container_has_what_its_supervisor_needs_to_start_the_interpr
         ["SETUID", "SETGID", "SETPCAP", "SYS_ADMIN"],
     )
     assert container["HostConfig"]["NetworkMode"] == "bridge"
-    assert container["Cmd"][-1] == f"/workspace/sock/door:1001:1001:{RELAY_ID}"
-    assert plan(settings).peer_uids() == {RELAY_ID}
+    assert container["Cmd"][-1] == "/workspace/sock/door:61001:61001:61002"
+    assert plan(settings).peer_uids() == {61_002}
+
+
+def test_the_users_of_a_container_have_no_account_here(tmp_path: Path) -> None:
+    users = choose_users()
+    assert users.program.uid not in (0, users.relay_uid)
+    assert not has_account(users.relay_uid)
+    assert has_account(users.program.uid) == (os.geteuid() != 0)
+    accounts = write_account_files(tmp_path, users)
+    uid, gid = users.program.uid, users.program.gid
+    assert accounts.passwd.read_text() == f"root:x:0:0::/:\nsandbox:x:{uid}:{gid}::/workspace/work:\n"
+    assert accounts.group.read_text() == f"root:x:0:\nsandbox:x:{gid}:\n"
+    assert {path.stat().st_mode & 0o777 for path in (accounts.passwd, accounts.group)} == {0o644}
 
 
 def test_the_smaller_limit_counts() -> None:
@@ -84,7 +102,7 @@ def test_the_smaller_limit_counts() -> None:
 
 def test_podman_is_told_in_its_own_words() -> None:
     settings = DockerProfile()
-    told = ContainerPlan(settings, read_limits(settings), ExecutionLimits(), FolderOwner(1001, 1001), is_podman=True)
+    told = ContainerPlan(settings, read_limits(settings), ExecutionLimits(), USERS, ACCOUNTS, is_podman=True)
     host = describe_container(told, RUN, {}, preload=False).host_config
     assert "nr_inodes" not in host.tmpfs["/tmp"]
     assert {"/run", "/var", "/sys"} <= set(host.tmpfs)

@@ -24,6 +24,8 @@ from tests.harness.repository import ROOT
 from timeloom.ports.sandbox import MIB, ExecutionLimits, Program, SandboxUnavailableError
 from timeloom.sandbox.docker import DockerSandbox
 from timeloom.sandbox.docker.engine import ContainerEngine
+from timeloom.sandbox.docker.users import choose_users
+from timeloom.sandbox.unused_uid import has_account
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("strategy", STRATEGIES)]
 
@@ -78,7 +80,9 @@ async def test_a_program_has_no_rights_no_network_and_nothing_to_write_to(strate
     async with open_sandbox(profile(runs, strategy)) as sandbox:
         result = await run_program(sandbox, LOOK_AROUND, ExecutionLimits(memory_bytes=256 * MIB))
     seen = json.loads(result.stdout_tail)
-    assert seen["ids"] == [1001, 1001, []] or seen["ids"] == [1001, 1001, [1001]]
+    uid, gid, groups = seen["ids"]
+    assert uid == gid
+    assert groups in ([], [gid])
     assert seen["capabilities"] == [0, 0, 0, 0]
     assert (seen["new_privileges"], seen["seccomp"]) == ("1", "2")
     assert seen["filters"] == 2, "the engine's own filter, and ours"
@@ -86,6 +90,34 @@ async def test_a_program_has_no_rights_no_network_and_nothing_to_write_to(strate
     assert (seen["root"], seen["system"], seen["inet"], seen["door"]) == (30, 30, 97, 13)
     assert not {name for name in seen["environment"] if "TIMELOOM" in name or "DOCKER" in name}
     assert seen["address_space"] == (256 + 1024) * MIB
+
+
+def own_uid_map() -> str:
+    return Path("/proc/self/uid_map").read_text()
+
+
+async def test_a_program_is_no_account_of_this_machine_inside_and_outside(strategy: Strategy, runs: Path) -> None:
+    code = (
+        "import getpass, grp, os, pwd, time\n"
+        "open(OUT_DIR / 'a', 'w').close()\n"
+        "print(os.getuid(), os.getgid(), getpass.getuser(), pwd.getpwuid(os.getuid()).pw_dir, "
+        "grp.getgrgid(os.getgid()).gr_name)\n"
+        "print(*open('/proc/self/uid_map').read().split())\n"
+        "print(os.stat(OUT_DIR).st_uid, os.stat('/proc/1').st_uid)"
+    )
+    program = Program(code=code, execution_id="exec_1", limits=ExecutionLimits(wall_s=30))
+    async with (
+        open_sandbox(profile(runs, strategy)) as sandbox,
+        sandbox.run(program, EchoBroker(), lambda _stream, _text: None) as result,
+    ):
+        owner = (result.out_dir / "a").stat()
+    who, mapping, folders = (line.split() for line in result.stdout_tail.splitlines())
+    uid = choose_users().program.uid
+    assert who == [str(uid), str(uid), "sandbox", "/workspace/work", "sandbox"]
+    assert mapping == own_uid_map().split(), "the engine maps no user ids"
+    assert (owner.st_uid, owner.st_gid) == (uid, uid)
+    assert folders[0] == str(uid)
+    assert not has_account(uid)
 
 
 async def test_a_supervisors_network_is_not_the_programs(strategy: Strategy, runs: Path) -> None:
@@ -152,7 +184,7 @@ async def test_what_is_cancelled_is_gone(strategy: Strategy, runs: Path) -> None
         with pytest.raises(asyncio.CancelledError):
             await task
         assert await containers(runs) == []
-        assert {"lock"} == {name for name in remaining_files(runs) if len(name) != 16}
+        assert {"lock", "passwd", "group"} == {name for name in remaining_files(runs) if len(name) != 16}
     assert remaining_files(runs) == []
 
 

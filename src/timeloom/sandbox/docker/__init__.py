@@ -1,7 +1,7 @@
 """The Docker sandbox: runs programs in containers of a Docker-compatible engine, such as Docker or Podman.
 
-In reading order: `profile`, `sandbox`, `engine`, `container_spec`, `worker`, `execution`, `identity`, `cgroup`,
-`cleanup`, `image`. `guest` runs inside a container.
+In reading order: `profile`, `sandbox`, `engine`, `users`, `container_spec`, `worker`, `execution`, `identity`,
+`cgroup`, `cleanup`, `image`. `guest` runs inside a container.
 """
 
 from timeloom.sandbox.docker.profile import ALLOWED_ARGS, DockerProfile, ProfileError

@@ -10,7 +10,8 @@ import msgspec
 
 from timeloom.ports.sandbox import MIB, ExecutionLimits
 from timeloom.sandbox.docker.profile import DockerProfile, ProfileLimits
-from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolder
+from timeloom.sandbox.docker.users import AccountFiles, ContainerUsers
+from timeloom.sandbox.folders.run_folder import RunFolder
 
 WORKSPACE: Final = "/workspace"
 SOCKET_NAME: Final = "door"
@@ -20,9 +21,6 @@ TMP: Final = "/tmp"
 SHM: Final = "/dev/shm"
 IN_MEMORY: Final = (TMP, SHM)
 """The in-memory file systems that a program can write to."""
-
-RELAY_ID: Final = 1002
-"""User id and group id of a combined container's supervisor, after it has started the interpreter."""
 
 _RELAY_FOLDER: Final = "/workspace/relay"
 _HIDDEN: Final = ("/sys",)
@@ -133,7 +131,8 @@ class ContainerPlan:
     profile: DockerProfile
     profile_limits: ProfileLimits
     limits: ExecutionLimits
-    owner: FolderOwner
+    users: ContainerUsers
+    accounts: AccountFiles
     is_podman: bool = False
     """Whether the engine is Podman, which needs some options in another form and cannot limit the files of a tmpfs."""
 
@@ -143,17 +142,17 @@ class ContainerPlan:
 
     def peer_uids(self) -> frozenset[int]:
         """Return the host user ids that may connect to the broker socket."""
-        return frozenset({RELAY_ID if self.is_combined else self.owner.uid})
+        return frozenset({self.users.relay_uid if self.is_combined else self.users.program.uid})
 
 
 def describe_container(
     plan: ContainerPlan, run: RunFolder, labels: Mapping[str, str], *, preload: bool
 ) -> ContainerSpec:
     """Return the container description for an execution in these folders."""
-    user = f"{plan.owner.uid}:{plan.owner.gid}"
+    program = plan.users.program
     return ContainerSpec(
         image=plan.profile.image,
-        user="0:0" if plan.is_combined else user,
+        user="0:0" if plan.is_combined else f"{program.uid}:{program.gid}",
         cmd=_command(plan, preload=preload),
         labels={**plan.profile_limits.labels, **labels},
         host_config=_host_config(plan, run),
@@ -177,7 +176,8 @@ def _command(plan: ContainerPlan, *, preload: bool) -> list[str]:
     door = f"{WORKSPACE}/sock/{SOCKET_NAME}"
     if not plan.is_combined:
         return [door, libraries or "-", address_space, "-"]
-    relay = f"{door}:{plan.owner.uid}:{plan.owner.gid}:{RELAY_ID}"
+    program = plan.users.program
+    relay = f"{door}:{program.uid}:{program.gid}:{plan.users.relay_uid}"
     return [f"{_RELAY_FOLDER}/{SOCKET_NAME}", libraries or "-", address_space, relay]
 
 
@@ -198,6 +198,8 @@ def _host_config(plan: ContainerPlan, run: RunFolder) -> HostConfig:
             Mount(str(run.work), f"{WORKSPACE}/work"),
             Mount(str(run.out), f"{WORKSPACE}/out"),
             Mount(str(run.sock), f"{WORKSPACE}/sock", read_only=True),
+            Mount(str(plan.accounts.passwd), "/etc/passwd", read_only=True),
+            Mount(str(plan.accounts.group), "/etc/group", read_only=True),
         ],
         tmpfs=_tmpfs(plan),
         memory=memory,

@@ -17,9 +17,6 @@ from timeloom.core.codes import CodedError
 from timeloom.ports.sandbox import MIB, ExecutionLimits
 
 DEFAULT_IMAGE: Final = "py-code-exec:latest"
-SANDBOX_ID: Final = 1001
-"""User id and group id of programs if timeloom runs as root; otherwise they have its user."""
-
 LABEL_PREFIX: Final = "timeloom."
 """Prefix of our labels, by which we recognize the containers to remove."""
 

@@ -1,7 +1,6 @@
 """Runs each program in a separate container of an engine that implements the Docker API."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,9 +14,10 @@ from timeloom.sandbox.docker.container_spec import ContainerPlan, can_serve
 from timeloom.sandbox.docker.engine import NOT_FOUND, ContainerEngine, EngineError, EngineInfo
 from timeloom.sandbox.docker.execution import execute_program
 from timeloom.sandbox.docker.image import PROTOCOL_LABEL
-from timeloom.sandbox.docker.profile import SANDBOX_ID, DockerProfile, read_limits
+from timeloom.sandbox.docker.profile import DockerProfile, read_limits
+from timeloom.sandbox.docker.users import choose_users, write_account_files
 from timeloom.sandbox.docker.worker import DockerWorker, DockerWorkerConfig, start_worker
-from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolders
+from timeloom.sandbox.folders.run_folder import RunFolders
 from timeloom.sandbox.protocol import VERSION
 from timeloom.sandbox.shutdown import ActiveRun, CancelOnClose
 from timeloom.sandbox.warm_pool import WarmPool
@@ -89,8 +89,9 @@ class DockerSandbox:
         return await execute_program(worker, program, broker, output, self._profile.grace_s)
 
     def _build_plan(self, config: DockerWorkerConfig, limits: ExecutionLimits) -> ContainerPlan:
-        owner = FolderOwner(SANDBOX_ID, SANDBOX_ID) if os.geteuid() == 0 else FolderOwner(os.geteuid(), os.getegid())
-        return ContainerPlan(self._profile, self._profile_limits, limits, owner, is_podman=config.is_podman)
+        return ContainerPlan(
+            self._profile, self._profile_limits, limits, config.users, config.accounts, is_podman=config.is_podman
+        )
 
     async def _acquire_worker(self, config: DockerWorkerConfig, limits: ExecutionLimits) -> DockerWorker:
         """Return a warm worker if it has the limits of this program, otherwise start a new one."""
@@ -124,8 +125,15 @@ class DockerSandbox:
         opening = asyncio.ensure_future(asyncio.to_thread(RunFolders.open, root, self._ids))
         try:
             folders = await asyncio.shield(opening)
+            users = choose_users()
             config = DockerWorkerConfig(
-                self._engine, folders, self._ids, supervisor_labels(root, folders.path), is_podman
+                engine=self._engine,
+                folders=folders,
+                ids=self._ids,
+                labels=supervisor_labels(root, folders.path),
+                users=users,
+                accounts=write_account_files(folders.path, users),
+                is_podman=is_podman,
             )
             worker = await start_worker(config, self._build_plan(config, self._profile.warm_limits), preload=False)
             await run_to_completion(worker.close())

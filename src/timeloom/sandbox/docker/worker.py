@@ -24,6 +24,7 @@ from timeloom.sandbox.docker.container_spec import (
 )
 from timeloom.sandbox.docker.engine import AttachedStreams, ContainerEngine, EngineError
 from timeloom.sandbox.docker.identity import check_identity
+from timeloom.sandbox.docker.users import AccountFiles, ContainerUsers
 from timeloom.sandbox.folders.run_folder import FolderOwner, RunFolder, RunFolders
 from timeloom.sandbox.processes.process_tree import ProcessTree
 
@@ -42,6 +43,8 @@ class DockerWorkerConfig:
     folders: RunFolders
     ids: Ids
     labels: Mapping[str, str]
+    users: ContainerUsers
+    accounts: AccountFiles
     is_podman: bool
 
 
@@ -192,10 +195,10 @@ class DockerWorker:
 
 async def start_worker(config: DockerWorkerConfig, plan: ContainerPlan, *, preload: bool) -> DockerWorker:
     """Start a container and return its worker when ready; raise `SandboxUnavailableError` on failure."""
-    run = config.folders.create(plan.owner)
+    run = config.folders.create(plan.users.program)
     token = f"{config.ids.bits():016x}{config.ids.bits():016x}"
     broker_socket = await _open_broker_socket(run, token, plan.peer_uids())
-    worker = DockerWorker(config.engine, plan.limits, plan.owner, run, broker_socket)
+    worker = DockerWorker(config.engine, plan.limits, plan.users.program, run, broker_socket)
     try:
         async with asyncio.timeout(plan.profile.start_s):
             await worker.start(plan, config.labels, token, preload=preload)

@@ -1,7 +1,7 @@
 """The local sandbox: runs programs on this machine in namespaces created by bubblewrap.
 
 In reading order: `settings`, `sandbox`, `preflight`, `host_resources`, `worker`, `execution`. A worker needs
-`interpreter`, `etc`, `fonts`, `bwrap_args`, `pipes`, `spawner`, `unused_uid`, `identity`, `orphans` and `errors`.
+`interpreter`, `etc`, `fonts`, `bwrap_args`, `pipes`, `spawner`, `identity`, `orphans` and `errors`.
 """
 
 from timeloom.sandbox.local.sandbox import LocalSandbox

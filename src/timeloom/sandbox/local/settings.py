@@ -9,7 +9,7 @@ import msgspec
 
 from timeloom.ports.sandbox import MIB
 from timeloom.sandbox.folders.run_folder import FolderOwner
-from timeloom.sandbox.local.unused_uid import find_unused_uid
+from timeloom.sandbox.unused_uid import choose_owner
 
 SANDBOX_ID = 1001
 """User id and group id that a program sees as its own; on the host it has others, see `owner`."""
@@ -46,15 +46,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to use control groups if the machine allows it; without them the watchdog limits memory."""
 
     def owner(self) -> FolderOwner:
-        """Return the host user of programs and their folders: the current user, unless that is root.
-
-        For root it is a user id without an account, because any account with that id could inspect and impersonate
-        programs.
-        """
-        if os.geteuid() != 0:
-            return FolderOwner(os.geteuid(), os.getegid())
-        uid = find_unused_uid()
-        return FolderOwner(uid, uid)
+        """Return the host user of programs and their folders."""
+        return choose_owner()
 
     def root(self) -> Path:
         """Return the folder that contains the folders of all executions."""

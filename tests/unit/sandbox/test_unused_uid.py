@@ -9,7 +9,7 @@ import pytest
 
 from timeloom.ports.sandbox import SandboxUnavailableError
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.sandbox.local.unused_uid import find_unused_uid
+from timeloom.sandbox.unused_uid import find_unused_uid
 from timeloom.testing.sandbox_contract.fixtures import OutputRecorder, TableBroker, program
 
 
@@ -30,6 +30,11 @@ def test_a_number_that_this_process_cannot_become_is_passed_over(tmp_path: Path)
     few = tmp_path / "uid_map"
     few.write_text("         0          0      65536\n")
     assert find_unused_uid(id_maps=[few]) < 65536
+
+
+def test_a_number_that_is_in_use_elsewhere_is_passed_over() -> None:
+    first = find_unused_uid()
+    assert find_unused_uid(excluded=frozenset({first})) not in (first, 0)
 
 
 @pytest.mark.anyio
