@@ -89,6 +89,7 @@ def test_keys_are_made_and_known_to_a_server_that_runs(folder: Path) -> None:
     [
         (("--tokens-file", "k.toml", "--tenant", "a/b"), "invalid owner of a key"),
         (("--tokens-file", "k.toml", "--tenant", "a", "--role", "king"), "king"),
+        (("--tokens-file", "k.toml", "--tenant", "a", "--user", "an\u200bn"), "a user name must have 1 to 128 visible"),
         (("--tenant", "a"), "--tokens-file"),
     ],
 )

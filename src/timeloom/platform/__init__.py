@@ -1,5 +1,5 @@
 """Operating-system and asyncio building blocks that are independent of conversations.
 
 `open_beneath` opens files below a root without following links, `tasks` runs, cancels and awaits tasks,
-`token_bucket` limits rates, `account` names the user.
+`token_bucket` limits rates, `account` names the user, `user_names` validates names.
 """

@@ -54,8 +54,6 @@ async def add(loaded: LoadedSettings, user: str, tenant: str, project: str, role
 
     path = _key_file(loaded)
     owner = {"user": user, "tenant": tenant, "project": project, "role": role}
-    if not all(value.isprintable() for value in owner.values()):
-        raise click.UsageError("names must not contain control characters")
     try:
         caller = msgspec.convert(owner, Principal)
     except msgspec.ValidationError as error:

@@ -15,9 +15,10 @@ from jwt import PyJWK
 from msgspec import Meta
 
 from timeloom.core.codes import CodedError
+from timeloom.platform.user_names import REQUIREMENT, is_user_name
 from timeloom.server.auth.access_policy import is_loopback
 from timeloom.server.auth.authenticate import TokenError
-from timeloom.server.auth.principal import WILDCARD, Principal, Role, ScopeName, User
+from timeloom.server.auth.principal import WILDCARD, Principal, Role, ScopeName
 from timeloom.server.rate_limit import MONOTONIC_CLOCK, TokenBuckets
 
 MAX_DOCUMENT_BYTES: Final = 512 * 1024
@@ -64,7 +65,7 @@ class ClaimMapping(msgspec.Struct, frozen=True, kw_only=True):
     def to_principal(self, claims: Mapping[str, object]) -> Principal:
         """Return the principal of a verified token; raise if a claim is missing or malformed."""
         return Principal(
-            user=_read_claim(claims, self.user, User),
+            user=_read_user(claims, self.user),
             tenant=self._read_scope(claims, self.tenant, self.tenant_claim),
             project=self._read_scope(claims, self.project, self.project_claim),
             role=self._read_role(_find_claim(claims, self.role_claim)),
@@ -72,7 +73,7 @@ class ClaimMapping(msgspec.Struct, frozen=True, kw_only=True):
 
     def _read_scope(self, claims: Mapping[str, object], fixed: str, claim: str) -> str:
         # Only the operator may grant the wildcard, so a claim must be a concrete name.
-        return msgspec.convert(fixed, ScopeName) if fixed else _read_claim(claims, claim, ConcreteName)
+        return msgspec.convert(fixed, ScopeName) if fixed else _read_name(claims, claim)
 
     def _read_role(self, claim: object) -> Role:
         roles = cast("list[object]", claim) if isinstance(claim, list) else [claim]
@@ -264,15 +265,26 @@ def _explain_token_error(error: Exception, requirements: TokenRequirements) -> s
             return "the token's signature or format is invalid"
 
 
-def _read_claim(claims: Mapping[str, object], claim: str, kind: Any) -> str:
+def _read_user(claims: Mapping[str, object], claim: str) -> str:
+    value = _require_claim(claims, claim)
+    if not isinstance(value, str) or not is_user_name(value):
+        raise TokenError(f"the token's claim `{claim}` must have {REQUIREMENT}")
+    return value
+
+
+def _read_name(claims: Mapping[str, object], claim: str) -> str:
+    try:
+        return msgspec.convert(_require_claim(claims, claim), ConcreteName)
+    except msgspec.ValidationError as error:
+        requirement = "1 to 64 letters, digits, '_', '.' or '-'"
+        raise TokenError(f"the token's claim `{claim}` must have {requirement}") from error
+
+
+def _require_claim(claims: Mapping[str, object], claim: str) -> object:
     value = _find_claim(claims, claim)
     if value is None:
         raise TokenError(f"the token has no claim `{claim}`")
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        requirement = "1 to 128 characters" if kind is User else "1 to 64 letters, digits, '_', '.' or '-'"
-        raise TokenError(f"the token's claim `{claim}` must have {requirement}") from error
+    return value
 
 
 def _find_claim(claims: Mapping[str, object], claim: str) -> object:

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, assert_never
 import msgspec
 from msgspec import Meta
 
+from timeloom.platform.user_names import check_user_name
 from timeloom.ports.reader import ConversationInfo
 
 WILDCARD: Final = "*"
@@ -13,8 +14,6 @@ WILDCARD: Final = "*"
 Role = Literal["user", "approver", "admin"]
 
 ScopeName = Annotated[str, Meta(pattern=r"\A(?:\*|[A-Za-z0-9][A-Za-z0-9_.-]{0,63})\Z")]
-
-User = Annotated[str, Meta(min_length=1, max_length=128)]
 
 ConversationAccess = Literal["read", "change", "decide"]
 """A kind of access to a conversation; `decide` answers an approval request of a turn."""
@@ -25,8 +24,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     tenant: ScopeName
     project: ScopeName
-    user: User
+    user: str
     role: Role = "user"
+
+    def __post_init__(self) -> None:
+        check_user_name(self.user)
 
     @property
     def id(self) -> str:
