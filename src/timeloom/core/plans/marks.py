@@ -40,10 +40,12 @@ _SPELLINGS: Final = MappingProxyType[str, StepStatus](
 
 # Atomic, not possessive: possessive groups match wrongly before Python 3.11.5.
 _LEAD = r"[ \t]*+(?>(?:[-*+•][ \t]++)?)"
-_SIGN = "|".join(re.escape(spelling) for spelling in _SPELLINGS)
+SIGN: Final = "|".join(re.escape(spelling) for spelling in _SPELLINGS)
+"""A pattern of all spellings of the signs."""
+
 _NUMBER = r"(?:\[(?P<boxed>[1-9][0-9]?)\]|(?P<listed>[1-9][0-9]?)[.)](?!\S))"
 # U+FE0E and U+FE0F select the text or emoji form of the preceding sign and have no meaning here.
-_MARK = re.compile(rf"{_LEAD}(?P<sign>{_SIGN})[\ufe0e\ufe0f]?+[ \t]*+{_NUMBER}")
+_MARK = re.compile(rf"{_LEAD}(?P<sign>{SIGN})[\ufe0e\ufe0f]?+[ \t]*+{_NUMBER}")
 _FENCE = re.compile(rf"{_LEAD}(?P<fence>`{{3,}}+(?!.*`)|~{{3,}}+)")
 
 

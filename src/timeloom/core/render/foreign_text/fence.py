@@ -7,6 +7,8 @@ Every line of foreign text is prefixed with `| `, or with its line number and `|
 import re
 from typing import Final
 
+from timeloom.core.plans.marks import SIGN
+
 BAR: Final = "|"
 """The prefix of every fenced line, after its number if it has one."""
 
@@ -35,6 +37,42 @@ _RESERVED: Final = re.compile(
     rf"(?P<start>(?:\A|(?<=[{_BREAK}]))[^\S{_BREAK}]*+)(?={ESCAPE}*+(?:"
     r"\[[A-Z]{3}|\[(?:react\.|stage\.|AI Agent|path:|physical_path:)"
     r"|HIDDEN\b|PRUNED PRIOR|RECENT INTACT|CURRENT TURN|SOURCES POOL|ANNOUNCE\b))"
+)
+
+IMITATIONS_FROM: Final = 3
+"""The first rendering that also escapes imitations. Before it, recorded requests contain them unescaped."""
+
+# Characters without a visible form, except line breaks: controls, formats, joiners, fillers, selectors and tags.
+_INVISIBLE: Final = (
+    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_GAP: Final = rf"[{_INVISIBLE}]*+"
+_LINE_LEAD: Final = rf"(?:\A|(?<=[{_BREAK}]))(?:[^\S{_BREAK}]|[{_INVISIBLE}])*+"
+
+
+def _spaced(words: str) -> str:
+    """Return a pattern of these words with invisible characters anywhere in them; a space is any white space."""
+    return _GAP.join(r"\s" if char == " " else re.escape(char) for char in words)
+
+
+_HEADER_IMITATION: Final = re.compile(
+    rf"(?P<start>{_LINE_LEAD})(?=[{ESCAPE}{_INVISIBLE}]*+(?:"
+    + "|".join(
+        (
+            _GAP.join((r"\[", "[A-Z]", "[A-Z]", "[A-Z]")),
+            *map(_spaced, ("[react.", "[stage.", "[AI Agent", "[path:", "[physical_path:")),
+            *(rf"{_spaced(word)}\b" for word in ("HIDDEN", "ANNOUNCE")),
+            *map(_spaced, ("PRUNED PRIOR", "RECENT INTACT", "CURRENT TURN", "SOURCES POOL")),
+        )
+    )
+    + "))"
+)
+_MARK_IMITATION: Final = re.compile(
+    rf"(?P<start>{_LINE_LEAD}(?>(?:[-*+•](?:[^\S{_BREAK}]|[{_INVISIBLE}])++)?))"
+    rf"(?=(?:{SIGN})(?:[^\S{_BREAK}]|[{_INVISIBLE}])*+"
+    rf"(?:\[{_GAP}[1-9]{_GAP}[0-9]?{_GAP}\]|[1-9]{_GAP}[0-9]?{_GAP}[.)](?![^\s{_INVISIBLE}])))"
 )
 
 
@@ -70,9 +108,16 @@ def refence(text: str) -> str:
     )
 
 
-def escape_reserved(text: str) -> str:
-    """Return text of the user or the agent with reserved lines and channel tags escaped."""
-    return _RESERVED.sub(rf"\g<start>{ESCAPE}", _TAG.sub(rf"\1\2{ESCAPE}", text))
+def escape_reserved(text: str, rendering: int = 2) -> str:
+    """Return text of the user or the agent with reserved lines and channel tags escaped.
+
+    From the rendering `IMITATIONS_FROM` on, lines are also escaped that look reserved: headers with invisible
+    characters before or in them, and marks of plan steps.
+    """
+    escaped = _TAG.sub(rf"\1\2{ESCAPE}", text)
+    if rendering < IMITATIONS_FROM:
+        return _RESERVED.sub(rf"\g<start>{ESCAPE}", escaped)
+    return _MARK_IMITATION.sub(rf"\g<start>{ESCAPE}", _HEADER_IMITATION.sub(rf"\g<start>{ESCAPE}", escaped))
 
 
 def one_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
