@@ -106,7 +106,8 @@ def _config_option(run: Callable[P, R]) -> Callable[P, R]:
         is_eager=True,
         callback=remember,
         expose_value=False,
-        help=f"Settings file. Options and variables override it. Default: {CONFIG_NAME} in this folder, if it exists.",
+        help="Settings file. Options and variables override it. Without this option, "
+        f"{CONFIG_NAME} in this folder may only set harmless settings.",
     )(run)
 
 

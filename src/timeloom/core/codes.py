@@ -98,7 +98,7 @@ CODES: Final = MappingProxyType(
         "internal_error": "An unexpected error occurred; the server's log has the details.",
         # settings
         "setting_unknown": "The settings file has an unknown key; the message names the closest setting.",
-        "setting_invalid": "A setting has an invalid value; the message names its location, the value and the expected form.",
+        "setting_invalid": "A setting has an invalid value, or its file may not set it; the message names the place and the fix.",
         "config_unreadable": "A file of settings, instructions or keys is missing, too large, not UTF-8 or malformed; the message names it.",
         # budgets
         "budget_spent": "A budget has too little left for the call; the message names the scope, the limit and the amount spent.",

@@ -48,8 +48,9 @@ _INVISIBLE: Final = (
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
     "\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_BLANK: Final = rf"\t \xa0\u1680\u2000-\u200a\u202f\u205f\u3000{_INVISIBLE}"
 _GAP: Final = rf"[{_INVISIBLE}]*+"
-_LINE_LEAD: Final = rf"(?:\A|(?<=[{_BREAK}]))(?:[^\S{_BREAK}]|[{_INVISIBLE}])*+"
+_LINE_LEAD: Final = rf"(?:\A|(?<=[{_BREAK}]))[{_BLANK}]*+"
 
 
 def _spaced(words: str) -> str:
@@ -70,8 +71,8 @@ _HEADER_IMITATION: Final = re.compile(
     + "))"
 )
 _MARK_IMITATION: Final = re.compile(
-    rf"(?P<start>{_LINE_LEAD}(?>(?:[-*+•](?:[^\S{_BREAK}]|[{_INVISIBLE}])++)?))"
-    rf"(?=(?:{SIGN})(?:[^\S{_BREAK}]|[{_INVISIBLE}])*+"
+    rf"(?P<start>{_LINE_LEAD}(?>(?:[-*+•][{_BLANK}]++)?))"
+    rf"(?=(?:{SIGN})[{_BLANK}]*+"
     rf"(?:\[{_GAP}[1-9]{_GAP}[0-9]?{_GAP}\]|[1-9]{_GAP}[0-9]?{_GAP}[.)](?![^\s{_INVISIBLE}])))"
 )
 
