@@ -139,6 +139,15 @@ def test_a_process_that_is_not_closed_in_is_told_apart() -> None:
         check_identity([], FolderOwner(1001, 1001))
 
 
+def test_a_context_ends_where_its_archive_ends(tmp_path: Path) -> None:
+    """An engine that reads to the end of the archive has then read the whole request."""
+    context = tmp_path / "context.tar"
+    write_context(context, None)
+    data = context.read_bytes()
+    assert data.endswith(bytes(2 * tarfile.BLOCKSIZE))
+    assert any(data[-3 * tarfile.BLOCKSIZE : -2 * tarfile.BLOCKSIZE])
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_containers_group_is_read_while_it_is_there(version: int, tmp_path: Path) -> None:
     mount = "cgroup /sys/memory cgroup rw,memory 0 0" if version == 1 else "cgroup2 /sys/memory cgroup2 rw 0 0"

@@ -117,6 +117,10 @@ def write_context(context: Path, python: Path | None, libraries: Sequence[str] =
             for name, text in _ETC.items():
                 _add_text(tar, name, text.encode())
             _add_python(tar, _inspect_python(python, libraries))
+        end = tar.offset
+    # Only the two empty blocks that end an archive, no further padding: an engine that reads no further closes the
+    # connection with unread bytes, which resets it before its answer is read.
+    os.truncate(context, end + 2 * tarfile.BLOCKSIZE)
 
 
 def _check_machine() -> Literal["x86_64", "aarch64"]:
