@@ -137,6 +137,22 @@ def test_only_json_is_taken_for_json(tmp_path: Path) -> None:
     run(check)
 
 
+@pytest.mark.parametrize(("written", "said"), [("\\ud83d", "\ufffd"), ("\\ud83d\\ude00\\udc00", "\U0001f600\ufffd")])
+def test_half_a_character_in_a_message_becomes_its_replacement(tmp_path: Path, written: str, said: str) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            body = f'{{"message": "hi {written}"}}'.encode()
+            headers = served.ann.headers | {"content-type": "application/json"}
+            response = await served.http.post(CHAT, content=body, headers=headers)
+            conversation = response.json()["conversation_id"]
+            await served.ann.wait_for_state(conversation, "idle")
+            texts = [block.get("text") for block in await served.ann.blocks(conversation)]
+            assert f"hi {said}" in texts
+            assert (await served.ann.send_message("And now?", conversation))["status"] == "started"
+
+    run(check)
+
+
 def test_every_response_says_to_browsers_what_it_is_not(tmp_path: Path) -> None:
     async def check() -> None:
         async with ServerHarness(tmp_path, answers("Done.")).serve() as served:

@@ -101,6 +101,20 @@ def test_a_message_is_accepted_and_its_turn_is_heard(tmp_path: Path) -> None:
     run(check)
 
 
+def test_half_a_character_in_a_message_becomes_its_replacement(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path, repeated_reply(answers("Done."))).serve() as served:
+            conversation = await begun(served)
+            tail = len(await served.ann.blocks(conversation))
+            async with opened(served, conversation, after=tail) as held:
+                await held.send(json.dumps({"event": "chat.message", "data": {"message": "hi \ud83d"}}))
+                accepted = (await until(held, "accepted"))[-1]
+            blocks = await served.ann.blocks(conversation)
+            assert blocks[accepted["data"]["seq"] - 1]["text"] == "hi \ufffd"
+
+    run(check)
+
+
 def test_events_reach_the_turn_that_runs(tmp_path: Path) -> None:
     async def check() -> None:
         stage = ServerHarness(tmp_path, calls("t.wait"), repeated_reply(answers("Stopped.")))

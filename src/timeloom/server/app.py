@@ -24,6 +24,7 @@ from timeloom.server.auth.authenticate import TokenError, client_address, cookie
 from timeloom.server.authorize import authorize, handshake_request
 from timeloom.server.endpoints import ENDPOINTS, WEBSOCKET_ENDPOINTS, Endpoint, WebSocketEndpoint
 from timeloom.server.http.downloads import FileDownload
+from timeloom.server.http.json_body import decode_json
 from timeloom.server.http.problem_json import MEDIA_TYPE as PROBLEM_TYPE
 from timeloom.server.http.problem_json import error_response, problem_response
 from timeloom.server.http.security_headers import with_security_headers
@@ -225,7 +226,7 @@ def _decode_body(kind: type[object], body: bytes, request: Request) -> object:
     if media_type != "application/json":
         raise CodedError("request_malformed", "send the body as JSON, with `Content-Type: application/json`")
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode_json(body, kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CodedError(
             "request_malformed", f"the body is invalid: {explain_validation_error(error, kind)}"

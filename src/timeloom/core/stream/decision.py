@@ -1,6 +1,5 @@
 """Parses the text of the decision channel into a typed decision."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -8,7 +7,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.stream.json_fields import FieldEvent, FieldScanner
-from timeloom.core.stream.surrogates import replace_lone_surrogates
+from timeloom.core.stream.surrogates import replace_lone_escapes, replace_lone_surrogates
 
 STREAMED_FIELDS: Final = ("final_answer", "notes", "tool_call.params.content")
 """String fields of a decision that can be shown while the model writes them."""
@@ -161,7 +160,7 @@ def _describe_position(text: str, at: int) -> str:
 
 
 def _decode_fields(document: str) -> Mapping[str, msgspec.Raw]:
-    data = _without_lone_surrogates(document).encode()
+    data = replace_lone_escapes(document).encode()
     try:
         msgspec.json.decode(data)  # decodes every value; the next line keeps them raw
         return _OBJECT.decode(data)
@@ -169,17 +168,6 @@ def _decode_fields(document: str) -> Mapping[str, msgspec.Raw]:
         raise DecisionError(str(error)) from None
 
 
-def _without_lone_surrogates(document: str) -> str:
-    """Return JSON text of the same length with every lone surrogate escape replaced by that of U+FFFD."""
-    if not _SURROGATE.search(document):
-        return document
-    return _ESCAPE.sub(lambda escape: "\\ufffd" if escape[1] else escape[0], document)
-
-
-_SURROGATE = re.compile(r"\\u[Dd][89A-Fa-f]")
-_ESCAPE = re.compile(
-    r"\\(?:u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|(u[Dd][89A-Fa-f][0-9A-Fa-f]{2})|.)", re.DOTALL
-)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

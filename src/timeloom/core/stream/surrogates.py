@@ -1,5 +1,8 @@
 """Joins surrogate pairs across the pieces of a stream and replaces lone surrogates by U+FFFD."""
 
+import re
+from typing import Final
+
 REPLACEMENT = "\ufffd"
 
 
@@ -35,3 +38,16 @@ def replace_lone_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def replace_lone_escapes(document: str) -> str:
+    """Return JSON text of the same length with every lone surrogate escape replaced by that of U+FFFD."""
+    if not _SURROGATE.search(document):
+        return document
+    return _ESCAPE.sub(lambda escape: "\\ufffd" if escape[1] else escape[0], document)
+
+
+_SURROGATE: Final = re.compile(r"\\u[Dd][89A-Fa-f]")
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|(u[Dd][89A-Fa-f][0-9A-Fa-f]{2})|.)", re.DOTALL
+)

@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDiscon
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub.events import ChatBlock, ChatError, Event, Heartbeat
 from timeloom.server.http.deliver import deliver_until_closed
+from timeloom.server.http.json_body import decode_json
 from timeloom.server.protocols.client_message import handle_message, to_chat_error
 from timeloom.server.request_context import RequestContext
 from timeloom.server.routes.chat import StreamQuery
@@ -97,7 +98,7 @@ async def _handle_frame(context: RequestContext, frame: str | bytes) -> ServerFr
     try:
         client_frame = _decode_frame(frame)
         ref = client_frame.ref
-        data = msgspec.json.decode(client_frame.data)
+        data = decode_json(bytes(client_frame.data), object)
         return ServerFrame(event=ACCEPTED, ref=ref, data=await handle_message(context, client_frame.event, data))
     except CodedError as error:
         return ServerFrame(event=REFUSED, ref=ref, data=to_chat_error(error))
@@ -108,7 +109,7 @@ async def _handle_frame(context: RequestContext, frame: str | bytes) -> ServerFr
 
 def _decode_frame(frame: str | bytes) -> ClientFrame:
     try:
-        return msgspec.json.decode(frame, type=ClientFrame)
+        return decode_json(frame, ClientFrame)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CodedError("request_malformed", f"a frame must be a JSON object: {error}") from error
 
