@@ -15,6 +15,9 @@ def with_valid_text(value: _S) -> _S:
     changed: dict[str, object] = {}
     for name in value.__struct_fields__:
         before: object = getattr(value, name)
+        # Most fields are empty or plain text; this skips them quickly, because every append comes through here.
+        if not before or (isinstance(before, str) and before.isascii()):
+            continue
         after = _with_valid_text(before)
         if after is not before:
             changed[name] = after

@@ -16,8 +16,10 @@ from timeloom.core.citations.rewriter import (
     MAX_UNKNOWN,
     MAX_UNREAD_CHARS,
     CitationRewriter,
+    describe_unknown_sids,
     find_citations,
     find_cited_sids,
+    find_unknown_sids,
 )
 from timeloom.core.citations.tokens import MAX_SID, MAX_TOKEN_CHARS, MAX_TOKEN_SIDS
 from timeloom.core.codes import CodedError
@@ -361,3 +363,16 @@ def test_text_without_tokens_passes_at_once_and_still_decides_what_later_tokens_
     assert rewriter.feed("[[S:1]]\n```\n") == "[[S:1]]\n```\n"
     assert rewriter.feed("so [[S:1]] it is") + rewriter.close() == f"so {ONE} it is"
     assert rewriter.sources_used == (1,)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "unknown"),
+    [("markdown", "[[S:1,9]] `[[S:8]]`", (9,)), ("html", "<p>[[S:9]]<code>[[S:8]]", (9,)), ("text", "[[S:1]]", ())],
+)
+def test_unknown_ids_are_those_without_a_row(form: CitationFormat, text: str, unknown: tuple[int, ...]) -> None:
+    assert find_unknown_sids(text, form, {1: Row(1, "One", "")}) == unknown
+
+
+def test_a_notice_names_a_few_unknown_ids() -> None:
+    assert "not in the pool: 7, 9; " in describe_unknown_sids("answer", (7, 9))
+    assert "3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more; " in describe_unknown_sids("file", range(3, 15))
