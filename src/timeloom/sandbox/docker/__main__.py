@@ -1,4 +1,4 @@
-"""Builds the image that programs run in: `python -m timeloom.sandbox.docker`."""
+"""Builds the image that programs run in: `python -P -m timeloom.sandbox.docker`."""
 
 import argparse
 import asyncio
@@ -13,7 +13,7 @@ from timeloom.sandbox.docker.profile import DEFAULT_IMAGE, DockerProfile
 
 def main() -> int:
     """Build the image with the options of the command line; return 0, or 1 if the build failed."""
-    parser = argparse.ArgumentParser(prog="python -m timeloom.sandbox.docker", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -P -m timeloom.sandbox.docker", description=__doc__)
     parser.add_argument(
         "--socket", default="", help="socket of the container engine (default: DOCKER_HOST, then /var/run/docker.sock)"
     )

@@ -23,7 +23,7 @@ from timeloom.sandbox.shutdown import ActiveRun, CancelOnClose
 from timeloom.sandbox.warm_pool import WarmPool
 
 _REMAPPED_USERS: Final = ("name=rootless", "name=userns")
-_BUILD: Final = "build it with `python -m timeloom.sandbox.docker`"
+_BUILD: Final = "build it with `python -P -m timeloom.sandbox.docker`"
 
 
 class DockerSandbox:
