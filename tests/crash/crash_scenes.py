@@ -9,6 +9,7 @@ import msgspec
 
 from tests.crash.external_world import DecisionRequested, EffectDone, EffectLog, ToolStarted
 from timeloom.core.blocks import Followup, ToolCall
+from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.core.policy.gates import Effect
 from timeloom.core.policy.next_step import INTERRUPTED_POLICY
 from timeloom.ports.model import ModelEvent, ModelRequest, TextSegment
@@ -35,11 +36,15 @@ class CrashScene(msgspec.Struct, frozen=True):
     decisions: Sequence[dict[str, object]]
     followup_after: str = ""
     """The tool during whose first call the user sends a followup."""
+    budgets: Budgets = Budgets()
 
 
 def calls(tool_id: str, **params: object) -> dict[str, object]:
     return {"action": "call_tool", "notes": f"I use {tool_id}.", "tool_call": {"tool_id": tool_id, "params": params}}
 
+
+AMPLE = Allowance(tokens=10**12)
+"""A budget that is read and reserved from before every call, and that no scene spends."""
 
 ANSWER: dict[str, object] = {"action": "complete", "final_answer": "Done: @SEEN@"}
 
@@ -56,6 +61,7 @@ SCENES = {
             ANSWER,
         ),
         followup_after="t.put",
+        budgets=Budgets(user=AMPLE, project=AMPLE, tree=AMPLE),
     ),
     "money": CrashScene(
         prompts=("Send the letter and pay.", "And once more."),

@@ -138,7 +138,8 @@ class VictimProcess:
         fault = self._plan.exit_plan.fault
         model = CrashModel(self._scene, self._effect_log, "!" if fault == "another answer is given" else "")
         registry = crash_registry(self._effect_log, folder / "room", fault)
-        turns = build_turn_runner(session, model, AgentSettings(data_dir=folder / "data"), lambda _: None, registry)
+        settings = AgentSettings(data_dir=folder / "data", budgets=self._scene.budgets)
+        turns = build_turn_runner(session, model, settings, lambda _: None, registry)
 
         def say_more(entry: Entry) -> None:
             if isinstance(entry.block, ToolCall) and entry.block.tool_id == self._scene.followup_after:

@@ -12,12 +12,29 @@ from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import Lease
+from timeloom.ports.ledger import Amounts, BudgetGrant, Reservation
 from timeloom.ports.store import StoreError
 from timeloom.runtime.hub.events import ConvStatus
 from timeloom.runtime.hub.hub import Hub, HubSettings
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.loop import TurnRunner
+from timeloom.stores.in_memory.ledger import MemoryLedgerTables
 from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.stores.ledger import StoreLedger
+
+
+class DelayedLedgerTables(MemoryLedgerTables):
+    """Budgets whose answers arrive with a delay."""
+
+    async def grant(self, reservation: Reservation) -> BudgetGrant:
+        granted = await super().grant(reservation)
+        await _delay()
+        return granted
+
+    async def spent(self, scope: str) -> Amounts:
+        spent = await super().spent(scope)
+        await _delay()
+        return spent
 
 
 class DelayedStore(MemoryStore):
@@ -25,20 +42,29 @@ class DelayedStore(MemoryStore):
 
     is_full = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._ledger_tables = DelayedLedgerTables(self._check_open)
+        self._ledger = StoreLedger(self._ledger_tables)
+
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
         if self.is_full:
             raise StoreError("store_unwritable", "the disk is full")
         entries = await super().append(conversation, expected_tail, drafts, lease)
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await _delay()
         return entries
 
     async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
         entries = await super().load(conversation, after, limit)
         await asyncio.sleep(0)
         return entries
+
+
+async def _delay() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 class HubHarness(TurnHarness):

@@ -56,6 +56,8 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     """Our estimate for the whole request; 0 if it was not estimated."""
     rendering: int = 1
     """Version of the rendering code; another version may produce different bytes."""
+    seen: int = 0
+    """The last entry that the request contains; 0 if it was not recorded, or for a side call."""
     cache: CacheForecast | None = None
     """Cache points and the expected cache use; None if caching was not planned."""
     author: str = "runtime"
@@ -67,6 +69,14 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
         need_text(self.request_sha256, "request_sha256")
         need_count(self.estimated_tokens, "estimated_tokens")
         need_positive(self.rendering, "rendering")
+        need_count(self.seen, "seen")
+
+    def seen_at(self, seq: int) -> int:
+        """Return the last entry that the request contains, if this call is the entry at that seq.
+
+        A call without the recorded number counts as one whose request contained all entries before it.
+        """
+        return min(self.seen or seq - 1, seq - 1)
 
     def path(self, turn: TurnId) -> str:
         return f"ar:{turn}.react.model.{self.round}"

@@ -17,7 +17,7 @@ from timeloom.core.render.entries.entry_text import NO_PAYLOADS, EntryText, Payl
 from timeloom.core.render.entries.stubs import stub_text
 from timeloom.core.render.prompt_parts import PromptItem, PromptPart, Section, chain_hash, split_into_parts
 from timeloom.core.render.segments import RenderedSegment
-from timeloom.core.timeline import Entry
+from timeloom.core.timeline import Entry, EntryError
 from timeloom.core.view.context.visible import Stub, StubKind
 from timeloom.core.view.views import Views
 
@@ -66,7 +66,9 @@ class PromptDelta(msgspec.Struct, frozen=True):
 class PromptView:
     """The cacheable part of the prompt at one point of the log; each visible entry is rendered once."""
 
-    def __init__(self) -> None:
+    def __init__(self, seq: int = 0) -> None:
+        self.seq = seq
+        """The last entry that was added: the prompt shows the log up to it and nothing after it."""
         self.tokens = 0
         """Estimated tokens of the cacheable part."""
         self._parts: list[PromptPart] = []
@@ -80,9 +82,13 @@ class PromptView:
     def add(self, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
         """Add the next entry; `views` must already contain it, and `payloads` holds the payloads it needs.
 
+        Raises `EntryError` for any other entry, so that `seq` is true: no entry up to it is missing.
         Views that are further ahead do no harm: the prompt is correct once it has caught up with them.
         """
+        if entry.seq != self.seq + 1:
+            raise EntryError(f"the entry after {self.seq} was expected, got {entry.seq}")
         text = _render_entry(entry, views, payloads)
+        self.seq = entry.seq
         if isinstance(entry.block, Hidden | Pruned | RangeSummary):
             self._apply_forgetting(self._affected_parts(entry.block, views), entry, text, views)
         if entry.seq in views.visible.shown:
@@ -92,7 +98,7 @@ class PromptView:
     @classmethod
     def from_views(cls, views: Views, entries: Mapping[int, Entry], payloads: Payloads = NO_PAYLOADS) -> "PromptView":
         """Return the prompt at these views, rendered from the entries of `needed_seqs` alone."""
-        prompt = cls()
+        prompt = cls(views.tail)
         for seq, stub in views.visible.shown.items():
             prompt.append_visible(seq, entries[stub.by if stub else seq], views, payloads)
         return prompt

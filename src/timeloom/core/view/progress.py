@@ -126,10 +126,13 @@ class ProgressView(msgspec.Struct):
         match entry.block:
             case RoundStarted(round=number):
                 self._begin_round(number)
-            case ModelCalled(purpose="decision"):
+            case ModelCalled(purpose="decision") as call:
+                seen = call.seen_at(entry.seq)
                 self.lost = self.lost + 1 if self.asked == "asked" else 0
                 self.asked, self.told = "asked", False
-                self.unseen, self.steered = [], False
+                self.unseen = [seq for seq in self.unseen if seq > seen]
+                # Any message that the request does not contain may be the steer.
+                self.steered = self.steered and bool(self.unseen)
                 self.attempts += 1
                 self.model_call = None
             case ModelAnswered(purpose="decision") as answer:

@@ -174,9 +174,8 @@ def derive_events(entry: Entry) -> Iterator[Event]:
             yield ChatStart(turn_id=turn, seq=seq, n=n)
         case RoundStarted(round=number):
             yield ChatStep(step="round", turn_id=turn, seq=seq, round=number)
-        case ModelCalled(purpose="decision", round=number):
-            # A model call is stored only if no entry came between its prompt and itself.
-            yield ChatStep(step="model", turn_id=turn, seq=seq, round=number, seen=seq - 1)
+        case ModelCalled(purpose="decision", round=number) as call:
+            yield ChatStep(step="model", turn_id=turn, seq=seq, round=number, seen=call.seen_at(seq))
         case ToolCall(tool_id=tool_id, tool_call_id=call_id):
             yield ChatStep(step="tool", turn_id=turn, seq=seq, tool_id=tool_id, tool_call_id=call_id)
         case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):

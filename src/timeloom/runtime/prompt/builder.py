@@ -17,7 +17,7 @@ from timeloom.core.render.entries.entry_text import needed_payloads
 from timeloom.core.render.prompt import PromptDelta, PromptView, needed_seqs
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.render.system import build_system_text as render_system_text
-from timeloom.core.render.tail.announce import RoundFacts, announce_section, cache_line
+from timeloom.core.render.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
 from timeloom.core.render.tail.sources_section import sources_section
 from timeloom.core.render.tail.tail import current_turn_section, join_sections
 from timeloom.core.timeline import Entry
@@ -115,17 +115,41 @@ class PromptBuilder:
         return self._rates()
 
     async def build_prompt(self, session: Session, step: AskModel) -> PromptRequest:
-        """Return the prompt at the current tail."""
-        view = await self._render_pending()
-        views, settings = session.views, self._settings
+        """Return the prompt at the tail at which it was rendered; entries may be appended while this waits."""
+        # Read first: whatever arrives while this waits is rendered below.
         budgets = await self._governor.budgets_for_prompt()
+        rendered = self._render_prompt(session, step, await self._render_pending(), budgets)
+        request = ModelRequest(
+            system=self._system.text,
+            segments=await self._request_segments.segments(rendered.plan.points, rendered.tail),
+            system_cache_lifetime=_system_lifetime(rendered.plan),
+            max_output_tokens=self._settings.max_output_tokens,
+            thinking_tokens=self._settings.thinking_tokens,
+            number=rendered.number,
+            opening=session.first_user_message,
+        )
+        return PromptRequest(
+            request,
+            request_sha256(self._system.text, rendered.fingerprint, rendered.tail),
+            self._system.text,
+            rendered.tail,
+            rendered.seq,
+            rendered.estimated_tokens,
+            rendered.plan,
+        )
+
+    def _render_prompt(
+        self, session: Session, step: AskModel, view: PromptView, budgets: tuple[AnnouncedBudget, ...]
+    ) -> "_RenderedPrompt":
+        """Render the tail to the cacheable part of `view`; it waits for nothing, so both show the same entries."""
+        views, settings = session.views, self._settings
         points = find_cache_points(views, settings.cache).seqs
         if self._observers:
-            self._observed_prompt = views.tail, view.segments(points)
+            self._observed_prompt = view.seq, view.segments(points)
         fingerprint = view.fingerprint()
         prompt_delta = view.compute_delta(points)
         self._request_segments.update(prompt_delta)
-        seq, plan_request = views.tail, self._cache_plan_request(step)
+        plan_request = self._cache_plan_request(step)
         placement = place_points(views.cached, plan_request, prompt_delta.ends, view.end_at)
         sources, sources_tokens = self._sources_section()
         known_tokens = view.tokens + self._system.tokens + sources_tokens
@@ -143,18 +167,14 @@ class PromptBuilder:
         self._tail_tokens = estimate_tokens(turn) + estimate_tokens(announced)
         estimated_tokens = known_tokens + self._tail_tokens
         full_request = msgspec.structs.replace(plan_request, total_tokens=estimated_tokens)
-        plan = plan_cache(views.cached, full_request, placement, view.end_at)
-        request = ModelRequest(
-            system=self._system.text,
-            segments=await self._request_segments.segments(plan.points, tail),
-            system_cache_lifetime=_system_lifetime(plan),
-            max_output_tokens=settings.max_output_tokens,
-            thinking_tokens=settings.thinking_tokens,
+        return _RenderedPrompt(
+            seq=view.seq,
+            fingerprint=fingerprint,
+            tail=tail,
+            estimated_tokens=estimated_tokens,
+            plan=plan_cache(views.cached, full_request, placement, view.end_at),
             number=views.spend.outcomes.get("decision", 0),
-            opening=session.first_user_message,
         )
-        sha256 = request_sha256(self._system.text, fingerprint, tail)
-        return PromptRequest(request, sha256, self._system.text, tail, seq, estimated_tokens, plan)
 
     def _on_entry(self, entry: Entry) -> None:
         self._unrendered.append(entry)
@@ -208,6 +228,18 @@ class PromptBuilder:
             text = sources_section(self._session.views.sources.pool)
             self._sources = text, estimate_tokens(text)
         return self._sources
+
+
+class _RenderedPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a prompt that are rendered together, and the entry up to which they show the log."""
+
+    seq: int
+    fingerprint: str
+    tail: str
+    estimated_tokens: int
+    plan: CacheForecast
+    number: int
+    """Number of decisions that were recorded before it."""
 
 
 class _RequestSegments:

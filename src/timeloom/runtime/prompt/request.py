@@ -18,7 +18,7 @@ class PromptRequest(msgspec.Struct, frozen=True):
     system: str
     tail: str
     seq: int
-    """The last entry that the prompt contains."""
+    """The last entry that the prompt contains; the call records this number, and is appended only right after it."""
     estimated_tokens: int = 0
     """The estimated tokens of the whole request."""
     cache: CacheForecast | None = None

@@ -85,7 +85,7 @@ class ReplayWalker:
         self._store = store
         self._conversation = conversation
         self._tenant = ""
-        self._prompt = PromptView()
+        self._prompt = PromptView(self.views.tail)
         self._missing = BadEntries(self.views)
         self._foreign = BadEntries(self.views)
         self._mismatches = _Mismatches()

@@ -143,6 +143,7 @@ async def _record_call(
             tail=prompt.tail,
             estimated_tokens=prompt.estimated_tokens,
             rendering=RENDERING,
+            seen=prompt.seq,
             cache=prompt.cache,
         )
         # If a message arrived in between, the append fails and a prompt that contains the message is built.

@@ -23,7 +23,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.render.prompt import PromptView, needed_seqs
 from timeloom.core.render.segments import RenderedSegment, as_text, is_byte_prefix, is_segment_prefix
-from timeloom.core.timeline import Draft, Entry, to_entry
+from timeloom.core.timeline import Draft, Entry, EntryError, to_entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.views import Views, fold
 from timeloom.testing.conversations import AnyPayload, conversations
@@ -48,6 +48,19 @@ def placed(*drafts: Draft) -> list[Entry]:
 
 def at(turn: TurnId, *blocks: AnyBlock) -> list[Draft]:
     return [Draft(turn, TS, block) for block in blocks]
+
+
+@given(timelines())
+def test_a_prompt_knows_the_last_entry_that_it_shows(entries: Sequence[Entry]) -> None:
+    prompt, views = follow(entries)
+    opened = PromptView.from_views(views, {entry.seq: entry for entry in entries}, AnyPayload())
+    assert prompt.seq == opened.seq == len(entries)
+
+
+def test_a_prompt_takes_no_entry_out_of_order() -> None:
+    first, second = placed(*at(ONE, TurnStarted(n=1), UserPrompt(text="x")))
+    with pytest.raises(EntryError, match="after 0"):
+        PromptView().add(second, fold([first, second]))
 
 
 @given(timelines() | conversations(), st.data())

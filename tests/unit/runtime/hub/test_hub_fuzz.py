@@ -1,4 +1,4 @@
-"""Random inputs in any order over restarts: accepted inputs are stored once, and every turn ends.
+"""Random inputs in any order over restarts: accepted inputs are stored once and reach the model, and every turn ends.
 
 `TIMELOOM_FUZZ_RUNS` is the number of random sequences; `make fuzz` tries 2,000.
 """
@@ -10,14 +10,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.harness.hub import HubHarness
+from tests.harness.replay import run_replay
 from tests.harness.replies import answers
 from tests.harness.turn import HEADER, Step, calls, run
 from timeloom.core.blocks import (
     ApprovalDecided,
     ExternalEvent,
     Followup,
+    ModelCalled,
     Steer,
     ToolCall,
     TurnEnded,
@@ -26,6 +29,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.core.timeline import Entry
 from timeloom.runtime.hub.hub import Hub, HubSettings
 from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
@@ -42,6 +46,16 @@ KINDS = ("message", "followup", "steer", "steer", "alert", "form", "cancel", "st
 REFUSALS = {"turn_not_running", "server_closing", "approval_unknown"}
 BEGIN = "begin"
 
+AMPLE = Allowance(tokens=10**12)
+SHARED = (
+    Budgets(),
+    Budgets(user=AMPLE),
+    Budgets(project=AMPLE),
+    Budgets(tree=AMPLE),
+    Budgets(user=AMPLE, project=AMPLE, tree=AMPLE),
+)
+"""Budgets that are read and reserved from while messages arrive, and that no course spends."""
+
 
 class Course:
     """One conversation with random things sent to it, by several at once."""
@@ -49,6 +63,7 @@ class Course:
     def __init__(self, stage: HubHarness, chance: random.Random) -> None:
         self._stage = stage
         self._chance = chance
+        stage.setting = replace(stage.setting, budgets=chance.choice(SHARED))
         self._settings = HubSettings(grace_s=0, rest_s=0.02)
         self._hub: Hub = stage.hub(self._settings)
         self._accepted: dict[str, SendReceipt] = {}
@@ -72,6 +87,9 @@ class Course:
         await self._hub.close()
         self._check(await self._stage.store.load(name))
         assert await self._stage.store.open_turns() == []
+        calls, findings = await run_replay(self._stage.store, name)
+        assert [one for one in calls if one.verdict != "same"] == []
+        assert findings == []
 
     async def _restart(self) -> None:
         await self._hub.close()
@@ -116,6 +134,19 @@ class Course:
         ended = [entry.turn_id for entry in entries if isinstance(entry.block, TurnEnded)]
         assert begun == ended
         self._check_effects([entry.block for entry in entries])
+        self._check_seen(entries)
+
+    def _check_seen(self, entries: list[Entry]) -> None:
+        """Every call contains all entries before it, and no turn is completed before the model got its messages."""
+        shown: dict[str, int] = {}
+        for entry in entries:
+            if isinstance(entry.block, ModelCalled):
+                assert entry.block.seen == entry.seq - 1
+                shown[entry.turn_id] = entry.block.seen
+        for ended in entries:
+            if isinstance(ended.block, TurnEnded) and ended.block.reason == "completed":
+                said = [entry.seq for entry in entries if entry.turn_id == ended.turn_id and _is_message(entry)]
+                assert max(said) <= shown[ended.turn_id]
 
     def _check_effects(self, blocks: list[object]) -> None:
         """Irreversible calls run at most as often as they were approved."""
@@ -123,6 +154,10 @@ class Course:
         approved = Counter(one.tool_call_id for one in blocks if isinstance(one, ApprovalDecided) and one.approved)
         done = Counter(call for call in self._stage.effects if call in sends)
         assert done <= approved
+
+
+def _is_message(entry: Entry) -> bool:
+    return isinstance(entry.block, UserPrompt | Followup | Steer | ExternalEvent)
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
