@@ -242,7 +242,8 @@ def build_turn_runner(
     shared = registry if isinstance(registry, SharedParts) else build_shared_parts(model, settings, registry)
     registry, prompts = shared.registry, shared.prompts
     inbox = Inbox(session)
-    governor = Governor(session=session, policies=settings.policies, budgets=settings.budgets)
+    models = tuple(one for one in (model, side_models.title, side_models.summary) if one)
+    governor = Governor(session=session, policies=settings.policies, budgets=settings.budgets, models=models)
     action_context = ActionContext(
         session=session,
         registry=registry,

@@ -39,6 +39,9 @@ from timeloom.core.view.views import Views, fold
 
 B = TypeVar("B", bound=AnyBlock)
 
+MAX_REPLY_TOKENS = 500
+"""No reply of a scene has more tokens, and a reservation presumes many more."""
+
 Result = ResultContent | ResultDigest | ResultStatus
 
 
@@ -50,6 +53,8 @@ class CrashEvidence(msgspec.Struct, frozen=True, kw_only=True):
     findings: Sequence[str] = ()
     open_turns: Sequence[str] = ()
     files: Mapping[str, str] = {}
+    spent_tokens: int = 0
+    """The tokens that the user's shared budget has paid for."""
 
 
 def find_problems(evidence: CrashEvidence, undisturbed: CrashEvidence) -> list[str]:
@@ -64,6 +69,7 @@ def find_problems(evidence: CrashEvidence, undisturbed: CrashEvidence) -> list[s
         *_check_receipts(evidence),
         *_check_effects(evidence, undisturbed),
         *_check_requests(evidence),
+        *_check_spend(evidence),
         *_check_differences(evidence, undisturbed),
     ]
 
@@ -178,6 +184,18 @@ def _check_requests(evidence: CrashEvidence) -> Iterator[str]:
                 pass
 
 
+def _check_spend(evidence: CrashEvidence) -> Iterator[str]:
+    """A shared budget pays for the usage of each call, and for one that was cut for its prompt and at most a reply."""
+    answered = [block.usage for _, block in _blocks(evidence, ModelAnswered)]
+    used = sum(usage.input_tokens + usage.output_tokens for usage in answered)
+    cut = {(entry.turn_id, one.round, one.attempt): one for entry, one in _entries(evidence, ModelCalled)}
+    for entry, one in _entries(evidence, ModelAnswered):
+        cut.pop((entry.turn_id, one.round, one.attempt), None)
+    most = used + sum(one.estimated_tokens + MAX_REPLY_TOKENS for one in cut.values())
+    if evidence.spent_tokens > most:
+        yield f"{evidence.spent_tokens} tokens were paid for, and the calls used {most} at most"
+
+
 def _check_differences(evidence: CrashEvidence, undisturbed: CrashEvidence) -> Iterator[str]:
     """Messages, decisions, answers and files equal those without a kill."""
     for what, found, expected in (
@@ -220,6 +238,10 @@ def _with_tails(lines: Sequence[Line]) -> Iterator[tuple[Line, int]]:
         yield line, tail
         if isinstance(line, ProcessStarted | EntryAcknowledged):
             tail = max(tail, line.tail if isinstance(line, ProcessStarted) else line.seq)
+
+
+def _entries(evidence: CrashEvidence, kind: type[B]) -> list[tuple[Entry, B]]:
+    return [(entry, entry.block) for entry in evidence.entries if isinstance(entry.block, kind)]
 
 
 def _blocks(evidence: CrashEvidence, kind: type[B]) -> list[tuple[int, B]]:

@@ -14,8 +14,9 @@ import msgspec
 
 from tests.crash.checker import CrashEvidence
 from tests.crash.external_world import BoundaryReached, read_lines
-from tests.crash.victim_process import BROKEN, CONVERSATION, DONE, ExitPlan, VictimExit, VictimPlan
+from tests.crash.victim_process import BROKEN, CONVERSATION, DONE, HEADER, ExitPlan, VictimExit, VictimPlan
 from tests.harness.repository import ROOT, program
+from timeloom.ports.ledger import scope
 from timeloom.ports.store import StoreProblem
 from timeloom.runtime.replay.replay import ReplayedCall, replay
 from timeloom.stores.sqlite import SqliteStore
@@ -120,6 +121,7 @@ class KilledConversation:
                 findings=findings,
                 open_turns=await store.open_turns(),
                 files=MappingProxyType(dict(self._files())),
+                spent_tokens=(await store.ledger.spent(scope("user", HEADER.tenant, HEADER.user))).tokens,
             )
 
     def _files(self) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Computes the cost of model calls: an upper bound before, the usage after, an estimate if usage is unreported."""
+"""Computes the cost of model calls: an upper bound before, the usage after, an estimate if usage is unknown."""
 
 from typing import Final
 
@@ -49,9 +49,33 @@ def with_estimated_usage(outcome: ModelAnswered, call: ModelCalled, model: Model
         return outcome
     written = outcome.text if isinstance(outcome.text, str) else ""
     estimated = Usage(input_tokens=call.estimated_tokens, output_tokens=estimate_tokens(written))
-    priced = as_priced_model(model)
-    price = priced.price_nano_usd(estimated) if priced else 0
+    price = _price_nano_usd(model, estimated)
     return replace(outcome, usage=replace(estimated, cost_nano_usd=price or 0), priced=price is not None)
+
+
+def cut_call_cost(most: MaxAmounts, prompt_tokens: int, written: str, model: Model | None) -> Amounts:
+    """Return the cost of a call that ended without an outcome: its prompt and the text that was written.
+
+    Without its model, the price is unknown, and the same share of the reserved money counts as of the reserved tokens.
+    """
+    usage = Usage(input_tokens=prompt_tokens, output_tokens=estimate_tokens(written))
+    tokens = usage.input_tokens + usage.output_tokens
+    price = _price_nano_usd(model, usage) if model else None
+    if price is None:
+        price = -(-(most.cost_nano_usd or 0) * tokens // max(1, most.tokens or 0, tokens))
+    return Amounts(rounds=most.rounds, tokens=tokens, cost_nano_usd=price)
+
+
+def presumed_cost(most: MaxAmounts) -> Amounts:
+    """Return the amounts that count for a call whose cost cannot be found out."""
+    # The duration of an interrupted call is unknown, so its time is not counted.
+    return replace(most.presumed_amounts, wall_ms=0)
+
+
+def _price_nano_usd(model: Model, usage: Usage) -> int | None:
+    """Return the price of that usage; 0 for a model without prices, None if the price is unknown."""
+    priced = as_priced_model(model)
+    return priced.price_nano_usd(usage) if priced else 0
 
 
 def model_cost(usage: Usage, rounds: int) -> Amounts:

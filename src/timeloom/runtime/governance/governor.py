@@ -1,7 +1,7 @@
 """Checks policies and budgets before each step and settles its cost afterwards."""
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -9,7 +9,6 @@ from typing import Final, cast
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.core.blocks import ModelAnswered
 from timeloom.core.policy.budget import (
     SCOPES,
     Allowance,
@@ -47,7 +46,9 @@ from timeloom.ports.ledger import (
     Reservation,
     scope,
 )
-from timeloom.runtime.governance.costs import model_cost
+from timeloom.ports.model import Model
+from timeloom.runtime.governance.costs import presumed_cost
+from timeloom.runtime.governance.interrupted_calls import find_recorded_cost
 from timeloom.runtime.session.session import Session
 
 Step = ModelStep | ToolStep
@@ -61,9 +62,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Charge(msgspec.Struct):
-    """The actual cost of a step; if it stays None, the presumed cost of the reservation is settled."""
+    """The actual cost of a step; if it stays None, the presumed cost of the reservation is settled.
+
+    A step that may be cut off sets `cost` whenever it knows more, or `cut_cost`, which is called if it was cut off.
+    """
 
     cost: Amounts | None = None
+    cut_cost: Callable[[MaxAmounts], Amounts] = presumed_cost
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -81,6 +86,8 @@ class Governor:
     session: Session
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
     budgets: Budgets = NO_BUDGETS
+    models: tuple[Model, ...] = ()
+    """The models of the conversation, which price calls that a crashed process left without an outcome."""
     _leftovers_settled: bool = field(default=False)
 
     @property
@@ -120,7 +127,7 @@ class Governor:
             yield charge
         finally:
             if admission.reserved:
-                cost = charge.cost or _presumed_cost(admission.reserved.most)
+                cost = charge.cost or charge.cut_cost(admission.reserved.most)
                 wall_ms = max(0, self.session.epoch_us() - admission.epoch_us) // 1000
                 await self.session.ledger.settle(admission.reserved, replace(cost, wall_ms=wall_ms))
 
@@ -193,7 +200,7 @@ class Governor:
         )
 
     async def _settle_leftovers(self, key: str) -> None:
-        """Settle the reservations of a crashed process: by the timeline, else by their presumed cost.
+        """Settle the reservations of a crashed process by the timeline; a call that was not made is released.
 
         A reservation under `key` is kept, because the step is about to be reserved again.
         """
@@ -202,30 +209,14 @@ class Governor:
         self._leftovers_settled = True
         for reserved in await self.session.ledger.unsettled(self.session.conversation):
             if reserved.key != key:
-                await self.session.ledger.settle(reserved, await self._recorded_cost(reserved))
-
-    async def _recorded_cost(self, reserved: BudgetGrant) -> Amounts:
-        match reserved.key.removeprefix(f"{self.session.conversation}/").split("/"):
-            case ["model", turn, number, attempt]:
-                seqs = self.session.views.paths.find(f"ar:{turn}.react.model.{number}")
-                for entry in await self.session.entries(seqs):
-                    block = entry.block
-                    if isinstance(block, ModelAnswered) and (block.purpose, str(block.attempt)) == (
-                        "decision",
-                        attempt,
-                    ):
-                        return model_cost(block.usage, rounds=reserved.most.rounds)
-            case _:
-                pass
-        return _presumed_cost(reserved.most)
+                cost = await find_recorded_cost(self.session, reserved, self.models)
+                if cost:
+                    await self.session.ledger.settle(reserved, cost)
+                else:
+                    await self.session.ledger.release(reserved)
 
 
 _UNPRICED = "nobody knows what {} costs, so that it cannot be held to a budget of money; put its price in `prices`"
-
-
-def _presumed_cost(most: MaxAmounts) -> Amounts:
-    # The duration of an interrupted call is unknown, so its time is not counted.
-    return replace(most.presumed_amounts, wall_ms=0)
 
 
 def _to_budget_usage(error: BudgetSpentError) -> BudgetUsage:

@@ -10,8 +10,15 @@ from timeloom.core.ids import TurnId
 from timeloom.core.policy.gates import ModelStep, PolicyResult
 from timeloom.core.tokens import estimate_tokens
 from timeloom.platform.tasks import run_until_interrupted
+from timeloom.ports.ledger import Amounts
 from timeloom.ports.model import Model, ModelError, ModelRequest, TextSegment
-from timeloom.runtime.governance.costs import has_known_cost, max_model_cost, model_cost, with_estimated_usage
+from timeloom.runtime.governance.costs import (
+    cut_call_cost,
+    has_known_cost,
+    max_model_cost,
+    model_cost,
+    with_estimated_usage,
+)
 from timeloom.runtime.governance.governor import Admission, Governor
 from timeloom.runtime.model_calls.stream_reply import ReplyEnd, build_outcome, stream_reply
 from timeloom.runtime.prompt.hashing import request_sha256
@@ -75,7 +82,10 @@ async def make_side_call(
     )
     reply = _ReplyHead(side.max_reply_chars)
     async with governor.charge_on_exit(admission) as charge:
+        # Until the call is stored, nothing is sent.
+        charge.cut_cost = lambda _: Amounts()
         await session.append([call], side.turn)
+        charge.cut_cost = lambda most: cut_call_cost(most, call.estimated_tokens, reply.text, model)
         ending = await _stream_within_deadline(model, request, reply, side, interrupt)
         outcome = with_estimated_usage(build_outcome(call, reply.text, ending), call, model)
         charge.cost = model_cost(outcome.usage, rounds=0)

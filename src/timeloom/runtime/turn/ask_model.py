@@ -29,6 +29,7 @@ from timeloom.platform.tasks import run_until_interrupted
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.model import MAX_CALL_S, FinishEvent, Model, ModelError
 from timeloom.runtime.governance.costs import (
+    cut_call_cost,
     has_known_cost,
     max_model_cost,
     model_cost,
@@ -103,7 +104,9 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
         return
     prompt, call, admission = recorded
     buffer = _ReplyBuffer(caller.on_delta)
+    prompt_tokens = session.views.reported.to_model_tokens(call.model, call.estimated_tokens)
     async with caller.governor.charge_on_exit(admission) as charge:
+        charge.cut_cost = lambda most: cut_call_cost(most, prompt_tokens, buffer.received, caller.model)
         ending = await stream_reply(caller.model, prompt.request, buffer, interrupt, caller.call_s)
         # Lets the last deltas reach the readers before the reply is processed.
         await asyncio.sleep(0)
@@ -213,6 +216,11 @@ class _ReplyBuffer:
     @property
     def text(self) -> str:
         return "".join(self._pieces)
+
+    @property
+    def received(self) -> str:
+        """All that the model has written: thinking and text."""
+        return "".join((*self.thinking, *self._pieces))
 
     def on_text(self, text: str) -> None:
         self._pieces.append(text)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.harness.hub import DelayedStore
 from tests.harness.replies import answers
 from tests.harness.turn import HEADER, Step, TurnHarness, blocks_of, blocks_of_type, calls, run, script
 from timeloom.app import open_session
@@ -27,6 +28,7 @@ from timeloom.core.blocks import (
     Usage,
     UserPrompt,
 )
+from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.budget import Allowance, Budgets
@@ -43,11 +45,13 @@ from timeloom.core.policy.gates import (
     refuse,
     tainted_irreversible_needs_approval,
 )
+from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.progress import MODEL_TOOL_ID
-from timeloom.ports.ledger import MaxAmounts, scope
-from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest
+from timeloom.ports.ledger import Amounts, MaxAmounts, scope
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece, ThinkingPiece
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.runtime.governance.costs import model_cost
+from timeloom.runtime.model_calls.side_call import SideCall, make_side_call
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.define import FunctionTool, tool
 
@@ -599,6 +603,25 @@ class DearModel:
         pass
 
 
+class EndlessModel:
+    """A model that thinks, writes a text and never ends."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.name = "endless"
+        self.window_tokens = 200_000
+        self.wrote = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        yield ThinkingPiece("hm")
+        yield TextPiece(self._text)
+        self.wrote.set()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        pass
+
+
 @pytest.mark.parametrize("name", ["turn", "user"])
 def test_money_is_counted_before_and_after_each_call(tmp_path: Path, name: str) -> None:
     async def check() -> None:
@@ -669,15 +692,94 @@ def test_what_a_process_that_died_had_reserved_is_settled_by_the_next(tmp_path: 
         turn, user = session.views.progress.turn_id, scope("user", "t", "u")
         before = await session.ledger.spent(user)
         step = ModelStep(model="m", round=1, prompt_tokens=10)
-        for key in (f"model/{turn}/1/1", f"model/{turn}/9/1", f"title/{turn}", f"tool/{turn}/c9"):
+        done = next(one.tool_call_id for one in await blocks_of(turns) if isinstance(one, ToolCall))
+        made = (f"model/{turn}/1/1", f"tool/{turn}/{done}", "unknown")
+        never_made = (f"model/{turn}/1/2", f"model/{turn}/9/1", f"title/{turn}", f"tool/{turn}/c9")
+        for key in (*made, *never_made):
             await governor.admit(step, key, MaxAmounts(tokens=1_000, tool_calls=1))
         again = await stage.reopen(session)
         assert await again.run("look again") == "completed"
         assert await session.ledger.unsettled(session.conversation) == ()
         first = next(one for one in await blocks_of(again) if isinstance(one, ModelAnswered))
         third = again.session.views.spend.by_turn[again.session.views.progress.turn_id]
-        known = model_cost(first.usage, rounds=0).tokens + 3 * 1_000 + third.input_tokens + third.output_tokens
+        known = model_cost(first.usage, rounds=0).tokens + 2 * 1_000 + third.input_tokens + third.output_tokens
         assert (await session.ledger.spent(user)).tokens - before.tokens == known
+
+    run(check)
+
+
+MOST = MaxAmounts(rounds=1, tokens=9_000, cost_nano_usd=27_000)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "key"), [("decision", "model/{}/1/1"), ("title", "title/{}"), ("compaction", "compaction/{}/1")]
+)
+@pytest.mark.parametrize(("model", "nano_usd"), [("dear", 2_000), ("another", 3_000), ("script", 0)])
+def test_a_model_call_that_a_crash_cut_costs_its_prompt(
+    tmp_path: Path, purpose: CallPurpose, key: str, model: str, nano_usd: int
+) -> None:
+    async def check() -> None:
+        stage = staged(tmp_path, answers("x"), budgets=Budgets(user=Allowance(tokens=10**6)))
+        turns = await stage.open()
+        session, user = turns.session, scope("user", "t", "u")
+        turn = (await turns.open_turn(UserPrompt(text="hello"))).turn_id
+        await turns.action_context.governor.admit(
+            ModelStep(model=model, round=1, prompt_tokens=1_000), key.format(turn), MOST
+        )
+        call = ModelCalled(
+            round=1, model=model, request_sha256="0", purpose=purpose, tail="hello", estimated_tokens=1_000
+        )
+        await session.append([RoundStarted(round=1), call], turn)
+        again = await stage.reopen(session)
+        again.action_context.governor.models = (DearModel(stage, 2), stage.model)
+        before = await session.ledger.spent(user)
+        assert await again.resume() == "completed"
+        spent, own = await session.ledger.spent(user), again.session.views.spend.total
+        assert before.tokens == 0
+        assert spent.tokens - own.input_tokens - own.output_tokens == 1_000
+        assert spent.cost_nano_usd == nano_usd
+
+    run(check)
+
+
+def test_a_model_call_that_was_cancelled_costs_its_prompt_and_what_was_written(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = staged(tmp_path, budgets=Budgets(user=Allowance(tokens=10**6)))
+        turns = await stage.open()
+        turns.model_caller.model = model = EndlessModel("word " * 100)
+        running = asyncio.create_task(turns.run("hello"))
+        await model.wrote.wait()
+        running.cancel()
+        await asyncio.wait({running})
+        (call,) = [block for block in await blocks_of(turns) if isinstance(block, ModelCalled)]
+        spent = await turns.session.ledger.spent(scope("user", "t", "u"))
+        assert spent.tokens == call.estimated_tokens + estimate_tokens("word " * 100) + estimate_tokens("hm")
+
+    run(check)
+
+
+def test_a_side_call_that_cannot_be_stored_costs_nothing(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = staged(tmp_path, budgets=Budgets(user=Allowance(tokens=10**6)))
+        stage.store = store = DelayedStore()
+        turns = await stage.open()
+        session, model = turns.session, EndlessModel("")
+        store.is_full = True
+        side = SideCall(
+            purpose="title",
+            result_name="title",
+            turn=TURN,
+            key=f"title/{TURN}",
+            system="s",
+            tail="t",
+            max_output_tokens=100,
+            max_reply_chars=100,
+            deadline_s=60.0,
+            interrupted_reason="",
+        )
+        with pytest.raises(CodedError, match="full"):
+            await make_side_call(session, turns.action_context.governor, model, side, asyncio.Event())
+        assert await session.ledger.spent(scope("user", "t", "u")) == Amounts()
 
     run(check)
 
