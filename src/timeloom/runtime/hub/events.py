@@ -115,6 +115,7 @@ class ConvStatus(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: ConversationId
     state: ConversationState
     tail: int
+    """The last stored entry. A client that compares two statuses takes the one with the higher tail."""
     turn_id: str = ""
     round: int = 0
     unseen: tuple[int, ...] = ()
@@ -143,20 +144,25 @@ Event = (
 )
 
 
-def to_status(conversation: ConversationId, views: Views) -> ConvStatus:
-    """Return the status according to the views."""
+def to_status(conversation: ConversationId, views: Views, stored_tail: int) -> ConvStatus:
+    """Return the status according to the views, which may contain entries after the last stored one."""
     progress = views.progress
     asked = pending_approvals(progress)
     running: ConversationState = "waiting" if asked else "running"
     return ConvStatus(
         conversation_id=conversation,
         state=running if progress.running else "idle",
-        tail=views.tail,
+        tail=stored_tail,
         turn_id=progress.turn_id,
         round=progress.round,
         unseen=tuple(progress.unseen) if progress.running else (),
         approvals=asked,
     )
+
+
+def as_interrupted(status: ConvStatus) -> ConvStatus:
+    """Return the status of a turn that no process runs; a turn that waits for a person, or has ended, needs none."""
+    return msgspec.structs.replace(status, state="interrupted") if status.state == "running" else status
 
 
 def to_compaction_event(compaction: CompactionEvent) -> ChatCompaction:

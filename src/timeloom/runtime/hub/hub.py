@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final, Self
 
 import msgspec
-from msgspec.structs import replace
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.codes import CodedError
@@ -19,7 +18,7 @@ from timeloom.ports.ids import Ids
 from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
-from timeloom.runtime.hub.events import ChatError, ConvStatus, Event, to_status
+from timeloom.runtime.hub.events import ChatError, ConvStatus, Event, as_interrupted, to_status
 from timeloom.runtime.hub.live_conversation import DELETED, ConversationOpener, LiveConversation, LiveOperation
 from timeloom.runtime.hub.state import USER, IncomingMessage, SendReceipt
 from timeloom.runtime.hub.subscription import SubscriberQueue, Subscription
@@ -180,15 +179,13 @@ class Hub:
     async def status(self, conversation: ConversationId) -> ConvStatus:
         """Return the conversation's status, also if another process has it open."""
         live = self._live_conversations.get(conversation)
-        if live and live.turn_runner:
-            status, is_left = to_status(conversation, live.turn_runner.session.views), live.has_failed
-        else:
-            status = to_status(conversation, await load_views(self._store, conversation))
-            is_left = status.state == "running" and not await self._store.is_held(conversation)
-            if is_left:
-                # The holder may have ended the turn just before it released the lease.
-                status = to_status(conversation, await load_views(self._store, conversation))
-        return replace(status, state="interrupted") if is_left and status.state == "running" else status
+        if status := live and live.status:
+            return status
+        status = await self._load_status(conversation)
+        if status.state == "running" and not await self._store.is_held(conversation):
+            # The holder may have ended the turn just before it released the lease.
+            status = as_interrupted(await self._load_status(conversation))
+        return status
 
     def stream(self, info: ConversationInfo, after: int) -> SubscriptionContext:
         """Return a context with the events of the conversation after that entry."""
@@ -270,6 +267,10 @@ class Hub:
 
     def _stream_events(self, stream: Subscription, conversation: ConversationId) -> AsyncGenerator[Event]:
         return stream.events(lambda: self.status(conversation), self._settings.beat_s)
+
+    async def _load_status(self, conversation: ConversationId) -> ConvStatus:
+        views = await load_views(self._store, conversation)
+        return to_status(conversation, views, views.tail)
 
     def _new_conversation_id(self) -> ConversationId:
         return make_conversation_id(self._clock.epoch_us() // 1000, self._ids.bits())

@@ -20,7 +20,14 @@ from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.platform.tasks import cancel_and_wait
 from timeloom.ports.leases import LeaseLostError
 from timeloom.ports.store import Store
-from timeloom.runtime.hub.events import ChatDelta, ChatError, to_compaction_event, to_status
+from timeloom.runtime.hub.events import (
+    ChatDelta,
+    ChatError,
+    ConvStatus,
+    as_interrupted,
+    to_compaction_event,
+    to_status,
+)
 from timeloom.runtime.hub.input_queue import InputItem, InputQueue, Reply
 from timeloom.runtime.hub.live_citations import LiveCitationRewriter
 from timeloom.runtime.hub.state import (
@@ -40,6 +47,7 @@ from timeloom.runtime.hub.state import (
     OpenSession,
     PauseQueue,
     PublishError,
+    PublishStatus,
     RejectRequest,
     ReleasedState,
     ReleaseRequest,
@@ -122,9 +130,13 @@ class LiveConversation:
         return self._task if self._task and not self._task.done() else None
 
     @property
-    def has_failed(self) -> bool:
-        """Whether the last turn stopped at an error; the next message resumes it."""
-        return isinstance(self._state, FailedState)
+    def status(self) -> ConvStatus | None:
+        """The status while the conversation is open in this process, else None."""
+        if self._turn_runner is None:
+            return None
+        session = self._turn_runner.session
+        status = to_status(self.conversation, session.views, session.stored_tail)
+        return as_interrupted(status) if isinstance(self._state, FailedState) else status
 
     async def create(self, header: ConversationStarted) -> None:
         """Create the conversation without messages."""
@@ -211,8 +223,8 @@ class LiveConversation:
                 self._settle_title(settle_no)
             case ReleaseSession():
                 await self._release()
-            case PublishError(error=error):
-                self.broadcaster.publish(error)
+            case PublishError() | PublishStatus():
+                self._publish(effect)
             case PauseQueue():
                 assert item, "only a request pauses the queue"
                 await item.pause()
@@ -334,7 +346,7 @@ class LiveConversation:
         # Nothing may be awaited after the loop: a message sent then would find a task that no longer looks for it.
         where = {"conversation_id": self.conversation, "turn_id": turns.session.views.progress.turn_id}
         _logger.info("turn runs", extra={"fields": where})
-        self.broadcaster.publish(to_status(self.conversation, turns.session.views))
+        self._publish_status()
         try:
             outcome = await turns.resume()
         except CodedError as error:
@@ -351,8 +363,18 @@ class LiveConversation:
                 _logger.info("turn waits", extra={"fields": where})
             else:
                 _logger.info("turn ended", extra={"fields": {**where, "reason": outcome}})
-            self.broadcaster.publish(to_status(self.conversation, turns.session.views))
+            self._publish_status()
             self._inputs.report(TurnStopped(task_no))
+
+    def _publish(self, effect: PublishError | PublishStatus) -> None:
+        if isinstance(effect, PublishError):
+            self.broadcaster.publish(effect.error)
+        else:
+            self._publish_status()
+
+    def _publish_status(self) -> None:
+        if status := self.status:
+            self.broadcaster.publish(status)
 
     def _on_entry(self, entry: Entry) -> None:
         if isinstance(entry.block, ModelAnswered):

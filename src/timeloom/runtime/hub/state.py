@@ -218,6 +218,10 @@ class PublishError(msgspec.Struct, frozen=True):
     error: ChatError
 
 
+class PublishStatus(msgspec.Struct, frozen=True):
+    """Send the current status to all readers."""
+
+
 class PauseQueue(msgspec.Struct, frozen=True):
     """Reply to the sender and take no further input until the sender has finished."""
 
@@ -237,6 +241,7 @@ Effect = (
     | SettleTitle
     | ReleaseSession
     | PublishError
+    | PublishStatus
     | PauseQueue
     | RejectRequest
 )
@@ -314,7 +319,9 @@ def _on_lease_lost(state: State, lost: LeaseLost) -> Transition:
 def _on_turn_stopped(state: State, stopped: TurnStopped) -> Transition:
     if state != RunningState(stopped.task_no):
         return state, _publish(stopped.error)
-    return FailedState() if stopped.error else IdleState(), (*_publish(stopped.error), ArmIdleTimer())
+    if stopped.error:
+        return FailedState(), (PublishError(stopped.error), PublishStatus(), ArmIdleTimer())
+    return IdleState(), (ArmIdleTimer(),)
 
 
 def _on_title_settled(state: State, settled: TitleSettled) -> Transition:

@@ -110,6 +110,14 @@ class SubscriberQueue:
         self._items = deque(item for item in self._items if not isinstance(item.value, ChatDelta))
         self._bytes = sum(item.size_bytes for item in self._items)
 
+    def drop_older_statuses(self, status: ConvStatus) -> None:
+        """Drop queued statuses that are older than this one, which was determined after they were published.
+
+        An equal one stays, because it follows the blocks that led to it.
+        """
+        self._items = deque(item for item in self._items if not _is_older(item.value, status))
+        self._bytes = sum(item.size_bytes for item in self._items)
+
     def put(self, item: LiveItem, after: int, size_bytes: int) -> None:
         """Queue the item; a delta is merged into the last one if it continues the same text."""
         if not self._is_open:
@@ -172,6 +180,12 @@ class SubscriberQueue:
     def _wake(self) -> None:
         if self._waiter and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def _is_older(item: LiveItem, status: ConvStatus) -> bool:
+    if not isinstance(item, ConvStatus):
+        return False
+    return item.tail < status.tail or (item.tail == status.tail and item.state != status.state)
 
 
 def _is_from(item: LiveItem, seq: int) -> bool:
@@ -269,6 +283,8 @@ class Subscription:
         """Partial text that is still to be sent."""
         self._events_left = 0
         """The number of events of the current entry that are still to be sent."""
+        self._status_tail = 0
+        """The tail of the newest status that was sent."""
 
     @property
     def has_more(self) -> bool:
@@ -282,6 +298,8 @@ class Subscription:
                 return self._is_unfinished(delta, after)
             case (Entry(seq=seq), _):
                 return seq > self._sent_seq
+            case (ConvStatus(tail=tail), _):
+                return tail >= self._status_tail
             case _:
                 return True
 
@@ -311,13 +329,13 @@ class Subscription:
         """Yield events without end; stop only after an error that ends this stream.
 
         The status comes first, and again when the live events begin, unless they begin at once. The live events start
-        with the partial text so far.
+        with the partial text so far. No status has a lower tail than the one before it.
         """
-        yield await status()
+        yield await self._current_status(status)
         if not self._is_joined:
             async for event in self._catch_up():
                 yield event
-            yield await status()
+            yield await self._current_status(status)
         while self._pending_text:
             yield self._pending_text.popleft()
         while True:
@@ -334,6 +352,12 @@ class Subscription:
                 yield event
             if isinstance(item, ChatError) and self._queue.ended.is_set():
                 return
+
+    async def _current_status(self, status: Callable[[], Awaitable[ConvStatus]]) -> ConvStatus:
+        current = await status()
+        self._status_tail = current.tail
+        self._queue.drop_older_statuses(current)
+        return current
 
     async def _catch_up(self) -> AsyncGenerator[Event]:
         start = self._sent_seq
@@ -367,6 +391,10 @@ class Subscription:
                 if item.seq > self._sent_seq:
                     async for event in self._stored_events():
                         yield event
+            case ConvStatus(tail=tail):
+                if tail >= self._status_tail:
+                    self._status_tail = tail
+                    yield item
             case _:
                 yield item
 

@@ -175,6 +175,11 @@ class Session:
         return self._store.ledger
 
     @property
+    def stored_tail(self) -> int:
+        """The last entry that is in the journal; the views may contain pending entries after it."""
+        return self.views.tail - len(self._pending)
+
+    @property
     def pending_entries(self) -> tuple[Entry, ...]:
         """The entries that are in the views but not in the journal."""
         return tuple(self._pending)

@@ -17,7 +17,7 @@ from timeloom.core.timeline import NO_TURN
 from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.store import StoreError
 from timeloom.providers.script import ScriptedModel
-from timeloom.runtime.hub.events import ChatBlock, ChatComplete, ChatError, Event
+from timeloom.runtime.hub.events import ChatBlock, ChatComplete, ChatError, ConvStatus, Event
 from timeloom.runtime.hub.hub import HubSettings, SubscriptionContext
 from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
 
@@ -248,6 +248,36 @@ def test_a_message_whose_turn_stops_before_it_stores_anything_is_stored_all_the_
             stage.model = able
             assert (await hub.send_message(name, "on")).status == "followup"
             await wait_until_idle(hub, stage, name)
+
+    run(check)
+
+
+def test_the_status_of_a_turn_that_stopped_follows_its_error(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = HubHarness(tmp_path, calls("t.look"))
+        stage.model = Priceless.from_text("[]")
+        async with stage.hub() as hub:
+            _, stream = await hub.start_and_stream(HEADER, "go")
+            async with stream as (_, events), asyncio.timeout(30):
+                await first_error(events)
+                status = await anext(events)
+            assert isinstance(status, ConvStatus)
+            assert status.state == "interrupted"
+
+    run(check)
+
+
+def test_the_tail_of_a_status_is_stored(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = HubHarness(tmp_path, calls("t.look"), answers("Done."))
+        async with stage.hub() as hub:
+            receipt, stream = await hub.start_and_stream(HEADER, "go")
+            async with stream as (_, events), asyncio.timeout(30):
+                async for event in events:
+                    if isinstance(event, ConvStatus):
+                        assert event.tail <= (await stage.store.info(receipt.conversation_id)).tail
+                        if event.state == "idle":
+                            break
 
     run(check)
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.core.timeline import Entry
+from timeloom.runtime.hub.events import ConvStatus
 from timeloom.runtime.hub.hub import Hub, HubSettings
 from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
 
@@ -68,14 +70,17 @@ class Course:
         self._hub: Hub = stage.hub(self._settings)
         self._accepted: dict[str, SendReceipt] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._readers: list[asyncio.Task[None]] = []
 
     async def play(self) -> None:
         first = await self._hub.start_conversation(HEADER, BEGIN)
         self._accepted[BEGIN], name = first, first.conversation_id
+        self._read(name)
         for number in range(self._chance.randrange(1, 14)):
             match self._chance.randrange(8):
                 case 0:
                     await self._restart()
+                    self._read(name)
                 case 1 | 2:
                     await asyncio.sleep(self._chance.random() * 0.02)
                 case _:
@@ -85,6 +90,7 @@ class Course:
         await asyncio.gather(*self._tasks)
         await self._settle(name)
         await self._hub.close()
+        await asyncio.gather(*self._readers)
         self._check(await self._stage.store.load(name))
         assert await self._stage.store.open_turns() == []
         calls, findings = await run_replay(self._stage.store, name)
@@ -95,6 +101,19 @@ class Course:
         await self._hub.close()
         self._hub = self._stage.hub(self._settings)
         self._hub.resume_open_turns()
+
+    def _read(self, name: ConversationId) -> None:
+        self._readers.append(asyncio.create_task(self._check_statuses(self._hub, name)))
+
+    async def _check_statuses(self, hub: Hub, name: ConversationId) -> None:
+        """Read until the hub closes; the tails of the statuses are stored and never fall."""
+        tail = 0
+        with suppress(CodedError):
+            async with hub.stream(await self._stage.store.info(name), 0) as (_, events):
+                async for event in events:
+                    if isinstance(event, ConvStatus):
+                        assert tail <= event.tail <= (await self._stage.store.info(name)).tail
+                        tail = event.tail
 
     async def _send(self, hub: Hub, name: ConversationId, kind: str, text: str) -> None:
         try:

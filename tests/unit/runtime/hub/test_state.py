@@ -27,6 +27,7 @@ from timeloom.runtime.hub.state import (
     OpenSession,
     PauseQueue,
     PublishError,
+    PublishStatus,
     RejectRequest,
     ReleasedState,
     ReleaseRequest,
@@ -94,7 +95,8 @@ def test_a_turn_that_stops_leaves_the_conversation_idle() -> None:
 
 
 def test_a_turn_that_fails_is_reported_to_readers() -> None:
-    assert transition(RunningState(5), TurnStopped(5, ERROR)) == (FailedState(), (PublishError(ERROR), ArmIdleTimer()))
+    told = (PublishError(ERROR), PublishStatus(), ArmIdleTimer())
+    assert transition(RunningState(5), TurnStopped(5, ERROR)) == (FailedState(), told)
     assert transition(RunningState(6), TurnStopped(5, ERROR)) == (RunningState(6), (PublishError(ERROR),))
 
 

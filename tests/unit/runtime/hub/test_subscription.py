@@ -12,7 +12,7 @@ from timeloom.app import open_session
 from timeloom.core.blocks import Completion, RoundStarted, Titled, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Entry
-from timeloom.runtime.hub.events import ChatBlock, ChatDelta, ConvStatus, Heartbeat
+from timeloom.runtime.hub.events import ChatBlock, ChatDelta, ConversationState, ConvStatus, Heartbeat
 from timeloom.runtime.hub.subscription import TOO_SLOW, Broadcaster, StoreTail, SubscriberQueue, Subscription
 from timeloom.stores.in_memory.store import MemoryStore
 
@@ -265,5 +265,87 @@ def test_who_was_there_before_hears_from_its_own_entry_on() -> None:
             mailbox.end(TOO_SLOW)
             assert mailbox.take_before(9) == []
             assert await mailbox.take(1) == (TOO_SLOW, 0)
+
+    run(check)
+
+
+def status_at(tail: int, state: ConversationState = "running") -> ConvStatus:
+    return ConvStatus(conversation_id=ConversationId("conv_1"), state=state, tail=tail)
+
+
+async def statuses_of(before: list[ConvStatus], first: ConvStatus, after: list[ConvStatus]) -> list[ConvStatus]:
+    """Return the statuses that a reader gets: some are published before its first is determined, and some after."""
+    store, channel = MemoryStore(), Broadcaster()
+
+    async def determine() -> ConvStatus:
+        for one in before:
+            channel.publish(one)
+        return first
+
+    async with await open_session(store, None, HEADER) as session:
+        mailbox = channel.join(100_000)
+        mailbox.open()
+        stream = Subscription(store, "t", session.conversation, mailbox, 1)
+        stream.join_live()
+        async with aclosing(stream.events(determine, 60)) as events:
+            got = [await anext(events)]
+            for one in after:
+                channel.publish(one)
+            channel.publish_delta(delta("the end"))
+            while not isinstance(event := await anext(events), ChatDelta):
+                got.append(event)
+    return [event for event in got if isinstance(event, ConvStatus)]
+
+
+def test_a_reader_gets_no_older_status_after_a_newer_one() -> None:
+    async def check() -> None:
+        older, newer, newest = status_at(5), status_at(9), status_at(12, "idle")
+        assert await statuses_of([older], newer, [newest]) == [newer, newest]
+        assert await statuses_of([], newer, [older, newest, newer]) == [newer, newest]
+
+    run(check)
+
+
+def test_a_status_of_the_same_tail_is_told_again_unless_another_was_determined_after_it() -> None:
+    async def check() -> None:
+        running, interrupted = status_at(9), status_at(9, "interrupted")
+        assert await statuses_of([running], running, []) == [running, running]
+        assert await statuses_of([running], interrupted, []) == [interrupted]
+        assert await statuses_of([], interrupted, [running]) == [interrupted, running]
+
+    run(check)
+
+
+@given(st.data())
+def test_the_tails_of_the_statuses_that_a_reader_gets_never_fall(data: st.DataObject) -> None:
+    statuses = st.lists(st.builds(status_at, st.integers(0, 5), st.sampled_from(["running", "idle", "waiting"])))
+    before, after = data.draw(statuses), data.draw(statuses)
+    first = data.draw(st.builds(status_at, st.integers(0, 5)))
+
+    async def check() -> None:
+        tails = [one.tail for one in await statuses_of(before, first, after)]
+        assert tails == sorted(tails)
+
+    run(check)
+
+
+def test_a_status_that_is_not_told_does_not_hold_back_what_was() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Broadcaster()
+        async with await open_session(store, None, HEADER) as session:
+            mailbox = channel.join(100_000)
+            mailbox.open()
+            stream = Subscription(store, "t", session.conversation, mailbox, 1)
+            stream.join_live()
+
+            async def determine() -> ConvStatus:
+                return status_at(9)
+
+            async with aclosing(stream.events(determine, 60)) as events:
+                assert await anext(events) == status_at(9)
+                channel.publish(status_at(5))
+                assert not stream.has_more
+                channel.publish(status_at(10))
+                assert await anext(events) == status_at(10)
 
     run(check)
