@@ -41,17 +41,24 @@ class DelayedStore(MemoryStore):
     """A memory store whose answers arrive with a delay, like those of a store in another thread."""
 
     is_full = False
+    _write_failure = ""
 
     def __init__(self) -> None:
         super().__init__()
         self._ledger_tables = DelayedLedgerTables(self._check_open)
         self._ledger = StoreLedger(self._ledger_tables)
 
+    @property
+    def write_failure(self) -> str:
+        return self._write_failure
+
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
         if self.is_full:
-            raise StoreError("store_unwritable", "the disk is full")
+            self._write_failure = "the disk is full"
+            raise StoreError("store_unwritable", self._write_failure)
+        self._write_failure = ""
         entries = await super().append(conversation, expected_tail, drafts, lease)
         await _delay()
         return entries

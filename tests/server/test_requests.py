@@ -10,6 +10,7 @@ import httpx2
 import msgspec
 import pytest
 
+from tests.harness.full_disk import store_on_full_disk
 from tests.harness.replies import answers
 from tests.server.server_harness import CHAT, LIST, Json, ServerHarness, calls, repeated_reply, run
 from timeloom.core.codes import CODES
@@ -196,6 +197,25 @@ def test_a_server_that_closes_is_not_ready_and_takes_nothing(tmp_path: Path) -> 
             for response in (await served.http.get("/ready"), await served.ann.post(CHAT, {"message": "x"})):
                 assert (response.status_code, response.json()["code"]) == (503, "server_closing")
                 assert response.headers["retry-after"]
+
+    run(check)
+
+
+def test_a_server_whose_last_write_failed_is_not_ready_until_a_write_succeeds(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with (
+            store_on_full_disk(tmp_path / "data") as (store, disk),
+            ServerHarness(tmp_path, answers("Done."), store=store, write_probe_s=0.0).serve() as served,
+        ):
+            assert (await served.http.get("/ready")).status_code == 200
+            disk.is_full = True
+            refused = await served.ann.post(CHAT, {"message": "x"})
+            for response in (refused, await served.http.get("/ready"), await served.http.get("/ready")):
+                assert (response.status_code, response.json()["code"]) == (503, "store_unwritable")
+            assert (await served.http.get("/health")).status_code == 200
+            disk.is_full = False
+            # Nobody is sent here while the server is not ready, so asking must be enough.
+            assert (await served.http.get("/ready")).status_code == 200
 
     run(check)
 

@@ -48,6 +48,18 @@ class Store(Journal, Eraser, Leases, Reader, FeedbackReader, Blobs, Snapshots, P
         """The shared budgets of the conversations in this store."""
         ...
 
+    @property
+    def write_failure(self) -> str:
+        """Why the last write of this process failed; empty if it succeeded.
+
+        Only failures of the disk count. A refused append, such as one after another writer's, is none.
+        """
+        ...
+
+    async def probe_write(self) -> None:
+        """Write something that changes nothing, durably, so that `write_failure` is up to date."""
+        ...
+
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         """Return ids greater than `after`, of every tenant, in order; for operators, never for users."""
         ...

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Final, Self
 
@@ -17,11 +17,12 @@ from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.reader import ConversationInfo
-from timeloom.ports.store import Store
+from timeloom.ports.store import Store, StoreError
 from timeloom.runtime.hub.events import ChatError, ConvStatus, Event, as_interrupted, to_status
 from timeloom.runtime.hub.live_conversation import DELETED, ConversationOpener, LiveConversation, LiveOperation
 from timeloom.runtime.hub.state import USER, IncomingMessage, SendReceipt
 from timeloom.runtime.hub.subscription import SubscriberQueue, Subscription
+from timeloom.runtime.hub.write_recovery import RETRY_DELAYS_S, WriteRecovery, is_write_failure
 from timeloom.runtime.session.load_views import load_views
 from timeloom.runtime.turn.attachments import IncomingFile
 
@@ -52,6 +53,10 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Longest silence of a stream before a heartbeat. With more, proxies may close the connection."""
     resume_concurrency: int = 8
     """Number of open turns resumed concurrently after a restart."""
+    write_probe_s: float = 1.0
+    """Shortest time between two test writes after a failed one. Less lets anybody who asks cause more writes."""
+    write_retry_delays_s: tuple[float, ...] = RETRY_DELAYS_S
+    """Seconds before each attempt to resume turns that stopped because the store could not be written."""
 
 
 class Hub:
@@ -66,9 +71,11 @@ class Hub:
         self._ids = ids
         self._settings = settings or HubSettings()
         self._live_conversations: dict[ConversationId, LiveConversation] = {}
+        self._write_recovery = WriteRecovery(self._resume_interrupted, self._settings.write_retry_delays_s)
         self._resume_task: asyncio.Task[None] | None = None
         self._closing = False
         self._slow_readers = 0
+        self._next_probe_us = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,6 +87,11 @@ class Hub:
     def is_closing(self) -> bool:
         """Whether the hub is closing and rejects all requests."""
         return self._closing
+
+    @property
+    def last_write_failed(self) -> bool:
+        """Whether the last write of the store failed, for example because the disk is full."""
+        return bool(self._store.write_failure)
 
     @property
     def conversations(self) -> tuple[ConversationId, ...]:
@@ -100,6 +112,15 @@ class Hub:
     def slow_readers(self) -> int:
         """The number of readers whose streams were ended so far because they were too slow."""
         return self._slow_readers
+
+    async def probe_failed_write(self) -> None:
+        """If the last write failed, test whether the store can be written again, since no other write may come."""
+        if self.last_write_failed and (now_us := self._clock.epoch_us()) >= self._next_probe_us:
+            self._next_probe_us = now_us + int(self._settings.write_probe_s * 1_000_000)
+            # The store remembers the failure.
+            with suppress(StoreError):
+                await self._store.probe_write()
+                self._write_recovery.on_stored()
 
     def resume_open_turns(self) -> asyncio.Task[None]:
         """Start a task that resumes all open turns whose conversations no other process holds."""
@@ -219,6 +240,7 @@ class Hub:
     async def close(self) -> None:
         """Wait `grace_s` for running turns, then stop them; they stay open and are resumed at the next start."""
         self.stop_accepting()
+        await self._write_recovery.close()
         if self._resume_task:
             self._resume_task.cancel()
             await asyncio.wait({self._resume_task})
@@ -288,9 +310,13 @@ class Hub:
         self._require_open()
         live = self._live_conversations.get(conversation)
         if live is None:
-            rest_s = self._settings.rest_s
             live = self._live_conversations[conversation] = LiveConversation(
-                conversation, self._store, self._opener, rest_s, self._remove_if_empty
+                conversation,
+                self._store,
+                self._opener,
+                self._settings.rest_s,
+                self._remove_if_empty,
+                self._write_recovery,
             )
         live.user_count += 1
         try:
@@ -302,6 +328,10 @@ class Hub:
     def _remove_if_empty(self, live: LiveConversation) -> None:
         if live.is_empty and self._live_conversations.get(live.conversation) is live:
             del self._live_conversations[live.conversation]
+
+    async def _resume_interrupted(self, conversation: ConversationId) -> None:
+        async with self._use(conversation) as live:
+            await live.start_open_turn()
 
     async def _resume_all(self) -> None:
         left: list[ConversationId] = []
@@ -324,6 +354,8 @@ class Hub:
                     extra={"fields": {"conversation_id": conversation, "holder": error.by}},
                 )
             except CodedError as error:
+                if is_write_failure(error):
+                    self._write_recovery.on_write_failed(conversation)
                 _logger.warning(
                     "open turn cannot be resumed",
                     extra={"fields": {"conversation_id": conversation, "code": error.code}},

@@ -19,7 +19,7 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.platform.tasks import cancel_and_wait
 from timeloom.ports.leases import LeaseLostError
-from timeloom.ports.store import Store
+from timeloom.ports.store import Store, StoreError
 from timeloom.runtime.hub.events import (
     ChatDelta,
     ChatError,
@@ -65,6 +65,7 @@ from timeloom.runtime.hub.state import (
     transition,
 )
 from timeloom.runtime.hub.subscription import Broadcaster, StoreTail
+from timeloom.runtime.hub.write_recovery import WriteRecovery, is_write_failure
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.loop import TurnRunner
 
@@ -96,6 +97,7 @@ class LiveConversation:
         opener: ConversationOpener,
         rest_s: float,
         on_empty: Callable[["LiveConversation"], None],
+        write_recovery: WriteRecovery,
     ) -> None:
         self.conversation = conversation
         self.broadcaster = Broadcaster()
@@ -104,6 +106,7 @@ class LiveConversation:
         self._store = store
         self._opener = opener
         self._rest_s = rest_s
+        self._write_recovery = write_recovery
         self._state: State = ReleasedState()
         self._inputs = InputQueue(f"inputs of {conversation}", self._process, lambda: on_empty(self))
         self._numbers = count(1)
@@ -162,8 +165,12 @@ class LiveConversation:
 
     async def resume_turn(self) -> None:
         """Resume an open turn; return once it has ended or waits for a person."""
-        await self._inputs.submit(ResumeRequest())
+        await self.start_open_turn()
         await self._wait_for_turn()
+
+    async def start_open_turn(self) -> None:
+        """Start an open turn again, if no task runs it."""
+        await self._inputs.submit(ResumeRequest())
 
     @asynccontextmanager
     async def release_temporarily(self, *, stops_turn: bool) -> AsyncGenerator[None]:
@@ -287,7 +294,7 @@ class LiveConversation:
         except BaseException:
             await self._advance(LeaseLost())
             raise
-        turns.session.listen(self.broadcaster.publish_entry)
+        turns.session.listen(self._on_stored)
         turns.session.watch(self._on_entry)
         turns.context_fitter.listen(lambda compaction: self.broadcaster.publish(to_compaction_event(compaction)))
         self._turn_runner = turns
@@ -355,6 +362,8 @@ class LiveConversation:
             self._inputs.report(
                 LeaseLost(shown, task_no) if isinstance(error, LeaseLostError) else TurnStopped(task_no, shown)
             )
+            if is_write_failure(error):
+                self._write_recovery.on_write_failed(self.conversation)
         except Exception:
             _logger.exception("turn failed", extra={"fields": where})
             self._inputs.report(TurnStopped(task_no, ChatError(code="internal_error", message=INTERNAL_ERROR_TEXT)))
@@ -365,6 +374,7 @@ class LiveConversation:
                 _logger.info("turn ended", extra={"fields": {**where, "reason": outcome}})
             self._publish_status()
             self._inputs.report(TurnStopped(task_no))
+            self._write_recovery.on_turn_stopped(self.conversation)
 
     def _publish(self, effect: PublishError | PublishStatus) -> None:
         if isinstance(effect, PublishError):
@@ -375,6 +385,10 @@ class LiveConversation:
     def _publish_status(self) -> None:
         if status := self.status:
             self.broadcaster.publish(status)
+
+    def _on_stored(self, entry: Entry) -> None:
+        self.broadcaster.publish_entry(entry)
+        self._write_recovery.on_stored()
 
     def _on_entry(self, entry: Entry) -> None:
         if isinstance(entry.block, ModelAnswered):
@@ -431,8 +445,16 @@ class LiveConversation:
             # The next process that resumes the turn writes the partial text again.
             self._citations.close()
             self.broadcaster.drop_text()
-            await turns.session.close()
+            await self._close_session(turns.session)
             self.follow()
+
+    async def _close_session(self, session: Session) -> None:
+        try:
+            await session.close()
+        except StoreError as error:
+            # Nothing depends on entries that were still pending: they are made again.
+            fields = {"conversation_id": self.conversation, "code": error.code}
+            _logger.warning("pending entries could not be stored", extra={"fields": fields})
 
     async def _follow_store(self) -> None:
         try:

@@ -25,10 +25,14 @@ async def get_health(_call: RequestContext) -> Health:
 
 
 async def get_ready(context: RequestContext) -> Health:
-    """Check that the server accepts requests: its store responds and it is not shutting down."""
-    if context.services.hub.is_closing:
+    """Check that the server accepts requests: its store responds, its last write succeeded, it is not shutting down."""
+    hub, store = context.services.hub, context.services.store
+    if hub.is_closing:
         raise CodedError("server_closing", "the server is shutting down")
-    await context.services.store.conversation_ids(limit=1)
+    await hub.probe_failed_write()
+    if hub.last_write_failed:
+        raise CodedError("store_unwritable", "the last write failed; make room on the disk of the data folder")
+    await store.conversation_ids(limit=1)
     return Health()
 
 

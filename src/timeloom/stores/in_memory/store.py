@@ -80,6 +80,13 @@ class MemoryStore:
         """The ledger with the shared budgets of all conversations in this store."""
         return self._ledger
 
+    @property
+    def write_failure(self) -> str:
+        return ""
+
+    async def probe_write(self) -> None:
+        self._check_open()
+
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
         found = self._get_conversation(conversation)
         if found.lease:

@@ -194,6 +194,12 @@ def expected_schema(version: int) -> frozenset[RowValues]:
         fresh.close()
 
 
+def rewrite_version(connection: Database) -> None:
+    """Write the version that is already there: it reaches the disk like any change, and changes nothing."""
+    version = _read_number(connection, "PRAGMA user_version")
+    _run(connection, f"PRAGMA user_version = {version}")
+
+
 def _apply_next(connection: Database) -> None:
     # Read again under the lock, because another process may have migrated meanwhile.
     version = read_version(connection)

@@ -73,6 +73,8 @@ class SqliteStore:
         self._damage_message = ""
         self._lock_descriptor: int | None = None
         self._has_deletions = False
+        self._unreleased: dict[ConversationId, Lease] = {}
+        """Leases that have ended, while the disk did not take that."""
         self._closed = False
 
     @classmethod
@@ -111,6 +113,13 @@ class SqliteStore:
         """The ledger with the shared budgets of all conversations in this folder, across all processes."""
         return self._ledger
 
+    @property
+    def write_failure(self) -> str:
+        return self._writer.write_failure if self._writer else self._damage_message
+
+    async def probe_write(self) -> None:
+        await self._require_writer().run(migrations.rewrite_version, lambda _: None)
+
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
         def change(connection: Database) -> Lease:
             return self._acquire_lease(connection, conversation, holder)
@@ -119,12 +128,20 @@ class SqliteStore:
 
     async def release(self, lease: Lease) -> None:
         # Closing the store has ended all its leases.
-        if not self._closed:
+        if self._closed:
+            return
+        try:
             await self._write(
                 lease.conversation, lambda connection: leases.release(connection, self._process_locks, lease)
             )
+        except StoreError as error:
+            if error.code != "store_unwritable":
+                raise
+            self._unreleased[lease.conversation] = lease
 
     async def is_held(self, conversation: ConversationId) -> bool:
+        if conversation in self._unreleased:
+            return False
         return await self._read(
             lambda connection: leases.is_held(connection, self._process_locks, conversation), conversation
         )
@@ -369,9 +386,12 @@ class SqliteStore:
                 batch = make_batch(conversation, expected_tail, drafts)
             else:
                 batch = await self._in_thread(lambda: self._build_batch(conversation, expected_tail, drafts, staged))
-            _, done = await writer.run(
-                change, lambda changed: self._followers.wake((changed[0].number,)), caller=conversation
+            _, done = await self._commit(
+                conversation, change, lambda changed: self._followers.wake((changed[0].number,))
             )
+        except StoreError as error:
+            writer.record_failure(error)
+            raise
         finally:
             staged.discard_unpublished()
         return batch.entries, done
@@ -423,7 +443,24 @@ class SqliteStore:
         return await self._read(query, conversation)
 
     async def _write(self, conversation: ConversationId, change: Callable[[Database], T]) -> T:
-        return await self._require_writer(conversation).run(change, lambda _: None, caller=conversation)
+        return await self._commit(conversation, change, lambda _: None)
+
+    async def _commit(
+        self, conversation: ConversationId, change: Callable[[Database], T], after: Callable[[T], None]
+    ) -> T:
+        """Commit the change, together with the end of leases that could not be released before."""
+        ended = tuple(self._unreleased.values())
+
+        def change_and_release(connection: Database) -> T:
+            for lease in ended:
+                leases.release(connection, self._process_locks, lease)
+            return change(connection)
+
+        result = await self._require_writer(conversation).run(change_and_release, after, caller=conversation)
+        for lease in ended:
+            if self._unreleased.get(lease.conversation) is lease:
+                del self._unreleased[lease.conversation]
+        return result
 
     async def _read(self, query: Callable[[Database], T], conversation: ConversationId | None = None) -> T:
         def run_query() -> T:

@@ -64,6 +64,7 @@ class Writer:
         self._queue_lock = threading.Lock()
         self._open = True
         self._disk_failure = ""
+        self._last_failure = ""
         self._wal_pages = 0
         self._connection_lock = threading.Lock()
         """Held by the thread that uses the connection."""
@@ -75,6 +76,16 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="timeloom-writer", daemon=True)
         self._thread.start()
 
+    @property
+    def write_failure(self) -> str:
+        """Why the last write failed; empty if it succeeded."""
+        return self._disk_failure or self._last_failure
+
+    def record_failure(self, error: StoreError) -> None:
+        """Record the failure if the disk refused the write; the next write that succeeds clears it."""
+        if error.code == "store_unwritable":
+            self._last_failure = str(error)
+
     async def run(self, change: Callable[[Database], T], after: Callable[[T], None], caller: object = None) -> T:
         """Return the result of the change once it is durable, after calling `after` with it.
 
@@ -82,6 +93,15 @@ class Writer:
         runs in the writer thread, together with other waiting changes. If the caller is cancelled while it waits, its
         change may be stored or not.
         """
+        try:
+            result = await self._run(change, after, caller)
+        except StoreError as error:
+            self.record_failure(error)
+            raise
+        self._last_failure = ""
+        return result
+
+    async def _run(self, change: Callable[[Database], T], after: Callable[[T], None], caller: object) -> T:
         results: list[T] = []
         if self._is_only_caller(caller) and self._connection_lock.acquire(blocking=False):
             try:
