@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import timeloom.server
-from tests.harness.replies import answers
+from tests.harness.replies import answers, calls
 from tests.server.server_harness import repeated_reply
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.server import ServerSettings
@@ -21,6 +21,7 @@ from timeloom.server import open_services, serve
 from timeloom.server.app import build_app
 from timeloom.server.bootstrap import Server
 from timeloom.server.http_server import ListenError, listen
+from timeloom.tools.define import tool
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +109,22 @@ async def test_the_caller_erases_its_own_files_with_a_conversation(settings: Set
         name = accepted["conversation_id"]
         assert (await http.delete(f"/conversations/local/default/{name}")).status_code == 204
     assert erased == [(name, ["Two and two?"])]
+
+
+async def test_the_callers_own_tools_are_called_in_a_conversation(settings: Settings, tmp_path: Path) -> None:
+    script = [{"reply": calls("t.count", word="ferry")}, {"reply": answers("Counted.")}]
+    (tmp_path / "play.yaml").write_text(json.dumps(script))
+    called: list[str] = []
+
+    async def count(word: str) -> str:
+        """Counts the letters of a word."""
+        called.append(word)
+        return f"{len(word)} letters"
+
+    async with serve(settings, tools=[tool("t.count", effect="pure")(count)]) as server, client(server) as http:
+        sent = await http.post(CHAT, json={"message": "Count."}, headers={"accept": "text/event-stream"})
+        assert "5 letters" in sent.text
+    assert called == ["ferry"]
 
 
 @pytest.mark.parametrize(

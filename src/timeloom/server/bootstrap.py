@@ -21,6 +21,7 @@ from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
+from timeloom.ports.tool import Tool
 from timeloom.runtime.erase.side_files import SideFileEraser
 from timeloom.runtime.hub.hub import Hub, HubSettings
 from timeloom.server.auth.access_policy import AccessPolicy
@@ -75,17 +76,20 @@ class Server:
 
 
 @asynccontextmanager
-async def serve(settings: Settings, *, side_file_erasers: Sequence[SideFileEraser] = ()) -> AsyncGenerator[Server]:
+async def serve(
+    settings: Settings, *, tools: Sequence[Tool] = (), side_file_erasers: Sequence[SideFileEraser] = ()
+) -> AsyncGenerator[Server]:
     """Run a server while the context is open; turns that an earlier run left open are resumed.
 
-    When the context exits, streams end and running turns get `server.grace_s` seconds. `side_file_erasers` erase
-    conversations from further files, beside those that timeloom keeps in the data folder. Raises `ServerConfigError` or
-    `ListenError` before it creates the data folder.
+    When the context exits, streams end and running turns get `server.grace_s` seconds. `tools` are available in all
+    conversations, beside those of the settings. `side_file_erasers` erase conversations from further files, beside
+    those that timeloom keeps in the data folder. Raises `ServerConfigError` or `ListenError` before it creates the data
+    folder.
     """
     server = settings.server
     async with open_access(server) as access:
         with listen(server.host, server.port) as listener:
-            opening = open_services(settings, access.authenticator, side_file_erasers=side_file_erasers)
+            opening = open_services(settings, access.authenticator, tools=tools, side_file_erasers=side_file_erasers)
             async with opening as services:
                 http_server = HttpServer(services, proxies=server.proxies)
                 services.hub.resume_open_turns()
@@ -104,19 +108,20 @@ async def open_services(
     settings: Settings,
     authenticator: Authenticator | None = None,
     *,
+    tools: Sequence[Tool] = (),
     side_file_erasers: Sequence[SideFileEraser] = (),
 ) -> AsyncGenerator[Services]:
     """Open the store, models and tools of these settings, and yield the services of a server over them.
 
-    Without an authenticator, requests are authenticated as `server.mode` says. `build_app` turns the services into an
-    ASGI application.
+    Without an authenticator, requests are authenticated as `server.mode` says. `tools` are added to those of the
+    settings. `build_app` turns the services into an ASGI application.
     """
     server, limits = settings.server, settings.server.limits
     async with AsyncExitStack() as stack:
         if authenticator is None:
             authenticator = (await stack.enter_async_context(open_access(server))).authenticator
         models = await stack.enter_async_context(ModelPool(settings))
-        tools = await stack.enter_async_context(open_tools(settings))
+        registry = (await stack.enter_async_context(open_tools(settings))).with_tools(tools)
         make_entry_listener = await stack.enter_async_context(_open_telemetry(settings))
         # Before the folder is created, so that an unknown model name leaves no files behind.
         model, side_models = models.get(settings.model), models.get_side_models(settings.model)
@@ -127,7 +132,7 @@ async def open_services(
             model=model,
             side_models=side_models,
             rerun_models=rerun_models,
-            tools=tools,
+            tools=registry,
             agent_settings=AgentSettings.from_settings(settings),
             hub_settings=_hub_settings(server),
             authenticator=authenticator,
