@@ -49,8 +49,8 @@ demo: ## Write a small conversation into DATA_DIR/demo and show it
 	@scripts/setup run
 	@$(BIN)/timeloom demo --data-dir "$(DATA_DIR)/demo" $(ARGS)
 
-crash: setup ## Kill processes in the middle of turns, 1,000 times (as `make test` does 100 times), and check what is left
-	TIMELOOM_CRASH_KILLS=1000 $(BIN)/python -m pytest $(PARALLEL) tests/crash $(ARGS)
+crash: setup ## Kill processes in turns 1,000 times and servers under HTTP clients 200 times (`make test`: 100 and 8), and check what is left
+	TIMELOOM_CRASH_KILLS=1000 TIMELOOM_HTTP_KILLS=200 $(BIN)/python -m pytest $(PARALLEL) tests/crash $(ARGS)
 
 fuzz: setup ## Send messages, steers, cancellations and decisions at random over restarts, 2,000 times (as `make test` does 200 times)
 	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest $(PARALLEL) tests/unit/runtime/hub/test_hub_fuzz.py $(ARGS)
