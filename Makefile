@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz check bench lock format docs site clean setup
+.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz mutants check bench lock format docs site clean setup
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ crash: setup ## Kill processes in turns 1,000 times and servers under HTTP clien
 
 fuzz: setup ## Send messages, steers, cancellations and decisions at random over restarts, 2,000 times (as `make test` does 200 times)
 	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest $(PARALLEL) tests/unit/runtime/hub/test_hub_fuzz.py $(ARGS)
+
+mutants: setup ## Change the code at 40 random places, one at a time, and report the changes that no test finds; ARGS="--seed 7 --count 100 core"
+	$(BIN)/python -m scripts.mutants $(ARGS)
 
 check: setup ## Run ruff, pyright strict and the import contracts; where npm is, build the page again
 	$(BIN)/ruff check
