@@ -37,6 +37,10 @@ SKIPPED: Final = (ast.JoinedStr, ast.Raise, ast.Assert, ast.Import, ast.ImportFr
 """Nodes whose inner nodes are left alone: texts of errors, and f-strings, whose parts have no reliable places."""
 
 
+UNCHANGED_FIELDS: Final = frozenset({"annotation", "returns", "decorator_list", "type_comment", "bases"})
+"""Fields of nodes that hold types; so do the keywords of a class, such as `frozen=True`."""
+
+
 class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a file: the bytes from `start` to `end` become `after`."""
 
@@ -82,7 +86,7 @@ def _walk(node: ast.AST) -> Iterator[Change]:
     for change in CHANGES:
         yield from change(node)
     for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list", "type_comment", "bases"):
+        if name in UNCHANGED_FIELDS or (isinstance(node, ast.ClassDef) and name == "keywords"):
             continue
         children = cast("list[object]", value) if isinstance(value, list) else [value]
         for child in children:

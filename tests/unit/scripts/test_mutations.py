@@ -28,6 +28,7 @@ CHANGES = {
     "_logger.info(a)": set[str](),
     "__all__ = [1]": set[str](),
     "a: Literal[1]": set[str](),
+    "class A(B, frozen=True): pass": set[str](),
     "if TYPE_CHECKING:\n    a = 1": set[str](),
 }
 """What each text may become."""
