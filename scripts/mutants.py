@@ -1,8 +1,8 @@
 """Changes the code at random places, one at a time, and reports the changes that no test finds.
 
 Each mutant runs in a copy of the repository against the tests that are nearest to the changed module: first those that
-import it or mirror it, then, if they all pass, further ones. A mutant whose tests all pass has survived: a test is
-missing there, or the change makes no difference. The seed and the count make the same sample again.
+import it or mirror it, then, if they all pass, slower and further ones. A mutant whose tests all pass has survived: a
+test is missing there, or the change makes no difference. The seed and the count make the same sample again.
 """
 
 import argparse
@@ -43,7 +43,9 @@ NO_TESTS: Final = 5
 """pytest's exit status if all tests were left out."""
 TEST_S: Final = 60
 """Seconds after which a single test counts as hanging; a busy machine needs a multiple of what the tests take."""
-PYTEST: Final = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not bench")
+PYTEST: Final = ("-x", "-q", "-p", "no:cacheprovider", "-m")
+QUICK: Final = "not slow and not bench"
+SLOW: Final = "slow and not bench"
 
 Verdict = Literal["killed", "hung", "survived", "untested", "unfinished"]
 """`hung` counts as found: the change made a test hang. `untested` means that no test reaches the module, `unfinished`
@@ -60,7 +62,7 @@ class Mutant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MutantResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a mutant, the number of test files that it ran against, and the seconds that this took."""
+    """What became of a mutant, the number of test files that could find it, and the seconds that this took."""
 
     mutant: Mutant
     verdict: Verdict
@@ -243,7 +245,7 @@ def _shares_word(test: str, path: str) -> bool:
 def run_unchanged(mutants: Iterable[Mutant], nearest: NearestTests) -> str:
     """Run the nearest tests of all mutants without a change; return pytest's last lines if one fails."""
     tests = sorted({test for mutant in mutants for test in nearest.rank(mutant.path)[:NEAR_FILES]})
-    command = [sys.executable, "-m", "pytest", *PYTEST, "-n", "auto", *tests]
+    command = [sys.executable, "-m", "pytest", *PYTEST, QUICK, "-n", "auto", *tests]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return "" if ended.returncode in (0, NO_TESTS) else ended.stdout[-3000:]
 
@@ -291,9 +293,8 @@ class MutantTree:
                 shutil.copy(root / name, folder / name)
 
     def run(self, mutant: Mutant, nearest: NearestTests, timeout_s: float) -> MutantResult:
-        """Change the file, run the nearest tests and, if all pass, further ones; then restore the file."""
+        """Change the file, run tests until one finds the change, and restore the file."""
         tests = nearest.rank(mutant.path)
-        near, far = tests[:NEAR_FILES], tests[NEAR_FILES:FAR_FILES]
         started = time.monotonic()
         file = self._folder / mutant.path
         source = file.read_bytes()
@@ -301,18 +302,27 @@ class MutantTree:
             compiled.unlink()
         file.write_bytes(mutant.mutation.apply(source))
         try:
-            verdict, count = self._run_tests(near, timeout_s), len(near)
-            if verdict == "survived" and far:
-                verdict, count = self._run_tests(far, timeout_s * 2), len(near) + len(far)
+            verdict = self._run_stages(tests[:NEAR_FILES], tests[NEAR_FILES:FAR_FILES], timeout_s)
         finally:
             file.write_bytes(source)
         seconds = round(time.monotonic() - started, 1)
-        return MutantResult(mutant=mutant, verdict=verdict, test_files=count, seconds=seconds)
+        return MutantResult(mutant=mutant, verdict=verdict, test_files=min(len(tests), FAR_FILES), seconds=seconds)
 
-    def _run_tests(self, tests: Sequence[str], timeout_s: float) -> Verdict:
+    def _run_stages(self, near: Sequence[str], far: Sequence[str], timeout_s: float) -> Verdict:
+        """Run the quick tests of the nearest files, then their slow ones, then further files, until one finds it."""
+        verdict: Verdict = "untested"
+        for tests, kind, most_s in ((near, QUICK, timeout_s), (near, SLOW, timeout_s), (far, QUICK, timeout_s * 2)):
+            found = self._run_tests(tests, kind, most_s)
+            if found in ("killed", "hung", "unfinished"):
+                return found
+            if found == "survived":
+                verdict = found
+        return verdict
+
+    def _run_tests(self, tests: Sequence[str], kind: str, timeout_s: float) -> Verdict:
         if not tests:
             return "untested"
-        command = [sys.executable, "-m", "pytest", "-p", mutant_alarm.__name__, *PYTEST, *tests]
+        command = [sys.executable, "-m", "pytest", "-p", mutant_alarm.__name__, *PYTEST, kind, *tests]
         with subprocess.Popen(
             command,
             cwd=self._folder,

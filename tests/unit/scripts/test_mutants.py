@@ -60,6 +60,11 @@ def test_a_mutant_that_no_test_finds_survives_and_the_file_is_restored(root: Pat
     assert (root.parent / "tree/src/timeloom/ages.py").read_text() == MODULE
 
 
+def test_a_slow_test_finds_a_mutant_that_the_quick_ones_do_not(root: Path) -> None:
+    slow = STRICT.replace("def test_a", "@pytest.mark.slow\ndef test_b")
+    assert run_mutant(root, "(age > 18)", f"import pytest\n{LAX}\n{slow}").verdict == "killed"
+
+
 def test_a_mutant_that_makes_a_test_hang_ends(root: Path) -> None:
     assert run_mutant(root, "(age > 18)", SLEEPY, test_s=0.5).verdict == "hung"
 
