@@ -93,6 +93,8 @@ class Clients:
         """Set when no more kills come: clients stop sending, and readers end once they have read everything."""
         self.moved = asyncio.Event()
         """Set by each block that any reader receives."""
+        self.block_count = 0
+        """The number of blocks that all readers have received."""
         self._folder = folder
         self._numbers = count(1)
 
@@ -246,6 +248,7 @@ class ConversationClient:
                     kind = msgspec.json.decode(read.blocks[-1][1], type=_BlockType).type
                     self.types.append(kind)
                     self.moved.set()
+                self._clients.block_count += 1
                 self._clients.moved.set()
             case "conv.status":
                 status = msgspec.json.decode(event.data, type=_StatusData)

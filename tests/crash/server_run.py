@@ -4,6 +4,7 @@ import asyncio
 import random
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,8 +31,12 @@ TEXTS: Mapping[str, int] = MappingProxyType(ACCEPTED | REFUSED)
 NEXT_PROMPT = ("react.tool.result", "react.round.start")
 """Blocks after which the server builds the next prompt: texts that arrive then are the likeliest to be missed."""
 
-TOOL_WAIT_S = 2.0
-"""How long a server that kills itself at a tool call waits for one; then it is killed where it is."""
+LIFE_BLOCKS = 200
+"""Most blocks that clients receive from one server before it is killed. Blocks are counted, not seconds, so that a busy
+machine does as much."""
+
+WAIT_S = 20.0
+"""How long a kill waits for its moment; then the server is killed where it is."""
 
 DOWN_SHARE = 0.1
 """Share of the texts that are sent although no server listens; the others wait for one."""
@@ -105,11 +110,23 @@ class _Killer:
             await asyncio.sleep(chance.uniform(0, 0.4))
             return await server.end(signal.SIGKILL)
         await server.wait_until_ready()
-        await asyncio.sleep(chance.uniform(0.2, 1.2))
-        if moment != "later":
-            await _wait_for_next(self._model.asked if moment == "request" else self._clients.moved)
-            await asyncio.sleep(chance.choice((0, 0, 0.002, 0.01)))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_S):
+                await self._wait_for_blocks(chance.randint(20, LIFE_BLOCKS))
+                await self._wait_for_moment(moment)
         return await server.end(signal.SIGKILL)
+
+    async def _wait_for_blocks(self, count: int) -> None:
+        wanted = self._clients.block_count + count
+        while self._clients.block_count < wanted:
+            await _wait_for_next(self._clients.moved)
+
+    async def _wait_for_moment(self, moment: str) -> None:
+        if moment == "request":
+            await _wait_for_next(self._model.asked)
+        await asyncio.sleep(
+            self._chance.choice((0, 0, 0.002, 0.01)) if moment != "later" else self._chance.random() / 5
+        )
 
     async def _kill_at_tool(self) -> int:
         """Let the server kill itself before or after the effect of one of its next tool calls."""
@@ -118,7 +135,7 @@ class _Killer:
         await self._server.fork(kill_at=passed + self._chance.randint(1, 4))
         await self._server.wait_until_ready()
         try:
-            async with asyncio.timeout(TOOL_WAIT_S):
+            async with asyncio.timeout(WAIT_S):
                 return await self._server.wait_for_exit()
         except TimeoutError:
             return await self._server.end(signal.SIGKILL)
@@ -126,11 +143,7 @@ class _Killer:
 
 async def _wait_for_next(event: asyncio.Event) -> None:
     event.clear()
-    try:
-        async with asyncio.timeout(1):
-            await event.wait()
-    except TimeoutError:
-        return
+    await event.wait()
 
 
 async def talk(clients: Clients, plan: RunPlan, number: int) -> ConversationClient | None:

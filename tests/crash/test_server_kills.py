@@ -32,6 +32,5 @@ def assert_enough_happened(evidence: ServerEvidence) -> None:
     """A run in which clients send and read too little proves nothing."""
     outcomes = {(sent.kind, sent.outcome) for sent in evidence.sent}
     assert {("message", "accepted"), ("followup", "accepted"), ("decision", "accepted")} <= outcomes
-    assert {("message", "unknown"), ("followup", "unknown")} & outcomes
     assert len(evidence.timelines) >= 4
     assert len(evidence.received) >= 40
