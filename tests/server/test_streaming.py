@@ -90,6 +90,29 @@ def test_each_channel_is_told_while_it_is_written(tmp_path: Path) -> None:
     run(check)
 
 
+def test_the_text_of_a_file_names_its_path_and_type(tmp_path: Path) -> None:
+    async def check() -> None:
+        replies = (
+            calls("react.write", path="a.html", content="<p>A page.</p>"),
+            calls("react.write", path="outputs/b", channel="timeline_text", content="A short text."),
+            calls("react.write", path="../c.md", channel="timeline_text", content="A way out."),
+        )
+        async with ServerHarness(tmp_path, *replies, answers("Done.")).serve() as served:
+            async with served.ann.post_and_stream("go") as events:
+                heard = [frame.data async for frame in events if frame.event == "chat.delta"]
+            turn = heard[0]["turn_id"]
+            told = {(one["channel"], one.get("path"), one.get("mime")) for one in heard}
+            assert told >= {
+                ("canvas", f"fi:{turn}.files/a.html", "text/html"),
+                ("timeline_text", f"fi:{turn}.outputs/b", "text/plain"),
+                ("canvas", None, None),
+                ("timeline_text", None, None),
+                ("answer", None, None),
+            }
+
+    run(check)
+
+
 class Saying(ServerHarness):
     """A stage with a tool that says something and ends when that was heard."""
 

@@ -21,10 +21,11 @@ FILE_FIELD: Final = "tool_call.params.path"
 """Field of a decision that names the file being written."""
 
 CHANNEL_FIELD: Final = "tool_call.params.channel"
-"""Field of a decision that names the channel of a file; if it precedes the text and is `internal`, the text is not
-shown."""
+"""Field of a decision that names the channel of a file, if it precedes the text: the text of an `internal` file is not
+shown, and that of a `timeline_text` file is shown on this channel."""
 
 INTERNAL: Final = "internal"
+IN_CHAT: Final = "timeline_text"
 
 
 class LiveDelta(msgspec.Struct, frozen=True, gc=False):
@@ -99,16 +100,21 @@ class LiveReply:
             if len(known) <= MAX_PATH_CHARS:
                 self._known[index, field.path] = known + field.text
         elif channel := self._visible_channel(field.path, index):
-            shown.append(LiveDelta(channel, index, field.text, self._file_path(channel, index)))
+            shown.append(LiveDelta(channel, index, field.text, self._file_path(field.path, index)))
 
     def _visible_channel(self, field: str, index: int) -> str:
         """Return the channel on which the field's text is shown; empty if it is not shown."""
         channel = SHOWN_FIELDS.get(field, "")
-        is_kept = channel == "canvas" and self._known.get((index, CHANNEL_FIELD)) == INTERNAL
-        return "" if is_kept else channel
+        if channel != "canvas":
+            return channel
+        named = self._known.get((index, CHANNEL_FIELD))
+        # Without its path, the text could not be told from the notes of the same decision.
+        if named == IN_CHAT and self._file_path(field, index):
+            return IN_CHAT
+        return "" if named == INTERNAL else channel
 
-    def _file_path(self, channel: str, index: int) -> str:
-        return self._known.get((index, FILE_FIELD), "") if channel == "canvas" else ""
+    def _file_path(self, field: str, index: int) -> str:
+        return self._known.get((index, FILE_FIELD), "") if SHOWN_FIELDS.get(field) == "canvas" else ""
 
     def _find_fast_path(self) -> "_FastPath | None":
         """Return the fast path for text that only continues; None if all text must go through the parsers."""
@@ -123,7 +129,7 @@ class LiveReply:
         if decision is None or field is None or field in (FILE_FIELD, CHANNEL_FIELD):
             return None
         channel = self._visible_channel(field, index)
-        return _FastPath(channel, index, self._file_path(channel, index), decision, decision.remaining_chars)
+        return _FastPath(channel, index, self._file_path(field, index), decision, decision.remaining_chars)
 
     def _sync_parsers(self, fast_path: "_FastPath") -> None:
         if fast_path.last_piece:

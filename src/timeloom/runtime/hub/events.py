@@ -1,6 +1,7 @@
 """The events that readers of a conversation receive, and the events derived from stored blocks."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import msgspec
@@ -17,10 +18,13 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.turn import EndReason
 from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.paths import PathError, rewrite_path
+from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import pending_approvals
 from timeloom.core.view.views import Views
 from timeloom.runtime.context.fit_window import CompactionEvent
+from timeloom.tools.mime import UNKNOWN_MIME, guess_mime
 
 ConversationState = Literal["idle", "running", "waiting", "interrupted"]
 """The state of a conversation: no turn, a running turn, a turn that waits for a person, or one that no process runs."""
@@ -60,6 +64,10 @@ class ChatDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     cut: bool = False
     """Whether the beginning of the text is missing, because the reader joined late."""
+    path: str = ""
+    """The file whose text this is, if the model wrote its path before the text."""
+    mime: str = ""
+    """The type of that file."""
 
 
 class ChatBlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +171,25 @@ def to_status(conversation: ConversationId, views: Views, stored_tail: int) -> C
 def as_interrupted(status: ConvStatus) -> ConvStatus:
     """Return the status of a turn that no process runs; a turn that waits for a person, or has ended, needs none."""
     return msgspec.structs.replace(status, state="interrupted") if status.state == "running" else status
+
+
+def to_chat_delta(turn: TurnId, delta: LiveDelta) -> ChatDelta:
+    """Return the event of a piece of text that the model or a tool of that turn wrote."""
+    path, mime = _find_file(delta.file, turn) if delta.file else ("", "")
+    # Without its path, the text could not be told from the notes of the same decision.
+    channel = "canvas" if delta.file and not path else delta.channel
+    return ChatDelta(turn_id=turn, channel=channel, index=delta.index, text=delta.text, path=path, mime=mime)
+
+
+@lru_cache(maxsize=64)
+def _find_file(name: str, turn: TurnId) -> tuple[str, str]:
+    """Return the path and the type of the file that the model names; empty if no file can have this name."""
+    try:
+        found = rewrite_path(name, turn)
+    except PathError:
+        return "", ""
+    mime = guess_mime(found.relative)
+    return str(found.path), "text/plain" if mime == UNKNOWN_MIME else mime
 
 
 def to_compaction_event(compaction: CompactionEvent) -> ChatCompaction:

@@ -19,11 +19,11 @@ class LiveCitationRewriter:
     def __init__(self, rows: Callable[[], Mapping[int, SourceRow]], forward: Callable[[LiveDelta], None]) -> None:
         self._rows = rows
         self._forward = forward
-        self._open: dict[tuple[str, int], CitationRewriter] = {}
+        self._open: dict[tuple[str, int, str], CitationRewriter] = {}
 
     def feed(self, delta: LiveDelta) -> None:
         """Forward the part of the delta that can be shown now; text that may become a citation is held back."""
-        key = (delta.channel, delta.index)
+        key = (delta.channel, delta.index, delta.file)
         rewriter = self._open.get(key)
         if rewriter is None:
             form = _format(delta)
@@ -43,12 +43,13 @@ class LiveCitationRewriter:
             self._forward_text(key, rewriter.close())
         self._open.clear()
 
-    def _forward_text(self, key: tuple[str, int], text: str) -> None:
+    def _forward_text(self, key: tuple[str, int, str], text: str) -> None:
         if text:
-            self._forward(LiveDelta(*key, text))
+            channel, index, file = key
+            self._forward(LiveDelta(channel, index, text, file))
 
 
 def _format(delta: LiveDelta) -> CitationFormat | None:
-    if delta.channel in MARKDOWN_CHANNELS:
-        return "markdown"
-    return FORMAT_OF_MIME.get(guess_mime(delta.file)) if delta.channel == "canvas" else None
+    if delta.file:
+        return FORMAT_OF_MIME.get(guess_mime(delta.file))
+    return "markdown" if delta.channel in MARKDOWN_CHANNELS else None

@@ -21,10 +21,10 @@ from timeloom.platform.tasks import cancel_and_wait
 from timeloom.ports.leases import LeaseLostError
 from timeloom.ports.store import Store, StoreError
 from timeloom.runtime.hub.events import (
-    ChatDelta,
     ChatError,
     ConvStatus,
     as_interrupted,
+    to_chat_delta,
     to_compaction_event,
     to_status,
 )
@@ -401,9 +401,7 @@ class LiveConversation:
     def _publish_delta(self, delta: LiveDelta) -> None:
         if self._turn_runner:
             turn = self._turn_runner.session.views.progress.turn_id
-            self.broadcaster.publish_delta(
-                ChatDelta(turn_id=turn, channel=delta.channel, index=delta.index, text=delta.text)
-            )
+            self.broadcaster.publish_delta(to_chat_delta(turn, delta))
 
     async def _wait_for_turn(self) -> None:
         if self.task:

@@ -40,16 +40,18 @@ TOOL_OUTPUT: Final = ""
 REPLY_CHANNELS: Final = frozenset((*SHOWN_CHANNELS, *SHOWN_FIELDS.values()))
 """The channels of a reply."""
 
-Key = tuple[TurnId, str, int]
+Key = tuple[TurnId, str, int, str]
 PositionedDelta = tuple[ChatDelta, int]
 """A delta and the seq of the last entry published before it."""
 
 _ALL_KINDS: Final = (*sorted(REPLY_CHANNELS), TOOL_OUTPUT)
 
 
-def text_kind(channel: str) -> str:
-    """Return the kind of the channel's text: the channel itself, or `TOOL_OUTPUT` for channels of tools."""
-    return channel if channel in REPLY_CHANNELS else TOOL_OUTPUT
+def text_kind(delta: ChatDelta) -> str:
+    """Return the kind of the text: its channel, `canvas` for the text of every file, or `TOOL_OUTPUT` for tools."""
+    if delta.path:
+        return "canvas"
+    return delta.channel if delta.channel in REPLY_CHANNELS else TOOL_OUTPUT
 
 
 def kinds_ended_by(block: AnyBlock) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ def kinds_ended_by(block: AnyBlock) -> tuple[str, ...]:
 
 def is_continuation(first: ChatDelta, delta: ChatDelta) -> bool:
     """Return whether both deltas belong to the same text."""
-    return first.channel == delta.channel and first.index == delta.index and first.turn_id == delta.turn_id
+    return _key(first) == _key(delta)
 
 
 class _TextRun(msgspec.Struct):
@@ -128,8 +130,8 @@ class PartialText:
         """Drop the texts that end with that block."""
         kinds = kinds_ended_by(block)
         if kinds and (self._runs or self._cut):
-            self._runs = deque(run for run in self._runs if text_kind(run.first.channel) not in kinds)
-            self._cut = {key: one for key, one in self._cut.items() if text_kind(one[0].channel) not in kinds}
+            self._runs = deque(run for run in self._runs if text_kind(run.first) not in kinds)
+            self._cut = {key: one for key, one in self._cut.items() if text_kind(one[0]) not in kinds}
             self._bytes = sum(run.size_bytes for run in self._runs)
 
     def clear(self) -> None:
@@ -146,4 +148,4 @@ class PartialText:
 
 
 def _key(delta: ChatDelta) -> Key:
-    return delta.turn_id, delta.channel, delta.index
+    return delta.turn_id, delta.channel, delta.index, delta.path

@@ -416,7 +416,7 @@ class Subscription:
 
     def _is_unfinished(self, delta: ChatDelta, after: int) -> bool:
         """Return whether the delta's text was not ended by a block that was already sent."""
-        return after >= self._ended.get(text_kind(delta.channel), 0)
+        return after >= self._ended.get(text_kind(delta), 0)
 
     def _record_ended(self, entry: Entry) -> None:
         for kind in kinds_ended_by(entry.block):

@@ -191,6 +191,20 @@ def test_the_text_of_an_internal_file_is_not_shown(size: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_the_text_of_a_file_for_the_chat_is_shown_there_if_its_path_is_known(size: int) -> None:
+    params = {"path": "a.md", "channel": "timeline_text", "content": "in the chat"}
+    named = reply(DECISION, json.dumps({"notes": "a", "tool_call": {"tool_id": "t", "params": params}}))
+    told = joined(shown(pieces(named + keeping("timeline_text", "unnamed"), [size])))
+    assert [(delta.channel, delta.text, delta.file) for delta in told] == [
+        ("timeline_text", "a", ""),
+        ("timeline_text", "in the chat", "a.md"),
+        ("timeline_text", "a", ""),
+        ("canvas", "unnamed", ""),
+        ("answer", "b", ""),
+    ]
+
+
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_the_text_of_a_file_is_shown_before_it_is_said_to_be_internal(size: int) -> None:
     told = joined(shown(pieces(keeping("internal", "one", channel_first=False), [size])))

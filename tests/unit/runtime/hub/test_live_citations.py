@@ -27,7 +27,7 @@ def heard(channel: str, file: str = "", *, piece: int = 3) -> str:
     for start in range(0, len(TEXT), piece):
         citing.feed(LiveDelta(channel, 2, TEXT[start : start + piece], file))
     citing.close()
-    assert {(delta.channel, delta.index) for delta in told} == {(channel, 2)}
+    assert {(delta.channel, delta.index, delta.file) for delta in told} == {(channel, 2, file)}
     return "".join(delta.text for delta in told)
 
 
@@ -44,6 +44,7 @@ def rewritten(form: CitationFormat) -> str:
         ("canvas", "files/a.md", "markdown"),
         ("canvas", "page.html", "html"),
         ("canvas", "a.txt", "text"),
+        ("timeline_text", "a.html", "html"),
     ],
 )
 def test_citations_become_marks_in_the_format_of_the_text(channel: str, file: str, form: CitationFormat) -> None:

@@ -72,7 +72,26 @@ def test_a_block_ends_the_text_that_it_has_and_no_other(block: AnyBlock, kinds: 
     for channel in sorted(ALL - {TOOL_OUTPUT} | {"stdout"}):
         text.add(delta("x", channel), 1)
     text.end(block)
-    assert {text_kind(one.channel) for one in told(text)} == ALL - kinds == ALL - set(kinds_ended_by(block))
+    assert {text_kind(one) for one in told(text)} == ALL - kinds == ALL - set(kinds_ended_by(block))
+
+
+def test_the_text_of_a_file_in_the_chat_outlives_the_notes_and_ends_with_its_result() -> None:
+    text = PartialText()
+    text.add(delta("a note", "timeline_text"), 1)
+    file = ChatDelta(
+        turn_id=TurnId("turn_1"),
+        channel="timeline_text",
+        index=0,
+        text="| a |",
+        path="fi:turn_1.files/a.md",
+        mime="text/markdown",
+    )
+    text.add(file, 1)
+    assert [one.text for one in told(text)] == ["a note", "| a |"]
+    text.end(Notes(tool_call_id=CALL, text="a note"))
+    assert told(text) == [file]
+    text.end(ResultStatus(tool_call_id=CALL, text="done"))
+    assert told(text) == []
 
 
 def test_text_is_told_in_the_order_in_which_it_was_written() -> None:
@@ -142,7 +161,7 @@ class Listener:
 
     def hear(self, event: Event) -> None:
         if isinstance(event, ChatDelta):
-            kind = text_kind(event.channel)
+            kind = text_kind(event)
             self.open[kind] = self.open.get(kind, "") + event.text
         elif isinstance(event, ChatBlock):
             self.seqs.append(event.seq)

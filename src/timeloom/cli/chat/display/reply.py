@@ -49,7 +49,7 @@ class StreamingReply:
             case "answer":
                 self.fold_thinking()
                 self._print_answer(delta)
-            case "timeline_text":
+            case "timeline_text" if not delta.file:
                 self._note = (self._note + delta.text)[-MAX_NOTE_CHARS:]
             case _:
                 self._written_chars += len(delta.text)

@@ -103,7 +103,7 @@ class RunTranslator:
                 pass
 
     def _translate_delta(self, delta: ChatDelta) -> Iterator[ag.AgUiEvent]:
-        if delta.channel not in TEXT_CHANNELS and delta.channel != "thinking":
+        if delta.path or (delta.channel not in TEXT_CHANNELS and delta.channel != "thinking"):
             yield ag.CustomEvent(name=delta.name, value=delta)
         elif delta.text:
             if self._channel != delta.channel:
