@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -45,9 +46,18 @@ class AnswerTexts(msgspec.Struct, frozen=True):
 
 
 def describe_abilities(tools: Iterable[OfferedTool]) -> str:
-    """Return a text on the abilities of the model, with the tools of the catalogue."""
-    lines = [f"- {offer.tool_id}: {offer.purpose}" for offer in tools]
-    return "\n".join([f"{_ABLE} These are the tools:", "", *lines] if lines else [_ABLE])
+    """Return a text on the abilities of the model for people: what to ask for, and the purposes of other tools."""
+    offered = {offer.tool_id: offer.purpose for offer in tools}
+    known = [text for tool_id, text in _ABILITIES.items() if tool_id in offered]
+    others = [purpose for tool_id, purpose in offered.items() if not tool_id.startswith(_BUILT_IN)]
+    parts = [_DEMO, _to_list("You can ask me to:", [*known, _TALK])]
+    if others:
+        parts.append(_to_list("This server also has tools of its own:", others))
+    return "\n\n".join(parts)
+
+
+def _to_list(title: str, lines: Iterable[str]) -> str:
+    return "\n".join([title, "", *(f"- {line}" for line in lines)])
 
 
 def build_stopped_reply() -> Parts:
@@ -87,10 +97,22 @@ def find_completed_step(prompt: PromptContent) -> str:
 _STEP_DONE: Final = re.compile(
     r"\bstep\s(\d{1,2})\b.{0,40}\b(?:done|finished|complete|completed|ready)\b", re.IGNORECASE
 )
-_ABLE: Final = (
-    "I am a small demo model: I choose tools by how alike your words are to examples, and I am often wrong. Say what "
-    "you want in plain words, and name files by their names. Questions I answer, also about texts that you attach."
+_DEMO: Final = (
+    "I am a small demo model. I show how timeloom works, and I am often wrong. Use plain words, and name files by "
+    "their names."
 )
+_ABILITIES: Final = MappingProxyType(
+    {
+        "react.plan": "make a plan: “Make a plan for a birthday party”",
+        "react.write": "write a file: “Create poem.md with a poem about the sea”",
+        "react.patch": "change a file: “Replace 'apples' with 'pears' in shopping.txt”",
+        "react.read": "show or summarize a file: “Summarize notes.md”",
+        "react.rg": "search your files: “Which file contains 'budget'?”",
+    }
+)
+"""What people can ask for, with an example, by the tool that does it. The other built-in tools serve the model."""
+_TALK: Final = "answer a question, also about a text file that you attach"
+_BUILT_IN: Final = ("react.", "exec_tools.")
 _NOTHING: Final = "I could not do this in the rounds that I have."
 
 

@@ -13,6 +13,13 @@ DEMO_NOTICE: Final = (
     "--model openai:<id> with OPENAI_API_KEY or OPENAI_BASE_URL."
 )
 
+EXAMPLES: Final = (
+    "Make a plan for a birthday party",
+    'Write "Milk and apples" to list.txt, then replace "apples" with "pears" in list.txt, then show me list.txt',
+    "Write me a short poem about the moon",
+)
+"""Messages that this model handles well, one for each kind: a plan, files, and an answer."""
+
 
 def _open(_identity: str, _settings: ModelSettings) -> Model:
     from timeloom_local.model import LocalModel  # noqa: PLC0415 - the YAML parser takes 20 ms
@@ -24,4 +31,4 @@ def _install() -> str:
     return "" if is_installed() else INSTALL
 
 
-provider: Final = Provider(open=_open, notice=DEMO_NOTICE, install=_install)
+provider: Final = Provider(open=_open, notice=DEMO_NOTICE, install=_install, is_demo=True, examples=EXAMPLES)

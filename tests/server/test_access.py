@@ -15,6 +15,7 @@ from timeloom.server.auth.authenticate import cookie_name
 from timeloom.server.authorize import Permission
 from timeloom.server.endpoints import ENDPOINTS, Endpoint
 from timeloom.server.http.uploads import UploadLimits
+from timeloom.testing import ScriptedModel
 
 pytestmark = pytest.mark.slow
 
@@ -298,6 +299,20 @@ def test_me_tells_how_much_can_be_attached(tmp_path: Path) -> None:
         async with stage.serve() as served:
             me = (await served.ann.get("/me")).json()
             assert (me["max_uploads"], me["max_upload_bytes"]) == (2, 1_000)
+            assert {"png", "docx", "json"} <= set(me["refused_suffixes"])
+            assert not {"csv", "md", "py", "txt"} & set(me["refused_suffixes"])
+
+    run(check)
+
+
+@pytest.mark.parametrize(("name", "demo"), [("script", False), ("local", True)])
+def test_me_names_the_model_and_says_whether_it_is_a_demo(tmp_path: Path, name: str, demo: bool) -> None:
+    async def check() -> None:
+        stage = ServerHarness(tmp_path)
+        stage.model = ScriptedModel([], name=name)
+        async with stage.serve() as served:
+            me = (await served.ann.get("/me")).json()
+            assert (me["model"], me["demo"], len(me["examples"])) == (name, demo, 3 if demo else 0)
 
     run(check)
 

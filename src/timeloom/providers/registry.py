@@ -39,6 +39,10 @@ class Provider(msgspec.Struct, frozen=True):
     """A sentence that users read before the first answer."""
     install: Callable[[], str] = _no_install_command
     """Returns the command that installs missing parts; empty when the provider is ready."""
+    is_demo: bool = False
+    """Whether its models only demonstrate timeloom. The page then says how to set a real one."""
+    examples: tuple[str, ...] = ()
+    """Messages that its models handle well. The page offers them before the first message."""
 
 
 class ModelNameError(CodedError):

@@ -9,7 +9,7 @@ UNKNOWN_MIME: Final = "application/octet-stream"
 
 _SNIFFED_BYTES: Final = 8192
 
-_TYPES: Final = MappingProxyType(
+SUFFIX_TYPES: Final = MappingProxyType(
     {
         **dict.fromkeys(("md", "markdown"), "text/markdown"),
         **dict.fromkeys(("txt", "text", "log", "cfg", "conf", "ini", "env", "lock", "gitignore"), "text/plain"),
@@ -81,7 +81,7 @@ _TEXTUAL: Final = frozenset(
 def guess_mime(name: str) -> str:
     """Return the MIME type for the file name's extension; `application/octet-stream` if it is unknown."""
     _, dot, end = name.rpartition(".")
-    return _TYPES.get(end.lower(), UNKNOWN_MIME) if dot else UNKNOWN_MIME
+    return SUFFIX_TYPES.get(end.lower(), UNKNOWN_MIME) if dot else UNKNOWN_MIME
 
 
 def is_textual(mime: str) -> bool:

@@ -74,9 +74,11 @@ def test_a_file_that_nobody_knows_is_written_where_nobody_wants_to_look_at_it(me
     assert called(asked(message))[0] == "react.write"
 
 
-def test_who_asks_what_can_be_done_is_told_the_tools() -> None:
-    assert "- weather.forecast: Tells the weather forecast for a city." in spoken(asked("What can you do?"), (WEATHER,))
-    assert "tools:" not in spoken(asked("What can you do?"), ())
+def test_who_asks_what_can_be_done_is_told_it_in_words_for_people() -> None:
+    told = spoken(asked("What can you do?"), (WEATHER,))
+    assert "- Tells the weather forecast for a city." in told
+    assert "weather.forecast" not in told
+    assert "tools of its own" not in spoken(asked("What can you do?"), ())
 
 
 def test_a_plan_of_an_earlier_turn_is_not_marked_by_the_one_that_follows() -> None:

@@ -1,8 +1,11 @@
 """Whole turns with the local model and its real weights, as a new user runs them."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+
+import pytest
 
 from tests.harness import local_model
 from tests.harness.turn import HEADER, blocks_of
@@ -23,6 +26,7 @@ from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.tools.define import tool
 from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.registry import ToolRegistry
+from timeloom_local.provider import EXAMPLES
 
 FERRY = "The ferry leaves at half past nine.\nA ticket costs twelve euros.\nDogs travel for free.\n"
 
@@ -146,11 +150,31 @@ def test_what_cannot_be_undone_waits_for_a_person(tmp_path: Path) -> None:
     talk(tmp_path, check)
 
 
-def test_who_asks_for_help_is_told_the_tools(tmp_path: Path) -> None:
+def test_who_asks_for_help_is_told_what_to_ask_for_and_no_tool_ids(tmp_path: Path) -> None:
     async def check(talk: Talk) -> None:
         blocks = await talk.say("What can you do?")
         assert called(blocks) == []
-        assert "- post.send: Sends a postcard to somebody." in answer(blocks)
         assert "demo model" in answer(blocks)
+        assert "make a plan" in answer(blocks)
+        assert "- Sends a postcard to somebody." in answer(blocks)
+        assert not re.search(r"\b(?:react|exec_tools|post)\.[a-z]", answer(blocks))
+
+    talk(tmp_path, check)
+
+
+@pytest.mark.parametrize(
+    ("example", "tools"),
+    [
+        (EXAMPLES[0], ["react.plan"]),
+        (EXAMPLES[1], ["react.plan", "react.write", "react.patch", "react.read"]),
+        (EXAMPLES[2], []),
+    ],
+)
+def test_the_examples_that_people_are_offered_succeed(tmp_path: Path, example: str, tools: list[str]) -> None:
+    async def check(talk: Talk) -> None:
+        blocks = await talk.say(example)
+        assert called(blocks) == tools
+        assert len(answer(blocks)) > 40
+        assert "could not" not in answer(blocks)
 
     talk(tmp_path, check)

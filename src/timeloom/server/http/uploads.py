@@ -19,7 +19,7 @@ from timeloom.core.paths.names import check_name
 from timeloom.runtime.turn.attachments import IncomingFile
 from timeloom.server.http.validation_error import explain_validation_error
 from timeloom.tools.charsets import decode_text, find_codec
-from timeloom.tools.mime import UNKNOWN_MIME, guess_mime, strip_mime_parameters
+from timeloom.tools.mime import SUFFIX_TYPES, UNKNOWN_MIME, guess_mime, strip_mime_parameters
 
 FORM: Final = "multipart/form-data"
 FILES_FIELD: Final = "files"
@@ -36,6 +36,9 @@ MIN_BYTES_PER_S: Final = 32 * 1024
 """Slowest accepted upload. A lower rate lets clients hold connections for hours; a higher one rejects slow networks."""
 
 _TEXT: Final = re.compile(r"text/[a-z0-9.+-]{1,100}")
+
+REFUSED_SUFFIXES: Final = tuple(sorted(suffix for suffix, mime in SUFFIX_TYPES.items() if not _TEXT.fullmatch(mime)))
+"""Suffixes of file names whose types are not text."""
 
 Body = TypeVar("Body")
 

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from timeloom.core.codes import CodedError
+from timeloom.providers.registry import Provider, find_installed_provider
 from timeloom.server.auth.principal import Role
+from timeloom.server.http.uploads import REFUSED_SUFFIXES
 from timeloom.server.request_context import RequestContext
 from timeloom.tools.mime import guess_mime
 
@@ -76,25 +79,44 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     user: str
     role: Role
+    model: str
+    """The server's model."""
+    demo: bool
+    """Whether this model only demonstrates timeloom."""
+    examples: tuple[str, ...]
+    """Messages that this model handles well."""
     models: tuple[str, ...]
     """Models for re-runs; the server's default model comes first."""
     max_uploads: int
     """Maximum number of files per message."""
     max_upload_bytes: int
     """For all files of a message together."""
+    refused_suffixes: tuple[str, ...]
+    """Suffixes of file names whose types cannot be attached."""
 
 
 async def get_me(context: RequestContext) -> Me:
-    """Return the current user, their project, the selectable models and the upload limits."""
+    """Return the current user, their project, the models and the upload limits."""
+    models = context.services.reruns.models
+    provider = _find_provider(models[0])
     return Me(
         tenant=context.tenant,
         project=context.project,
         user=context.principal.user,
         role=context.principal.role,
-        models=context.services.reruns.models,
+        model=models[0],
+        demo=provider.is_demo if provider else False,
+        examples=provider.examples if provider else (),
+        models=models,
         max_uploads=context.services.uploads.max_files,
         max_upload_bytes=context.services.uploads.max_bytes,
+        refused_suffixes=REFUSED_SUFFIXES,
     )
+
+
+@lru_cache(maxsize=8)
+def _find_provider(model: str) -> Provider | None:
+    return find_installed_provider(model.partition(":")[0])
 
 
 def page_routes(log_in: LogIn, folder: Path = WEB_FOLDER) -> list[Route]:
