@@ -1,10 +1,12 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 import { diagramFrame } from "./diagram.build.ts";
+import { workerLicenses } from "./highlight.build.ts";
 
 export default defineConfig({
-  plugins: [react(), diagramFrame],
+  plugins: [react(), diagramFrame, workerLicenses],
   base: "./",
+  worker: { format: "es" },
   build: {
     outDir: "../src/timeloom/web",
     emptyOutDir: true,
@@ -15,5 +17,5 @@ export default defineConfig({
     license: { fileName: "licenses.md" },
     chunkSizeWarningLimit: 800,
   },
-  server: { proxy: Object.fromEntries(["/chat", "/conversations", "/events", "/me", "/ready", "/frame.html", "/diagram.html"].map((path) => [path, "http://127.0.0.1:8700"])) },
+  server: { proxy: Object.fromEntries(["/approvals", "/chat", "/conversations", "/events", "/login", "/logout", "/me", "/ready", "/frame.html", "/diagram.html"].map((path) => [path, "http://127.0.0.1:8700"])) },
 });

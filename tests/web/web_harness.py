@@ -41,10 +41,13 @@ class PageServer:
 
 
 @contextmanager
-def run_server(folder: Path, *plays: dict[str, object], port: int = 0, **environ: str) -> Generator[PageServer]:
+def run_server(
+    folder: Path, *plays: dict[str, object], port: int = 0, model: str = "", **environ: str
+) -> Generator[PageServer]:
+    """Serve with a scripted model, or with the named one."""
     (folder / "script.yaml").write_text(json.dumps(plays))
     command = [sys.executable, "-m", "timeloom", "serve", "--data-dir", str(folder / "data"), "--port", str(port)]
-    command += ["--model", f"script:{folder / 'script.yaml'}"]
+    command += ["--model", model or f"script:{folder / 'script.yaml'}"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             command, env=os.environ | environ, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder

@@ -6,9 +6,10 @@ type Schemas = components["schemas"];
 // The only names of the generated schema that the page uses: a rename on the server is repaired here.
 export type CacheForecast = Schemas["CacheForecast"];
 export type CachePoint = Schemas["CachePoint"];
-export type ConversationInfo = Schemas["ConversationInfo"];
+export type ConversationInfo = Schemas["ConversationInfo"] & { state?: ConversationState };
 export type ConversationMatch = Schemas["ConversationMatch"];
-export type ConversationPage = Schemas["ConversationPage"];
+export type ConversationPage = Omit<Schemas["ConversationPage"], "conversations"> & { conversations: ConversationInfo[] };
+export type ConversationState = ConversationStatus["state"];
 export type ConversationStatus = Schemas["ConvStatus"];
 export type Effort = Schemas["Effort"];
 export type ForkComparison = Schemas["ForkComparison"];
@@ -21,6 +22,27 @@ export type RerunJob = Schemas["RerunJob"];
 export type RoundPair = Schemas["RoundPair"];
 export type SearchPage = Schemas["SearchPage"];
 export type SendReceipt = Schemas["SendReceipt"];
+
+/** A call that waits for a decision, in a conversation that the user may read. */
+export interface WaitingApproval {
+  conversation_id: string;
+  tool_call_id: string;
+  title?: string;
+  user?: string;
+  tool_id?: string;
+  text?: string;
+}
+
+export interface ApprovalPage {
+  approvals?: WaitingApproval[];
+  cursor?: string;
+}
+
+/** Whether the user may send messages to a conversation; an older server does not say. */
+export interface ConversationAccess {
+  may_write?: boolean;
+  user?: string;
+}
 
 export class ProblemError extends Error {
   constructor(

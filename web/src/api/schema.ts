@@ -45,7 +45,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Return the current user, their project, the selectable models and the upload limits. */
+        /** Return the current user, their project, the models and the upload limits. */
         get: operations["get_me"];
         put?: never;
         post?: never;
@@ -580,9 +580,9 @@ export interface components {
              * @default ok
              * @enum {unknown}
              */
-            status: "ok";
+            status?: "ok";
             /** @default 0.1.0 */
-            version: string;
+            version?: string;
         };
         /**
          * Me
@@ -594,9 +594,13 @@ export interface components {
             user: string;
             /** @enum {unknown} */
             role: "admin" | "approver" | "user";
+            model: string;
+            demo: boolean;
+            examples: string[];
             models: string[];
             max_uploads: number;
             max_upload_bytes: number;
+            refused_suffixes: string[];
         };
         /**
          * AuditQuery
@@ -604,9 +608,9 @@ export interface components {
          */
         AuditQuery: {
             /** @default  */
-            cursor: string;
+            cursor?: string;
             /** @default 100 */
-            limit: number;
+            limit?: number;
         };
         /**
          * AuditPage
@@ -629,13 +633,13 @@ export interface components {
             role: string;
             operation: string;
             /** @default  */
-            conversation_id: string;
+            conversation_id?: string;
             /** @default  */
-            owner: string;
+            owner?: string;
             /** @default  */
-            call_id: string;
+            call_id?: string;
             /** @default 0 */
-            status: number;
+            status?: number;
         };
         /**
          * MessageBody
@@ -644,7 +648,7 @@ export interface components {
         MessageBody: {
             message: string;
             /** @default null */
-            conversation_id: string | null;
+            conversation_id?: string | null;
         };
         /**
          * SendReceipt
@@ -663,7 +667,7 @@ export interface components {
          */
         StreamQuery: {
             /** @default 0 */
-            after: number;
+            after?: number;
         };
         /**
          * EventBody
@@ -672,11 +676,11 @@ export interface components {
         EventBody: {
             kind: string;
             /** @default  */
-            text: string;
+            text?: string;
             /** @default text/markdown */
-            mime: string;
+            mime?: string;
             /** @default  */
-            started_ts: string;
+            started_ts?: string;
         };
         /**
          * ListQuery
@@ -684,13 +688,13 @@ export interface components {
          */
         ListQuery: {
             /** @default  */
-            words: string;
+            words?: string;
             /** @default  */
-            cursor: string;
+            cursor?: string;
             /** @default 50 */
-            limit: number;
+            limit?: number;
             /** @default  */
-            user: string;
+            user?: string;
         };
         /**
          * ConversationPage
@@ -699,7 +703,7 @@ export interface components {
         ConversationPage: {
             conversations: components["schemas"]["ConversationInfo"][];
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * ConversationInfo
@@ -711,11 +715,11 @@ export interface components {
             project: string;
             user: string;
             /** @default  */
-            bundle: string;
+            bundle?: string;
             /** @default  */
-            title: string;
+            title?: string;
             /** @default null */
-            parent: string | null;
+            parent?: string | null;
             started_ts: string;
             last_ts: string;
             tail: number;
@@ -727,13 +731,13 @@ export interface components {
         SearchQuery: {
             words: string;
             /** @default  */
-            cursor: string;
+            cursor?: string;
             /** @default 20 */
-            limit: number;
+            limit?: number;
             /** @default 3 */
-            hits: number;
+            hits?: number;
             /** @default  */
-            user: string;
+            user?: string;
         };
         /**
          * SearchPage
@@ -742,7 +746,7 @@ export interface components {
         SearchPage: {
             found: components["schemas"]["ConversationMatch"][];
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * ConversationMatch
@@ -771,11 +775,11 @@ export interface components {
         FetchBody: {
             conversation_id: string;
             /** @default null */
-            turn_ids: string[] | null;
+            turn_ids?: string[] | null;
             /** @default  */
-            cursor: string;
+            cursor?: string;
             /** @default 20 */
-            limit: number;
+            limit?: number;
         };
         /**
          * TurnsPage
@@ -785,7 +789,7 @@ export interface components {
             conversation: components["schemas"]["ConversationInfo"];
             turns: components["schemas"]["TurnOverview"][];
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * TurnOverview
@@ -848,11 +852,11 @@ export interface components {
             start: string;
             end: string;
             /** @default  */
-            user: string;
+            user?: string;
             /** @default  */
-            cursor: string;
+            cursor?: string;
             /** @default 50 */
-            limit: number;
+            limit?: number;
         };
         /**
          * ConversationsInPeriod
@@ -866,7 +870,7 @@ export interface components {
             total: components["schemas"]["Satisfaction"];
             conversations: components["schemas"]["PeriodConversation"][];
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * Satisfaction
@@ -892,18 +896,18 @@ export interface components {
          * TimelineQuery
          * @description Selects a page of the timeline.
          *
-         *         `form=export` returns all of it as `conv.timeline.v1`, with hidden and edited blocks marked.
+         *         `form=export` returns the whole timeline as `conv.timeline.v1`, with hidden and edited blocks marked.
          */
         TimelineQuery: {
             /** @default 0 */
-            after: number;
+            after?: number;
             /** @default 500 */
-            limit: number;
+            limit?: number;
             /**
              * @default blocks
              * @enum {unknown}
              */
-            form: "blocks" | "export" | "restored";
+            form?: "blocks" | "export" | "restored";
         };
         /**
          * TimelinePage
@@ -915,7 +919,7 @@ export interface components {
             tail: number;
             blocks: unknown[];
             /** @default null */
-            next: number | null;
+            next?: number | null;
         };
         /**
          * SourcesQuery
@@ -923,9 +927,9 @@ export interface components {
          */
         SourcesQuery: {
             /** @default  */
-            cursor: string;
+            cursor?: string;
             /** @default 50 */
-            limit: number;
+            limit?: number;
         };
         /**
          * SourcesPage
@@ -936,11 +940,11 @@ export interface components {
              * @default conv:sources_pool
              * @enum {unknown}
              */
-            type: "conv:sources_pool";
+            type?: "conv:sources_pool";
             conversation_id: string;
             rows: unknown[];
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * ConvStatus
@@ -952,13 +956,13 @@ export interface components {
             state: "idle" | "interrupted" | "running" | "waiting";
             tail: number;
             /** @default  */
-            turn_id: string;
+            turn_id?: string;
             /** @default 0 */
-            round: number;
+            round?: number;
             /** @default [] */
-            unseen: number[];
+            unseen?: number[];
             /** @default [] */
-            approvals: string[];
+            approvals?: string[];
         };
         /**
          * PromptQuery
@@ -966,11 +970,11 @@ export interface components {
          */
         PromptQuery: {
             /** @default null */
-            round: number | null;
+            round?: number | null;
             /** @default  */
-            turn: string;
+            turn?: string;
             /** @default 0 */
-            attempt: number;
+            attempt?: number;
         };
         /**
          * PromptDetails
@@ -1003,13 +1007,13 @@ export interface components {
             /** @enum {unknown} */
             verdict: "differs" | "same" | "unchecked";
             /** @default  */
-            ended: string;
+            ended?: string;
             /** @default {} */
-            usage: components["schemas"]["Usage"];
+            usage?: components["schemas"]["Usage"];
             /** @default false */
-            erased: boolean;
+            erased?: boolean;
             /** @default null */
-            cache: components["schemas"]["CacheRow"] | null;
+            cache?: components["schemas"]["CacheRow"] | null;
         };
         /**
          * Usage
@@ -1017,17 +1021,17 @@ export interface components {
          */
         Usage: {
             /** @default 0 */
-            input_tokens: number;
+            input_tokens?: number;
             /** @default 0 */
-            cache_read_tokens: number;
+            cache_read_tokens?: number;
             /** @default 0 */
-            cache_write_tokens: number;
+            cache_write_tokens?: number;
             /** @default 0 */
-            cache_write_1h_tokens: number;
+            cache_write_1h_tokens?: number;
             /** @default 0 */
-            output_tokens: number;
+            output_tokens?: number;
             /** @default 0 */
-            cost_nano_usd: number;
+            cost_nano_usd?: number;
         };
         /**
          * CacheRow
@@ -1037,11 +1041,11 @@ export interface components {
             expected: components["schemas"]["CacheForecast"];
             recorded: boolean;
             /** @default false */
-            reported: boolean;
+            reported?: boolean;
             /** @default null */
-            change: components["schemas"]["PromptChange"] | null;
+            change?: components["schemas"]["PromptChange"] | null;
             /** @default true */
-            reproduced: boolean;
+            reproduced?: boolean;
         };
         /**
          * CacheForecast
@@ -1053,25 +1057,25 @@ export interface components {
             at: string;
             system: string;
             /** @default [] */
-            points: components["schemas"]["CachePoint"][];
+            points?: components["schemas"]["CachePoint"][];
             /** @default null */
-            hit: components["schemas"]["CachePoint"] | null;
+            hit?: components["schemas"]["CachePoint"] | null;
             /** @default 0 */
-            read_tokens: number;
+            read_tokens?: number;
             /** @default 0 */
-            written_5m_tokens: number;
+            written_5m_tokens?: number;
             /** @default 0 */
-            written_1h_tokens: number;
+            written_1h_tokens?: number;
             /** @default 0 */
-            uncached_tokens: number;
+            uncached_tokens?: number;
             /** @default false */
-            last: boolean;
+            last?: boolean;
             /** @default {} */
-            settings: components["schemas"]["CacheSettings"];
+            settings?: components["schemas"]["CacheSettings"];
             /** @default {} */
-            rates: components["schemas"]["CacheRates"];
+            rates?: components["schemas"]["CacheRates"];
             /** @default 1 */
-            version: number;
+            version?: number;
         };
         /**
          * CachePoint
@@ -1086,14 +1090,14 @@ export interface components {
             blocks: number;
             tokens: number;
             /** @default  */
-            prefix: string;
+            prefix?: string;
             /**
              * @default 5m
              * @enum {unknown}
              */
-            lifetime: "1h" | "5m";
+            lifetime?: "1h" | "5m";
             /** @default false */
-            small: boolean;
+            small?: boolean;
         };
         /**
          * CacheSettings
@@ -1103,16 +1107,16 @@ export interface components {
          */
         CacheSettings: {
             /** @default 2 */
-            min_rounds: number;
+            min_rounds?: number;
             /** @default 4 */
-            offset_rounds: number;
+            offset_rounds?: number;
             /** @default 20000 */
-            editable_tail_tokens: number;
+            editable_tail_tokens?: number;
             /**
              * @default auto
              * @enum {unknown}
              */
-            lifetime: "1h" | "5m" | "auto";
+            lifetime?: "1h" | "5m" | "auto";
         };
         /**
          * CacheRates
@@ -1120,11 +1124,11 @@ export interface components {
          */
         CacheRates: {
             /** @default 0.1 */
-            read: number;
+            read?: number;
             /** @default 1.25 */
-            write_5m: number;
+            write_5m?: number;
             /** @default 2 */
-            write_1h: number;
+            write_1h?: number;
         };
         /**
          * PromptChange
@@ -1134,9 +1138,9 @@ export interface components {
             /** @enum {unknown} */
             reason: "catalogue" | "compaction" | "edit" | "estimate" | "evicted" | "expired" | "hide" | "look_back" | "model" | "more_kept" | "no_outcome" | "not_reported" | "prune" | "rendering" | "system" | "too_small";
             /** @default 0 */
-            seq: number;
+            seq?: number;
             /** @default  */
-            path: string;
+            path?: string;
         };
         /**
          * PromptSegment
@@ -1154,9 +1158,9 @@ export interface components {
          */
         FilesQuery: {
             /** @default  */
-            cursor: string;
+            cursor?: string;
             /** @default 50 */
-            limit: number;
+            limit?: number;
         };
         /**
          * FilesPage
@@ -1165,7 +1169,7 @@ export interface components {
         FilesPage: {
             files: components["schemas"]["FileInfo"][];
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * FileQuery
@@ -1177,7 +1181,7 @@ export interface components {
              * @default attachment
              * @enum {unknown}
              */
-            disposition: "attachment" | "inline";
+            disposition?: "attachment" | "inline";
         };
         /**
          * FileUrlQuery
@@ -1216,16 +1220,16 @@ export interface components {
         FeedbackBody: {
             reaction: ("neutral" | "not_ok" | "ok") | null;
             /** @default  */
-            text: string;
+            text?: string;
             /** @default  */
-            ts: string;
+            ts?: string;
             /**
              * @default user
              * @enum {unknown}
              */
-            origin: "machine" | "user";
+            origin?: "machine" | "user";
             /** @default null */
-            confidence: number | null;
+            confidence?: number | null;
         };
         /**
          * FeedbackReceipt
@@ -1243,15 +1247,15 @@ export interface components {
          */
         TurnsBody: {
             /** @default null */
-            turn_ids: string[] | null;
+            turn_ids?: string[] | null;
             /** @default [] */
-            reactions: ("neutral" | "not_ok" | "ok")[];
+            reactions?: ("neutral" | "not_ok" | "ok")[];
             /** @default null */
-            origin: ("machine" | "user") | null;
+            origin?: ("machine" | "user") | null;
             /** @default  */
-            cursor: string;
+            cursor?: string;
             /** @default 20 */
-            limit: number;
+            limit?: number;
         };
         /**
          * TurnsWithFeedbacks
@@ -1263,7 +1267,7 @@ export interface components {
             counts: components["schemas"]["Satisfaction"];
             turns: components["schemas"]["TurnOverview"][];
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * ForkBody
@@ -1271,9 +1275,9 @@ export interface components {
          */
         ForkBody: {
             /** @default null */
-            turn: string | null;
+            turn?: string | null;
             /** @default null */
-            seq: number | null;
+            seq?: number | null;
         };
         /**
          * ForkResult
@@ -1284,7 +1288,7 @@ export interface components {
             forked_from: components["schemas"]["ForkPoint"];
             turns: number;
             /** @default false */
-            cut: boolean;
+            cut?: boolean;
         };
         /**
          * ForkPoint
@@ -1301,9 +1305,9 @@ export interface components {
         RerunBody: {
             seq: number;
             /** @default  */
-            model: string;
+            model?: string;
             /** @default null */
-            turns: number | null;
+            turns?: number | null;
         };
         /**
          * RerunJob
@@ -1319,9 +1323,9 @@ export interface components {
          */
         ComparisonQuery: {
             /** @default 20 */
-            turns: number;
+            turns?: number;
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * ForkComparison
@@ -1332,7 +1336,7 @@ export interface components {
             status: components["schemas"]["ConvStatus"];
             comparison: components["schemas"]["Comparison"];
             /** @default  */
-            cursor: string;
+            cursor?: string;
         };
         /**
          * Comparison
@@ -1355,13 +1359,13 @@ export interface components {
          */
         Effort: {
             /** @default 0 */
-            requests: number;
+            requests?: number;
             /** @default 0 */
-            calls: number;
+            calls?: number;
             /** @default {} */
-            usage: components["schemas"]["Usage"];
+            usage?: components["schemas"]["Usage"];
             /** @default 0 */
-            model_ms: number;
+            model_ms?: number;
         };
         /**
          * TurnPair
@@ -1386,9 +1390,9 @@ export interface components {
             /** @enum {unknown} */
             verdict: "differs" | "only_recorded" | "only_rerun" | "same";
             /** @default null */
-            recorded: components["schemas"]["RoundTrace"] | null;
+            recorded?: components["schemas"]["RoundTrace"] | null;
             /** @default null */
-            rerun: components["schemas"]["RoundTrace"] | null;
+            rerun?: components["schemas"]["RoundTrace"] | null;
         };
         /**
          * RoundTrace
@@ -1397,9 +1401,9 @@ export interface components {
         RoundTrace: {
             round: number;
             /** @default [] */
-            calls: components["schemas"]["CallTrace"][];
+            calls?: components["schemas"]["CallTrace"][];
             /** @default  */
-            answer: string;
+            answer?: string;
             /**
              * @default {
              *       "requests": 0,
@@ -1408,7 +1412,7 @@ export interface components {
              *       "model_ms": 0
              *     }
              */
-            effort: components["schemas"]["Effort"];
+            effort?: components["schemas"]["Effort"];
         };
         /**
          * CallTrace
@@ -1419,14 +1423,14 @@ export interface components {
             tool_id: string;
             params: string;
             /** @default  */
-            code: string;
+            code?: string;
             /** @default false */
-            failed: boolean;
+            failed?: boolean;
             /**
              * @default
              * @enum {unknown}
              */
-            result: "" | "live" | "not_recorded" | "recorded" | "run";
+            result?: "" | "live" | "not_recorded" | "recorded" | "run";
         };
         /**
          * EraseBody
@@ -1434,11 +1438,11 @@ export interface components {
          */
         EraseBody: {
             /** @default [] */
-            paths: string[];
+            paths?: string[];
             /** @default false */
-            all: boolean;
+            all?: boolean;
             /** @default false */
-            quotes: boolean;
+            quotes?: boolean;
         };
         /**
          * ErasureReport
@@ -1447,15 +1451,15 @@ export interface components {
         ErasureReport: {
             conversation: string;
             /** @default [] */
-            entries: components["schemas"]["ErasedEntry"][];
+            entries?: components["schemas"]["ErasedEntry"][];
             /** @default 0 */
-            before: number;
+            before?: number;
             /** @default [] */
-            quotes: components["schemas"]["ErasedEntry"][];
+            quotes?: components["schemas"]["ErasedEntry"][];
             /** @default [] */
-            files: string[];
+            files?: string[];
             /** @default [] */
-            copies: string[];
+            copies?: string[];
         };
         /**
          * ErasedEntry
@@ -1465,7 +1469,7 @@ export interface components {
             seq: number;
             type: string;
             /** @default  */
-            path: string;
+            path?: string;
             /** @enum {unknown} */
             why: "call it came from" | "named" | "quotes it" | "reply it came from" | "request that showed it" | "result it came with" | "shows it again" | "stands in its place" | "sums it up" | "title made from it";
         };
@@ -1476,7 +1480,7 @@ export interface components {
         DecisionBody: {
             approved: boolean;
             /** @default  */
-            text: string;
+            text?: string;
         };
         /**
          * RunBody
@@ -1486,11 +1490,11 @@ export interface components {
             threadId: string;
             runId: string;
             /** @default [] */
-            messages: components["schemas"]["AgUiMessage"][];
+            messages?: components["schemas"]["AgUiMessage"][];
             /** @default null */
-            resume: components["schemas"]["InterruptAnswer"][] | null;
+            resume?: components["schemas"]["InterruptAnswer"][] | null;
             /** @default null */
-            tools: unknown[] | null;
+            tools?: unknown[] | null;
         };
         /**
          * AgUiMessage
@@ -1501,7 +1505,7 @@ export interface components {
             /** @enum {unknown} */
             role: "activity" | "assistant" | "developer" | "reasoning" | "system" | "tool" | "user";
             /** @default null */
-            content: string | components["schemas"]["AgUiContentPart"][] | {
+            content?: string | components["schemas"]["AgUiContentPart"][] | {
                 [key: string]: unknown;
             } | null;
         };
@@ -1512,7 +1516,7 @@ export interface components {
         AgUiContentPart: {
             type: string;
             /** @default  */
-            text: string;
+            text?: string;
         };
         /**
          * InterruptAnswer
@@ -1523,7 +1527,7 @@ export interface components {
             /** @enum {unknown} */
             status: "cancelled" | "resolved";
             /** @default null */
-            payload: components["schemas"]["InterruptDecision"] | null;
+            payload?: components["schemas"]["InterruptDecision"] | null;
         };
         /**
          * InterruptDecision
@@ -1531,9 +1535,9 @@ export interface components {
          */
         InterruptDecision: {
             /** @default true */
-            approved: boolean;
+            approved?: boolean;
             /** @default  */
-            text: string;
+            text?: string;
         };
         /**
          * ChatBody
@@ -1543,19 +1547,19 @@ export interface components {
             model: string;
             messages: components["schemas"]["ChatMessage"][];
             /** @default null */
-            stream: boolean | null;
+            stream?: boolean | null;
             /** @default null */
-            stream_options: components["schemas"]["StreamOptions"] | null;
+            stream_options?: components["schemas"]["StreamOptions"] | null;
             /** @default null */
-            metadata: {
+            metadata?: {
                 [key: string]: string;
             } | null;
             /** @default null */
-            n: number | null;
+            n?: number | null;
             /** @default null */
-            tools: unknown[] | null;
+            tools?: unknown[] | null;
             /** @default null */
-            functions: unknown[] | null;
+            functions?: unknown[] | null;
         };
         /**
          * ChatMessage
@@ -1565,7 +1569,7 @@ export interface components {
             /** @enum {unknown} */
             role: "assistant" | "developer" | "function" | "system" | "tool" | "user";
             /** @default null */
-            content: string | components["schemas"]["ChatContentPart"][] | null;
+            content?: string | components["schemas"]["ChatContentPart"][] | null;
         };
         /**
          * ChatContentPart
@@ -1574,7 +1578,7 @@ export interface components {
         ChatContentPart: {
             type: string;
             /** @default  */
-            text: string;
+            text?: string;
         };
         /**
          * StreamOptions
@@ -1582,7 +1586,7 @@ export interface components {
          */
         StreamOptions: {
             /** @default null */
-            include_usage: boolean | null;
+            include_usage?: boolean | null;
         };
         /**
          * ChatCompletion
@@ -1595,12 +1599,12 @@ export interface components {
             usage: components["schemas"]["TokenUsage"];
             conversation_id: string;
             /** @default timeloom */
-            model: string;
+            model?: string;
             /**
              * @default chat.completion
              * @enum {unknown}
              */
-            object: "chat.completion";
+            object?: "chat.completion";
         };
         /**
          * CompletionChoice
@@ -1610,9 +1614,9 @@ export interface components {
             message: components["schemas"]["AnswerMessage"];
             finish_reason: string;
             /** @default 0 */
-            index: number;
+            index?: number;
             /** @default null */
-            logprobs: null;
+            logprobs?: null;
         };
         /**
          * AnswerMessage
@@ -1624,9 +1628,9 @@ export interface components {
              * @default assistant
              * @enum {unknown}
              */
-            role: "assistant";
+            role?: "assistant";
             /** @default null */
-            refusal: null;
+            refusal?: null;
         };
         /**
          * TokenUsage
@@ -1660,12 +1664,12 @@ export interface components {
              *       }
              *     ]
              */
-            data: components["schemas"]["ModelCard"][];
+            data?: components["schemas"]["ModelCard"][];
             /**
              * @default list
              * @enum {unknown}
              */
-            object: "list";
+            object?: "list";
         };
         /**
          * ModelCard
@@ -1673,16 +1677,16 @@ export interface components {
          */
         ModelCard: {
             /** @default timeloom */
-            id: string;
+            id?: string;
             /**
              * @default model
              * @enum {unknown}
              */
-            object: "model";
+            object?: "model";
             /** @default 0 */
-            created: number;
+            created?: number;
             /** @default timeloom */
-            owned_by: string;
+            owned_by?: string;
         };
         /**
          * ProblemDetails
@@ -1772,7 +1776,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Return the current user, their project, the selectable models and the upload limits. */
+            /** @description Return the current user, their project, the models and the upload limits. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -1,4 +1,5 @@
 /** The event stream of a conversation: resumes after the last known block and reconnects until it is closed. */
+import { createParser } from "eventsource-parser";
 import { apiPath, ProblemError, problemOf } from "./client";
 
 export interface StreamEvent {
@@ -63,14 +64,20 @@ async function read(conversation: string, listener: StreamListener, closed: Abor
     if (!response.ok || !response.body) throw await problemOf(response);
     listener.onConnection("live");
     onOpen();
-    const parse = parser(listener.onEvents);
+    let found: StreamEvent[] = [];
+    const parser = createParser({ onEvent: ({ event = "message", data }) => found.push({ event, data: JSON.parse(data) as unknown }) });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
       window.clearTimeout(silence);
       silence = window.setTimeout(end, MAX_SILENCE_MS);
-      parse(value);
+      parser.feed(value);
+      if (!found.length) continue;
+      // All events of a chunk at once, so that they are drawn together.
+      const events = found;
+      found = [];
+      listener.onEvents(events);
     }
   } finally {
     window.clearTimeout(silence);
@@ -78,27 +85,6 @@ async function read(conversation: string, listener: StreamListener, closed: Abor
     window.removeEventListener("offline", end);
     attempt.abort();
   }
-}
-
-/** Return a function that parses chunks of a stream. It calls `onEvents` once per chunk with the events completed by it. */
-export function parser(onEvents: (events: StreamEvent[]) => void): (chunk: string) => void {
-  let rest = "";
-  return (chunk) => {
-    rest += chunk;
-    const found: StreamEvent[] = [];
-    for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
-      const lines = rest.slice(0, end).split("\n");
-      rest = rest.slice(end + 2);
-      let event = "message";
-      let data = "";
-      for (const line of lines) {
-        if (line.startsWith("event: ")) event = line.slice(7);
-        else if (line.startsWith("data: ")) data += line.slice(6);
-      }
-      if (data) found.push({ event, data: JSON.parse(data) as unknown });
-    }
-    if (found.length) onEvents(found);
-  };
 }
 
 /** Wait for the given time, but stop waiting when the network is back or `closed` is aborted. */

@@ -4,22 +4,26 @@ import { Conversation } from "../conversation/Conversation";
 import { focusComposer } from "../conversation/draft";
 import { Login } from "../login/Login";
 import { Sidebar } from "../sidebar/Sidebar";
+import { conversationTitle } from "../timeline/fold";
 import { CitationCard } from "../sources/CitationCard";
 import { SidePanel } from "./SidePanel";
 import { useRoute } from "./route";
-import { signIn, useAppStore } from "./appStore";
+import { loadUser, refreshLists, useAppStore } from "./appStore";
 import { closeConversation, openConversation } from "./liveConversation";
+
+/** How often the lists of conversations and approvals are loaded again while the page is visible. */
+const REFRESH_MS = 10000;
 
 export function App() {
   const authState = useAppStore((state) => state.authState);
   const toast = useAppStore((state) => state.toast);
   const route = useRoute();
-  useEffect(() => void signIn(), []);
+  useEffect(() => void loadUser(), []);
   useEffect(() => {
-    if (authState !== "signedIn") return;
-    if (route) openConversation(route);
+    if (authState === "signedIn" && route) openConversation(route);
     else closeConversation();
   }, [route, authState]);
+  useRefresh(authState === "signedIn");
   useTitle();
   if (authState === "checking") return <div className="starting" aria-busy="true" />;
   if (authState !== "signedIn") return <Login />;
@@ -37,9 +41,24 @@ export function App() {
   );
 }
 
-function useTitle() {
-  const title = useAppStore((state) => state.open?.timeline.title ?? "");
+/** Keep the lists current while the page is visible, and at once when it becomes visible. */
+function useRefresh(isSignedIn: boolean) {
   useEffect(() => {
-    document.title = title ? `${title} · timeloom` : "timeloom";
-  }, [title]);
+    if (!isSignedIn) return undefined;
+    const refresh = () => document.visibilityState === "visible" && void refreshLists();
+    const timer = window.setInterval(refresh, REFRESH_MS);
+    document.addEventListener("visibilitychange", refresh);
+    return () => {
+      window.clearInterval(timer);
+      document.removeEventListener("visibilitychange", refresh);
+    };
+  }, [isSignedIn]);
+}
+
+function useTitle() {
+  const title = useAppStore((state) => (state.open ? conversationTitle(state.open.timeline) : ""));
+  const waiting = useAppStore((state) => state.approvals.length);
+  useEffect(() => {
+    document.title = `${waiting ? `(${waiting}) ` : ""}${title ? `${title} · ` : ""}timeloom`;
+  }, [title, waiting]);
 }

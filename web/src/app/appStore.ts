@@ -1,6 +1,6 @@
 /** The state of the page: the signed-in user, the list of conversations, the open conversation and the side panel. */
 import { create } from "zustand";
-import { apiPath, type ConversationInfo, type ConversationPage, get as fetchJson, type Me, ProblemError, setProject, withQuery } from "../api/client";
+import { type ApprovalPage, apiPath, type ConversationInfo, type ConversationPage, get as fetchJson, type Me, post, ProblemError, setProject, type WaitingApproval, withQuery } from "../api/client";
 import type { OpenConversation } from "./liveConversation";
 
 export type Panel = "" | "sources" | "canvas" | "inspector";
@@ -11,10 +11,14 @@ interface AppState {
   authState: "checking" | "signedIn" | "signedOut" | "failed";
   conversations: ConversationInfo[];
   cursor: string;
+  /** The calls that wait for a decision of this user, in all conversations. */
+  approvals: WaitingApproval[];
   open: OpenConversation | null;
   panel: Panel;
   /** The item that the panel shows: a file for "canvas", a block's seq for "inspector", or empty. */
   panelItem: string;
+  /** Whether the panel shows the newest file by itself: until the user chooses what it shows. */
+  isFollowing: boolean;
   sidebar: boolean;
   toast: string;
 }
@@ -24,9 +28,11 @@ export const useAppStore = create<AppState>()(() => ({
   authState: "checking",
   conversations: [],
   cursor: "",
+  approvals: [],
   open: null,
   panel: "",
   panelItem: "",
+  isFollowing: true,
   sidebar: false,
   toast: "",
 }));
@@ -35,32 +41,85 @@ const set = useAppStore.setState;
 const get = useAppStore.getState;
 
 /** Load the user behind the session cookie, then the conversations. */
-export async function signIn(): Promise<void> {
+export async function loadUser(): Promise<void> {
   try {
     const me = await fetchJson<Me>("/me");
     setProject(me.tenant, me.project);
-    set({ me, authState: "signedIn" });
-    await listConversations();
+    set({ me, authState: "signedIn", toast: "" });
+    await Promise.all([listConversations(), listApprovals()]);
   } catch (error) {
-    set({ authState: error instanceof ProblemError && error.status === 401 ? "signedOut" : "failed", toast: errorMessage(error) });
+    set({ authState: isSignedOut(error) ? "signedOut" : "failed" });
   }
 }
+
+/** The fragment of the URL after a sign-in with a wrong token in the URL. */
+export const REFUSED = "#refused";
+
+/** Sign in with a token or an API key, which the server turns into an HttpOnly cookie. Throws the server's error. */
+export async function signIn(token: string): Promise<void> {
+  await post("/login", { token });
+  // The server puts a fragment there when the token of the URL was wrong.
+  if (window.location.hash === REFUSED) window.history.replaceState(null, "", window.location.pathname);
+  await loadUser();
+}
+
+/** Sign out and forget everything that this tab has of the user. */
+export async function signOut(): Promise<void> {
+  await post("/logout", {});
+  window.sessionStorage.clear();
+  window.location.hash = "";
+  set({ ...SIGNED_OUT, authState: "signedOut" });
+}
+
+const isSignedOut = (error: unknown) => error instanceof ProblemError && error.status === 401;
+
+const SIGNED_OUT = { me: null, conversations: [], cursor: "", approvals: [], open: null, panel: "" as const, panelItem: "", toast: "" };
 
 /** Load the first page of conversations, or append the next one. */
 export async function listConversations(more = false): Promise<void> {
   const page = await fetchJson<ConversationPage>(
     withQuery(apiPath("conversations"), { limit: 50, cursor: more ? get().cursor : "" }),
   );
-  // The server omits empty fields, and a new conversation has no title yet.
-  const listed = page.conversations.map((one) => ({ ...one, title: one.title ?? "" }));
-  set({ conversations: more ? [...get().conversations, ...listed] : listed, cursor: page.cursor });
+  set({ conversations: more ? [...get().conversations, ...page.conversations] : page.conversations, cursor: page.cursor ?? "" });
 }
 
-/** The panel item for the file that the agent is writing, which has no name yet. */
+/** Load the calls that wait for this user's decision. */
+export async function listApprovals(): Promise<void> {
+  try {
+    const page = await fetchJson<ApprovalPage>(withQuery(apiPath("approvals"), { limit: 50 }));
+    set({ approvals: page.approvals ?? [] });
+  } catch (error) {
+    // The user's role may not include decisions.
+    if (!(error instanceof ProblemError && [403, 404].includes(error.status))) throw error;
+  }
+}
+
+/** Load the newest conversations and approvals again. Conversations further down the list stay as they are. */
+export async function refreshLists(): Promise<void> {
+  try {
+    const [page] = await Promise.all([fetchJson<ConversationPage>(withQuery(apiPath("conversations"), { limit: 50 })), listApprovals()]);
+    const newest = new Set(page.conversations.map((one) => one.id));
+    const oldestTs = page.cursor ? (page.conversations.at(-1)?.last_ts ?? "") : "";
+    const older = get().conversations.filter((one) => !newest.has(one.id) && one.last_ts < oldestTs);
+    set({ conversations: [...page.conversations, ...older] });
+  } catch (error) {
+    // An unreachable server is reported where the user acts; the next refresh may succeed.
+    if (isSignedOut(error)) set({ ...SIGNED_OUT, authState: "signedOut" });
+  }
+}
+
+/** The panel item for the file that the agent is writing. */
 export const DRAFT = "@draft";
 
+/** Show a panel as the user chose it. The panel follows the newest file again once it is closed or shows the list. */
 export function showPanel(panel: Panel, item = ""): void {
-  set({ panel, panelItem: item });
+  set({ panel, panelItem: item, isFollowing: panel === "" || (panel === "canvas" && (item === "" || item === DRAFT)) });
+}
+
+/** Show the newest file, unless the user chose something else. */
+export function followFile(item: string): void {
+  const { isFollowing, panel } = get();
+  if (isFollowing && (panel === "" || panel === "canvas")) set({ panel: "canvas", panelItem: item });
 }
 
 const TOAST_MS = 8000;

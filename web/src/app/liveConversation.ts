@@ -1,10 +1,10 @@
 /** The open conversation: applies the events of its stream to its state, and sends messages to it. */
-import { apiPath, type ConversationStatus, post, type SendReceipt, upload } from "../api/client";
+import { apiPath, type ConversationAccess, type ConversationStatus, get as fetchJson, post, type SendReceipt, upload } from "../api/client";
 import { type Connection, type StreamEvent, subscribe } from "../api/stream";
-import { type Block, meta, table } from "../timeline/blocks";
+import { asString, type Block, isObject, meta, objectOf, table } from "../timeline/blocks";
 import { addOutput, applyBlock, clearOutput, emptyTimeline, fileKey, markSeen, type StreamTimings, type Timeline } from "../timeline/fold";
-import type { Live } from "../timeline/model";
-import { DRAFT, errorMessage, listConversations, showPanel, toSentence, useAppStore } from "./appStore";
+import type { Live, LiveFile } from "../timeline/model";
+import { DRAFT, errorMessage, followFile, listApprovals, listConversations, toSentence, useAppStore } from "./appStore";
 
 export interface OpenConversation {
   id: string;
@@ -17,6 +17,9 @@ export interface OpenConversation {
   /** Why the conversation cannot be shown, or why its turn cannot continue. */
   problem: string;
   compacting: boolean;
+  /** Whether the user may send messages to it. */
+  mayWrite: boolean;
+  owner: string;
   /** Messages that this page sent and the timeline does not have yet. */
   sending: { text: string; mode: SendMode }[];
 }
@@ -31,7 +34,9 @@ let unsubscribe: (() => void) | null = null;
 export function openConversation(id: string): void {
   if (get().open?.id === id) return;
   unsubscribe?.();
-  set({ open: newOpenConversation(id), panel: get().panel === "inspector" ? "inspector" : "", panelItem: "" });
+  const keepsInspector = get().panel === "inspector";
+  set({ open: newOpenConversation(id), panel: keepsInspector ? "inspector" : "", panelItem: "", isFollowing: !keepsInspector });
+  void loadAccess(id);
   unsubscribe = subscribe(id, {
     lastSeq: () => get().open?.timeline.tail ?? 0,
     onEvents: (events) => queueEvents(id, events),
@@ -49,6 +54,15 @@ export function openConversation(id: string): void {
   });
 }
 
+async function loadAccess(id: string): Promise<void> {
+  try {
+    const { may_write = true, user = "" } = await fetchJson<ConversationAccess>(apiPath("conversations", id));
+    updateOpen(id, (open) => ({ ...open, mayWrite: may_write, owner: user }));
+  } catch {
+    // The stream of the same conversation reports why it cannot be read.
+  }
+}
+
 /** Read the open conversation from its beginning, because stored blocks have changed. */
 export function reloadConversation(id: string): void {
   if (get().open?.id !== id) return;
@@ -59,7 +73,7 @@ export function reloadConversation(id: string): void {
 export function closeConversation(): void {
   unsubscribe?.();
   unsubscribe = null;
-  set({ open: null, panel: "", panelItem: "" });
+  set({ open: null, panel: "", panelItem: "", isFollowing: true });
 }
 
 function newOpenConversation(id: string): OpenConversation {
@@ -72,6 +86,8 @@ function newOpenConversation(id: string): OpenConversation {
     connection: "connecting",
     problem: "",
     compacting: false,
+    mayWrite: true,
+    owner: "",
     sending: [],
   };
 }
@@ -79,7 +95,7 @@ function newOpenConversation(id: string): OpenConversation {
 /** An event of this page, not of the server: a stream has started and resends all unfinished text. */
 const STREAM_STARTED = "stream.started";
 
-const emptyLive = (): Live => ({ channels: {}, since: {}, stale: false, expectedStatuses: 0, lastStatusAt: 0 });
+const emptyLive = (): Live => ({ channels: {}, files: [], since: {}, stale: false, expectedStatuses: 0, lastStatusAt: 0 });
 /** Drop all unfinished text, but remember that a stream has just started. */
 const clearLive = (live: Live): Live =>
   Object.keys(live.since).length ? { ...emptyLive(), expectedStatuses: live.expectedStatuses, lastStatusAt: live.lastStatusAt } : live;
@@ -144,9 +160,20 @@ function applyEvent(open: OpenConversation, { event, data }: StreamEvent): OpenC
 
 function applyStatus(open: OpenConversation, status: ConversationStatus): OpenConversation {
   const idle = status.state === "idle";
+  if (status.state !== open.status?.state) noteState(open.id, status.state);
   const { expectedStatuses } = open.live;
   const live = expectedStatuses ? { ...open.live, expectedStatuses: expectedStatuses - 1, lastStatusAt: Date.now() } : open.live;
   return { ...open, status, live: idle ? { ...clearLive(live), stale: false } : live, compacting: open.compacting && !idle };
+}
+
+/** Show the new state in the list of conversations, and load the approvals again if it may have changed them. */
+function noteState(id: string, state: ConversationStatus["state"]): void {
+  const { conversations } = get();
+  const before = conversations.find((one) => one.id === id)?.state;
+  if (before !== state) set({ conversations: conversations.map((one) => (one.id === id ? { ...one, state } : one)) });
+  if (state === "waiting" || before === "waiting" || get().approvals.some((one) => one.conversation_id === id)) {
+    listApprovals().catch(() => undefined); // The lists are loaded again at intervals.
+  }
 }
 
 /** Channels of the model's reply. Every other channel is output of a running tool. */
@@ -155,28 +182,40 @@ const REPLY_CHANNELS = new Set(["answer", "thinking", "timeline_text", "canvas",
 interface Delta {
   turn_id: string;
   channel: string;
+  index: number;
   text: string;
+  path?: string;
+  mime?: string;
   /** The server resends only the end of a long text, and this is its first part. */
   cut?: boolean;
 }
 
 const WIDE_SCREEN = "(min-width: 901px)";
 
-function applyDelta(open: OpenConversation, { turn_id, channel, text, cut }: Delta): OpenConversation {
-  const { channels: known, since, stale, lastStatusAt } = open.live;
+function applyDelta(open: OpenConversation, delta: Delta): OpenConversation {
+  const { turn_id, channel, text, cut } = delta;
+  const { channels: known, files: knownFiles, since, stale, lastStatusAt } = open.live;
   if (stale) clearOutput(open.timeline, turn_id);
   const channels = stale ? {} : known;
+  const files = stale ? [] : knownFiles;
   if (!REPLY_CHANNELS.has(channel)) {
     addOutput(open.timeline, turn_id, text);
-    return stale ? { ...open, live: { ...open.live, channels, stale: false } } : open;
+    return stale ? { ...open, live: { ...open.live, channels, files, stale: false } } : open;
   }
-  if (channel === "canvas" && known["canvas"] === undefined && get().panel === "" && window.matchMedia(WIDE_SCREEN).matches) showPanel("canvas", DRAFT);
-  const before = cut ? TRUNCATED_START : (channels[channel] ?? "");
   const startedAt = since[channel] ?? (Date.now() - lastStatusAt < RESEND_MS ? 0 : Date.now());
-  return {
-    ...open,
-    live: { ...open.live, channels: { ...channels, [channel]: before + text }, since: { ...since, [channel]: startedAt }, stale: false },
-  };
+  const live = { ...open.live, channels, files, since: { ...since, [channel]: startedAt }, stale: false };
+  if (delta.path || channel === "canvas") return { ...open, live: { ...live, files: withFileText(files, delta) } };
+  const before = cut ? TRUNCATED_START : (channels[channel] ?? "");
+  return { ...open, live: { ...live, channels: { ...channels, [channel]: before + text } } };
+}
+
+/** Return the unfinished files with the text of a delta. The panel shows a new file of the canvas. */
+function withFileText(files: LiveFile[], { channel, index, text, cut, path = "", mime = "" }: Delta): LiveFile[] {
+  const at = files.findIndex((one) => one.index === index && one.path === path && one.channel === channel);
+  const known = files[at];
+  if (known) return files.with(at, { ...known, text: (cut ? TRUNCATED_START : known.text) + text });
+  if (channel === "canvas" && (get().panel === "canvas" || window.matchMedia(WIDE_SCREEN).matches)) followFile(DRAFT);
+  return [...files, { index, channel, path, mime, text: (cut ? TRUNCATED_START : "") + text }];
 }
 
 /** Text that arrives within this time after a status may be resent text, so its start time is unknown. */
@@ -201,7 +240,6 @@ const REPLACES = table<string[]>({
   "react.thinking": ["thinking"],
   "react.notes": ["timeline_text"],
   "react.tool.code": ["code"],
-  "react.tool.result": ["canvas"],
   "assistant.completion": ["answer"],
 });
 const REPLACES_ALL = new Set(["react.model.call", "react.round.start", "react.turn.end"]);
@@ -210,10 +248,17 @@ function closeChannels(live: Live, block: Block): Live {
   // The outcome of a failed reply contains the text that was streamed.
   const failed = block.type === "react.model.outcome" && Boolean(meta(block, "error"));
   if (failed || REPLACES_ALL.has(block.type)) return clearLive(live);
+  if (block.type === "react.tool.result") return live.files.length ? { ...live, files: withoutResult(live.files, block) } : live;
   const replaced = REPLACES[block.type];
   if (!replaced?.some((channel) => channel in live.channels)) return live;
   const channels = Object.fromEntries(Object.entries(live.channels).filter(([channel]) => !replaced.includes(channel)));
   return { ...live, channels };
+}
+
+/** Return the files that a result does not replace: it contains one file, describes one, or tells of a failed call. */
+function withoutResult(files: LiveFile[], block: Block): LiveFile[] {
+  const path = block.path?.startsWith("fi:") ? block.path : asString(objectOf(block.text)["artifact_path"]);
+  return path ? files.filter((one) => one.path !== "" && one.path !== path) : [];
 }
 
 function withoutStored(sending: OpenConversation["sending"], block: Block): OpenConversation["sending"] {
@@ -224,9 +269,18 @@ function withoutStored(sending: OpenConversation["sending"], block: Block): Open
 
 function afterBlock(open: OpenConversation, block: Block): OpenConversation {
   if (block.type === "conv.title") renameInList(open.id, block.text ?? "");
-  if (block.type === "react.tool.result" && block.path?.startsWith("fi:") && get().panelItem === DRAFT) showPanel("canvas", fileKey(block.path));
+  if (block.type === "react.tool.result" && block.path && get().panel === "canvas" && get().panelItem !== "") {
+    const key = fileKey(block.path);
+    const file = open.timeline.artifacts.get(key);
+    if (file?.external && file.path === block.path && channelOf(block) !== "timeline_text") followFile(key);
+  }
   if (block.type === "turn.header") return { ...open, problem: "" };
   return open;
+}
+
+function channelOf(block: Block): string {
+  const digest = meta(block, "digest");
+  return isObject(digest) ? asString(digest["channel"]) : "";
 }
 
 function renameInList(id: string, title: string): void {

@@ -4,9 +4,10 @@ import { bytes, clock } from "../app/format";
 import { Icon } from "../app/Icon";
 import { DRAFT, showPanel, useAppStore } from "../app/appStore";
 import { apiPath, withQuery } from "../api/client";
+import { textForClipboard } from "../markdown/clipboard";
 import { CopyButton } from "../markdown/CodeBlock";
 import type { Artifact, Version } from "../timeline/model";
-import { fileKey } from "../timeline/fold";
+import { fileKey, nameOf } from "../timeline/fold";
 import { DiffView } from "./DiffView";
 import { Download } from "./Download";
 import { Draft } from "./Draft";
@@ -18,10 +19,18 @@ export default function CanvasPanel() {
   if (!open) return null;
   const files = [...open.timeline.artifacts.entries()].filter(([, file]) => file.external);
   const current = files.find(([key, file]) => key === panelItem || file.path === panelItem || fileKey(panelItem) === key)?.[1];
-  const draft = open.live.channels["canvas"] ?? "";
+  const draft = open.live.files.findLast((file) => file.channel === "canvas");
+  const isWaiting = open.status?.state === "waiting";
+  const isDraftShown = draft && (panelItem === DRAFT || panelItem === "");
   return (
     <div className="panel-body canvas">
-      {draft && (panelItem === DRAFT || panelItem === "") ? <Draft text={draft} /> : current ? <OpenFile key={current.name} file={current} conversation={open.id} /> : <FileList files={files} />}
+      {draft && !isDraftShown && !isWaiting && (
+        <div className="canvas-news" role="status">
+          <span className="shimmer">Writing {draft.path ? nameOf(draft.path) : "a file"}…</span>
+          <button type="button" className="quiet small" onClick={() => showPanel("canvas", DRAFT)}>Show</button>
+        </div>
+      )}
+      {isDraftShown ? <Draft key={draft.path} file={draft} isWaiting={isWaiting} /> : current ? <OpenFile key={current.name} file={current} conversation={open.id} /> : <FileList files={files} />}
     </div>
   );
 }
@@ -71,12 +80,18 @@ function OpenFile({ file, conversation }: { file: Artifact; conversation: string
         <span className="row" role="group" aria-label="View">
           {modes.map((one) => <button key={one} type="button" className="quiet small" aria-pressed={one === current} onClick={() => setMode(one)}>{MODE_LABELS[one]}</button>)}
         </span>
-        {version.text !== null && <CopyButton text={version.text} />}
+        {version.text !== null && <CopyButton text={() => clipboardText(file, version.text ?? "", current)} />}
         <Download name={file.name} url={url} text={at < file.versions.length - 1 ? version.text : null} />
       </div>
       {current === "diff" && before ? <DiffView before={before.text ?? ""} after={version.text ?? ""} /> : <FileView file={file} version={version} asText={current === "text"} url={url} />}
     </>
   );
+}
+
+/** Return what is copied: the source, or what the preview of a Markdown file shows. */
+function clipboardText(file: Artifact, text: string, mode: Mode): string {
+  const sources = useAppStore.getState().open?.timeline.sources ?? new Map();
+  return mode === "view" && file.mime === "text/markdown" ? textForClipboard(text, sources) : text;
 }
 
 /** Return the view modes of a version. A binary file has neither a source view nor a diff. */

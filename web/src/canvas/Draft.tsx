@@ -3,11 +3,14 @@ import { useLayoutEffect, useRef } from "react";
 import { count } from "../app/format";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
+import { nameOf } from "../timeline/fold";
+import type { LiveFile } from "../timeline/model";
+import { languageOfFile } from "./FileView";
 
 /** Within this distance from the end, the text stays scrolled to the end while it grows. */
 const NEAR_END_PX = 80;
 
-export function Draft({ text }: { text: string }) {
+export function Draft({ file: { path, mime, text }, isWaiting }: { file: LiveFile; isWaiting: boolean }) {
   const box = useRef<HTMLElement>(null);
   const isNearEnd = useRef(true);
   useLayoutEffect(() => {
@@ -17,17 +20,18 @@ export function Draft({ text }: { text: string }) {
     const at = box.current;
     if (at) isNearEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_END_PX;
   };
-  const language = languageOf(text);
+  const language = mime ? (mime === "text/markdown" ? "" : languageOfFile(path, mime)) : guessLanguage(text);
+  const name = path ? nameOf(path) : "";
   return (
     <section className="draft" aria-label="File in progress" ref={box} onScroll={onScroll} tabIndex={0}>
-      <p className="dim"><span className="shimmer">Writing…</span> {count(text.length)} characters</p>
-      {language ? <CodeBlock code={text} language={language} growing /> : <Markdown text={text} growing />}
+      <p className="dim">{isWaiting ? <span>{name} waits for approval ·</span> : <span className="shimmer">{name ? `Writing ${name}…` : "Writing…"}</span>} {count(text.length)} characters</p>
+      {language || (mime && mime !== "text/markdown") ? <CodeBlock code={text} language={language} growing /> : <Markdown text={text} growing />}
     </section>
   );
 }
 
-/** Guess the language from the text, because the file's name is not known yet. */
-function languageOf(text: string): string {
+/** Guess the language from the text of a file whose name is not known yet. */
+function guessLanguage(text: string): string {
   const start = text.trimStart().slice(0, 200);
   if (/^<(!doctype|html|svg|\?xml|[a-z]+[ >])/i.test(start)) return "html";
   if (/^[[{]/.test(start)) return "json";

@@ -34,7 +34,12 @@ export function FileView({ file, version, asText, url }: Props) {
   if (!asText && file.mime === "text/csv") return <CsvView text={version.text} />;
   if (!asText && file.mime === SVG) return <SvgView key={version.text} name={file.name} text={version.text} />;
   if (!asText && file.mime === "application/json") return <JsonView text={version.text} />;
-  return <CodeBlock code={version.text} language={LANGUAGES[file.mime] ?? extension(file.name)} />;
+  return <CodeBlock code={version.text} language={languageOfFile(file.name, file.mime)} />;
+}
+
+/** Return the language of a file for highlighting, by its type or the suffix of its name. */
+export function languageOfFile(name: string, mime: string): string {
+  return LANGUAGES[mime] ?? extension(name);
 }
 
 const LANGUAGES = table<string>({ "application/json": "json", "text/html": "html", "text/markdown": "markdown", "text/x-python": "python", "text/css": "css", "image/svg+xml": "xml" });

@@ -6,6 +6,7 @@ import { CodeBlock } from "../markdown/CodeBlock";
 import { objectOf } from "../timeline/blocks";
 import type { Call } from "../timeline/model";
 import { focusComposer } from "./draft";
+import { Parameters } from "./Parameters";
 
 export function ApprovalBox({ call }: { call: Call }) {
   const conversation = useAppStore((state) => state.open?.id ?? "");
@@ -41,26 +42,4 @@ function questionOf(call: Call): ReactNode {
   if (call.code) return "May the agent run this program?";
   if (call.toolId === "model") return "May the agent call the model?";
   return <>May the agent call <code>{call.toolId}</code>?</>;
-}
-
-/** The parameters of the call, without the empty ones. */
-function Parameters({ params }: { params: Record<string, unknown> }) {
-  const given = Object.entries(params).filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && !value.length));
-  if (!given.length) return null;
-  return (
-    <dl className="params">
-      {given.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name === "prog_name" ? "program" : name.replaceAll("_", " ")}</dt>
-          <dd tabIndex={0}>{valueText(value)}</dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
-
-function valueText(value: unknown): string {
-  if (typeof value === "string") return value;
-  if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value.join(", ");
-  return JSON.stringify(value, null, 2);
 }

@@ -10,6 +10,7 @@ import { objectOf, table } from "../timeline/blocks";
 import { fileKey, nameOf } from "../timeline/fold";
 import type { Call, Result } from "../timeline/model";
 import { ApprovalBox } from "./ApprovalBox";
+import { ChatText } from "./ChatText";
 
 export function CallCard({ call, running }: { call: Call; running: boolean }) {
   const state = stateOf(call, running);
@@ -29,6 +30,9 @@ export function CallCard({ call, running }: { call: Call; running: boolean }) {
       {isWaiting && <ApprovalBox call={call} />}
       {state === "running" && call.output && <pre className="output live" tabIndex={0} aria-label="Output">{call.output}</pre>}
       {call.error && <div className="call-error">{call.error}</div>}
+      {files.filter((file) => file.channel === "timeline_text" && file.text).map((file) => (
+        <ChatText key={`text${file.seq}`} path={file.path} mime={file.mime} text={file.text} />
+      ))}
       {files.length > 0 && (
         <div className="call-files">
           {files.map((file) => (

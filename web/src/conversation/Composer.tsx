@@ -1,11 +1,11 @@
 /** The message field. While a turn runs it sends follow-ups, steers the turn or stops it. */
-import { useRef, useState, type ClipboardEvent, type KeyboardEvent } from "react";
+import { useEffect, useRef, useState, type ClipboardEvent, type KeyboardEvent } from "react";
 import { ProblemError, UPLOAD_ABORTED } from "../api/client";
 import { navigate } from "../app/route";
 import { Icon } from "../app/Icon";
 import { errorMessage, showToast, useAppStore } from "../app/appStore";
 import { sendMessage, type SendMode, stopTurn } from "../app/liveConversation";
-import { attach, markRefused, type PendingFile } from "./attachments";
+import { attach, checkContents, markRefused, type PendingFile } from "./attachments";
 import { draftKey } from "./draft";
 import { useFileDrop } from "./useFileDrop";
 import { PendingFiles } from "./PendingFiles";
@@ -38,6 +38,10 @@ export function Composer() {
     const message = text.trim();
     if (!message || busy || blocked) return;
     setBusy(true);
+    if (await refuseContents(files)) {
+      setBusy(false);
+      return;
+    }
     change("");
     removed.current.clear();
     const abort = new AbortController();
@@ -68,6 +72,14 @@ export function Composer() {
   const add = (more: File[]) => {
     if (me) setFiles((before) => attach(before, more, me));
   };
+
+  /** Mark the files whose content cannot be sent, and return whether there are any. */
+  const refuseContents = async (pending: PendingFile[]): Promise<boolean> => {
+    const problems = await checkContents(pending);
+    if (problems.size) setFiles((before) => before.map((one) => ({ ...one, refusal: one.refusal || (problems.get(one.id) ?? "") })));
+    return problems.size > 0;
+  };
+  useEffect(() => void refuseContents(files), [files]);
 
   const paste = (event: ClipboardEvent) => {
     const pasted = [...event.clipboardData.files];
@@ -114,6 +126,7 @@ export function Composer() {
           rows={1}
           autoFocus
           value={text}
+          dir="auto"
           placeholder={running ? "Add a follow-up while the agent works…" : "Ask anything"}
           onChange={(event) => change(event.target.value)}
           onKeyDown={onKey}

@@ -1,6 +1,7 @@
 /** The open conversation: title, messages and composer. */
 import { Icon } from "../app/Icon";
 import { type Panel, showPanel, useAppStore } from "../app/appStore";
+import { conversationTitle } from "../timeline/fold";
 import { Announcer } from "./Announcer";
 import { Composer } from "./Composer";
 import { MessageList } from "./MessageList";
@@ -9,14 +10,16 @@ import { Welcome } from "./Welcome";
 export function Conversation() {
   const open = useAppStore((state) => state.open);
   const panel = useAppStore((state) => state.panel);
-  const title = open?.timeline.title || (open ? "Conversation" : "New conversation");
+  const waiting = useAppStore((state) => state.approvals.length);
+  const title = (open && conversationTitle(open.timeline)) || (open ? "Conversation" : "New conversation");
   return (
     <main className="conversation" aria-label="Conversation">
       <header className="bar">
-        <button type="button" className="icon narrow-only" aria-label="Conversations" onClick={() => useAppStore.setState({ sidebar: true })}>
+        <button type="button" className="icon narrow-only" aria-label={waiting ? `Conversations, ${waiting} waiting for approval` : "Conversations"} onClick={() => useAppStore.setState({ sidebar: true })}>
           <Icon name="menu" />
+          {waiting > 0 && <span className="badge">{waiting}</span>}
         </button>
-        <h1 title={title}>{title}</h1>
+        <h1 title={title} dir="auto">{title}</h1>
         {open && (
           <div className="bar-buttons">
             <Connection />
@@ -28,8 +31,17 @@ export function Conversation() {
       </header>
       {open ? <MessageList key={open.id} /> : <Welcome />}
       <Announcer key={`announcer ${open?.id ?? ""}`} />
-      <Composer key={`composer ${open?.id ?? ""}`} />
+      {open && !open.mayWrite ? <ReadOnly owner={open.owner} /> : <Composer key={`composer ${open?.id ?? ""}`} />}
     </main>
+  );
+}
+
+/** Stands in the place of the composer in a conversation of another user. */
+function ReadOnly({ owner }: { owner: string }) {
+  return (
+    <div className="composer-place read-only" role="note">
+      You can read this conversation{owner ? ` of ${owner}` : ""} and decide its approvals. Only its owner can send messages.
+    </div>
   );
 }
 

@@ -1,12 +1,31 @@
-/** Buttons of a finished turn: feedback and fork. */
+/** Buttons below an answer: copy and feedback. The feedback belongs to the turn. */
 import { useState } from "react";
 import { apiPath, post } from "../api/client";
 import { Icon } from "../app/Icon";
 import { errorMessage, showToast, useAppStore } from "../app/appStore";
-import type { Turn } from "../timeline/model";
+import { textForClipboard } from "../markdown/clipboard";
+import { CopyButton } from "../markdown/CodeBlock";
+import type { Answer, Turn } from "../timeline/model";
 import { fork } from "./fork";
 
-export function TurnButtons({ turn }: { turn: Turn }) {
+export function AnswerButtons({ answer, turn }: { answer: Answer; turn: Turn }) {
+  return (
+    <>
+      <CopyButton text={() => textForClipboard(answer.text, useAppStore.getState().open?.timeline.sources ?? new Map())} />
+      <FeedbackButtons turn={turn} answer={answer} />
+    </>
+  );
+}
+
+export function ForkButton({ turn }: { turn: Turn }) {
+  const mayWrite = useAppStore((state) => state.open?.mayWrite ?? true);
+  if (!mayWrite) return null;
+  return <button type="button" className="quiet small" onClick={() => void fork({ turn: turn.id })}><Icon name="fork" /> Fork here</button>;
+}
+
+export function FeedbackButtons({ turn, answer }: { turn: Turn; answer?: Answer }) {
+  const mayWrite = useAppStore((state) => state.open?.mayWrite ?? true);
+  const field = `comment-${turn.id}-${answer?.seq ?? 0}`;
   const conversation = useAppStore((state) => state.open?.id ?? "");
   const [commenting, setCommenting] = useState(false);
   const [comment, setComment] = useState(turn.reactionText);
@@ -17,11 +36,11 @@ export function TurnButtons({ turn }: { turn: Turn }) {
     setCommenting(!again);
     void react(again ? null : reaction, again ? "" : comment);
   };
+  if (!mayWrite) return null;
   return (
     <>
       <button type="button" className="icon" aria-label="Good answer" aria-pressed={turn.reaction === "ok"} onClick={() => press("ok")}><Icon name="up" /></button>
       <button type="button" className="icon" aria-label="Bad answer" aria-pressed={turn.reaction === "not_ok"} onClick={() => press("not_ok")}><Icon name="thumbsdown" /></button>
-      <button type="button" className="quiet small" onClick={() => void fork({ turn: turn.id })}><Icon name="fork" /> Fork here</button>
       {commenting && turn.reaction && (
         <form
           className="feedback-box"
@@ -30,8 +49,8 @@ export function TurnButtons({ turn }: { turn: Turn }) {
             void react(turn.reaction, comment).then(() => setCommenting(false));
           }}
         >
-          <label htmlFor={`comment-${turn.id}`}>What was {turn.reaction === "ok" ? "good" : "wrong"}?</label>
-          <textarea id={`comment-${turn.id}`} rows={2} value={comment} onChange={(event) => setComment(event.target.value)} />
+          <label htmlFor={field}>What was {turn.reaction === "ok" ? "good" : "wrong"}?</label>
+          <textarea id={field} dir="auto" rows={2} value={comment} onChange={(event) => setComment(event.target.value)} />
           <div className="row">
             <button type="submit" className="primary">Send</button>
             <button type="button" onClick={() => setCommenting(false)}>Skip comment</button>

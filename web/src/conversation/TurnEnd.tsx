@@ -1,12 +1,11 @@
 /** The end of a turn: its usage, its buttons and, if it ended without an answer, the reason and the fix. */
 import { between, count, money } from "../app/format";
 import { toSentence } from "../app/appStore";
-import { CopyButton } from "../markdown/CodeBlock";
 import { table } from "../timeline/blocks";
 import type { Answer, Message, Turn } from "../timeline/model";
 import { Followups } from "./Followups";
 import { sendAndFocus } from "./sendAndFocus";
-import { TurnButtons } from "./TurnButtons";
+import { AnswerButtons, FeedbackButtons, ForkButton } from "./TurnButtons";
 
 interface Reason {
   title: string;
@@ -54,8 +53,8 @@ export function TurnEnd({ turn, isLast }: { turn: Turn; isLast: boolean }) {
         </div>
       )}
       <div className="turn-foot">
-        {answer && <CopyButton text={answer.text} />}
-        <TurnButtons turn={turn} />
+        {answer ? answer === turn.items.at(-1) && <AnswerButtons answer={answer} turn={turn} /> : <FeedbackButtons turn={turn} />}
+        <ForkButton turn={turn} />
         <span className="dim figures">
           {between(turn.startedTs, turn.endedTs)} · {turn.rounds} {turn.rounds === 1 ? "round" : "rounds"} · {count(tokens)} tokens
           {turn.usage.cost_nano_usd > 0 && ` · ${money(turn.usage.cost_nano_usd)}`}

@@ -1,6 +1,8 @@
 /** A turn: messages, thinking, calls, answers and its end. */
-import { memo } from "react";
+import { Fragment, memo } from "react";
+import { firstUnseenIndex } from "../timeline/fold";
 import type { Item, Turn } from "../timeline/model";
+import { AnswerButtons } from "./TurnButtons";
 import { CallCard } from "./CallCard";
 import { InterruptedReplyView } from "./InterruptedReplyView";
 import { EventLine } from "./EventLine";
@@ -16,10 +18,15 @@ interface Props {
 }
 
 export const TurnView = memo(function TurnView({ turn, isLast }: Props) {
+  // The messages that the agent has not seen stay below the text that it is writing.
+  const items = turn.reason ? turn.items : turn.items.slice(0, firstUnseenIndex(turn.items));
   return (
     <section className="turn" aria-label={`Turn ${turn.n}`} data-turn={turn.id} data-over={turn.reason ? "" : undefined}>
-      {turn.items.map((item) => (
-        <ItemView key={`${item.kind}${item.seq}`} item={item} turn={turn} />
+      {items.map((item) => (
+        <Fragment key={`${item.kind}${item.seq}`}>
+          <ItemView item={item} turn={turn} />
+          {item.kind === "answer" && !(turn.reason && item === items.at(-1)) && <div className="turn-foot"><AnswerButtons answer={item} turn={turn} /></div>}
+        </Fragment>
       ))}
       {turn.reason && <TurnEnd turn={turn} isLast={isLast} />}
     </section>

@@ -118,14 +118,15 @@ const PREFIX_REUSED = new Set<Reason>(["not_reported", "no_outcome", "estimate",
 function Checks({ call, isFirst, showBlock }: { call: ReplayedCall; isFirst: boolean; showBlock: (seq: number) => void }) {
   const change = call.cache?.change;
   const isBroken = change && !PREFIX_REUSED.has(change.reason);
+  const firstChanged = change?.seq ?? 0;
   return (
     <ul className="verdicts">
       <li className={`verdict verdict-${call.verdict}`}>{VERDICTS[call.verdict]}</li>
       {isBroken && (
         <li className="verdict verdict-broke">
           The prefix of the previous round was not reused: {REASONS[change.reason]}.{" "}
-          {change.seq > 0 && (
-            <>First changed block: <button type="button" className="link" onClick={() => showBlock(change.seq)}>{change.seq} {change.path}</button></>
+          {firstChanged > 0 && (
+            <>First changed block: <button type="button" className="link" onClick={() => showBlock(firstChanged)}>{firstChanged} {change.path}</button></>
           )}
         </li>
       )}

@@ -198,7 +198,7 @@ const FIGURES: [string, (effort: Effort) => string][] = [
 
 function statusText({ comparison, status }: ForkComparison): string {
   const turn = comparison.turns[0];
-  if (status.state === "running") return `Running: round ${Math.max(1, status.round)}…`;
+  if (status.state === "running") return `Running: round ${Math.max(1, status.round ?? 1)}…`;
   if (status.state === "interrupted") return "The server stopped during the re-run. The turn is being closed…";
   if (status.state === "waiting") return "The re-run is waiting for an approval. Open it to decide.";
   if (turn?.rerun_end === "cancelled" && turn.recorded_end !== "cancelled") return `${toSentence(turn.rerun_end_text)} Run it again, or open it to continue from there.`;

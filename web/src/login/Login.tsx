@@ -1,18 +1,24 @@
-/** Sign-in with a token or an API key, which the server turns into an HttpOnly cookie. */
+/** Sign-in with a token or an API key. */
 import { useState, type FormEvent } from "react";
-import { signIn, useAppStore } from "../app/appStore";
+import { ProblemError } from "../api/client";
+import { errorMessage, REFUSED, signIn, useAppStore } from "../app/appStore";
 
 export function Login() {
   const hasFailed = useAppStore((state) => state.authState === "failed");
   const [token, setToken] = useState("");
-  const [isInvalid, setIsInvalid] = useState(window.location.hash === "#refused");
+  const [problem, setProblem] = useState(window.location.hash === REFUSED ? INVALID : "");
+  const [isBusy, setIsBusy] = useState(false);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
-    const response = await fetch(`/ready?token=${encodeURIComponent(token.trim())}`, { redirect: "manual" }).catch(() => null);
-    if (response?.type === "opaqueredirect") {
-      setToken("");
-      await signIn();
-    } else setIsInvalid(true);
+    setIsBusy(true);
+    setProblem("");
+    try {
+      await signIn(token.trim());
+    } catch (error) {
+      setProblem(error instanceof ProblemError && error.status === 401 ? INVALID : errorMessage(error));
+    } finally {
+      setIsBusy(false);
+    }
   };
   return (
     <main className="login">
@@ -22,9 +28,11 @@ export function Login() {
         <p>{hasFailed ? "The server is unreachable, or it refused access." : "Enter the token that the server printed at startup, or your API key."}</p>
         <label htmlFor="token">Token</label>
         <input id="token" type="password" autoComplete="current-password" autoFocus value={token} onChange={(event) => setToken(event.target.value)} />
-        {isInvalid && <p role="alert" className="wrong">This token is not valid. <code>timeloom serve</code> prints a new token at each start.</p>}
-        <button type="submit" className="primary" disabled={!token.trim()}>Sign in</button>
+        {problem && <p role="alert" className="wrong">{problem}</p>}
+        <button type="submit" className="primary" disabled={!token.trim() || isBusy}>Sign in</button>
       </form>
     </main>
   );
 }
+
+const INVALID = "This token is not valid. “timeloom serve” prints a new token at each start.";

@@ -1,6 +1,7 @@
 /** Code or plain text with its language, syntax highlighting and a copy button. */
 import { memo, type ReactNode, useEffect, useState } from "react";
-import { highlight, languageOf, type HighlightedText } from "./highlight";
+import { highlight, type HighlightedText } from "./highlight";
+import { type Language, languageOf } from "./languages";
 
 interface Props {
   code: string;
@@ -35,7 +36,7 @@ function Line({ line, last }: { line: HighlightedText[]; last: boolean }) {
   );
 }
 
-function useHighlighted(code: string, language: string): HighlightedText[][] | null {
+function useHighlighted(code: string, language: Language | ""): HighlightedText[][] | null {
   const [done, setDone] = useState<{ code: string; lines: HighlightedText[][] } | null>(null);
   useEffect(() => {
     let isActive = true;
@@ -47,7 +48,7 @@ function useHighlighted(code: string, language: string): HighlightedText[][] | n
   return done?.code === code ? done.lines : null;
 }
 
-export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
+export function CopyButton({ text, label = "Copy" }: { text: string | (() => string); label?: string }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return undefined;
@@ -55,7 +56,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
     return () => window.clearTimeout(timer);
   }, [copied]);
   return (
-    <button type="button" className="quiet small" onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}>
+    <button type="button" className="quiet small" onClick={() => void navigator.clipboard.writeText(typeof text === "string" ? text : text()).then(() => setCopied(true))}>
       {copied ? "Copied" : label}
     </button>
   );

@@ -28,7 +28,7 @@ export const Markdown = memo(function Markdown({ text, growing = false }: Props)
 });
 
 const NO_SOURCES: ReadonlyMap<number, unknown> = new Map();
-const isCiting = (raw: string) => /\[\[S:|\[\\?\[\d/.test(raw);
+const isCiting = (raw: string) => /\[~?\[s:|\[\\?\[\d/i.test(raw);
 
 interface BlockProps {
   token: Token;

@@ -19,9 +19,9 @@ marked.use({
     {
       name: "citation",
       level: "inline",
-      start: (text) => index(text, "[[S:"),
+      start: (text) => firstMatch(text, /\[~?\[s:/i),
       tokenizer(text) {
-        const found = /^\[\[S:([\d,\s-]{1,250})\]\]/.exec(text);
+        const found = /^\[~?\[s:([\d, –-]{1,250})\]\]/i.exec(text);
         const sids = found ? sidsOf(found[1]!) : [];
         return found && sids.length ? { type: "citation", raw: found[0], sids } : undefined;
       },
@@ -73,8 +73,28 @@ export function blocksOf(text: string): TokensList {
   return marked.lexer(text);
 }
 
+/** Return the text with each citation replaced. Citations in code stay. */
+export function replaceCitations(text: string, replacement: (sids: number[], raw: string) => string): string {
+  let result = "";
+  let end = 0;
+  void marked.walkTokens(blocksOf(text), (token) => {
+    if (!["citation", "code", "codespan", "html"].includes(token.type)) return;
+    const start = text.indexOf(token.raw, end);
+    if (start < 0) return;
+    result += text.slice(end, start) + (token.type === "citation" ? replacement((token as Citation).sids, token.raw) : token.raw);
+    end = start + token.raw.length;
+  });
+  return result + text.slice(end);
+}
+
 /** The sources of the conversation while `htmlOf` runs. A citation of an unknown source stays text. */
 let knownSources: ReadonlyMap<number, unknown> = new Map();
+
+// Each paragraph, list and cell has the direction of its own text. Inside a list the items follow the list.
+DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+  const isTop = node.parentNode?.nodeName === "BODY" && /^(?:P|H[1-6]|UL|OL|BLOCKQUOTE)$/.test(node.nodeName);
+  if (isTop || node.nodeName === "TD" || node.nodeName === "TH") node.setAttribute("dir", "auto");
+});
 
 export function htmlOf(token: Token, sources: ReadonlyMap<number, unknown>): string {
   knownSources = sources;
@@ -110,7 +130,7 @@ function chip(sid: number): string {
 function sidsOf(text: string): number[] {
   const sids: number[] = [];
   for (const part of text.split(",")) {
-    const range = /^\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?$/.exec(part);
+    const range = /^ *(\d{1,6}) *(?:[-–] *(\d{1,6}) *)?$/.exec(part);
     if (!range) return [];
     const first = Number(range[1]);
     const last = range[2] === undefined ? first : Number(range[2]);
@@ -124,8 +144,8 @@ export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
 }
 
-function index(text: string, search: string): number | undefined {
-  const at = text.indexOf(search);
+function firstMatch(text: string, pattern: RegExp): number | undefined {
+  const at = text.search(pattern);
   return at < 0 ? undefined : at;
 }
 

@@ -1,10 +1,10 @@
 /** The list of conversations by day, newest first, or the results of a search. */
 import { Fragment, useEffect, useState } from "react";
-import { apiPath, type ConversationMatch, get, type SearchPage, withQuery } from "../api/client";
+import { apiPath, type ConversationInfo, type ConversationMatch, type ConversationState, get, type SearchPage, withQuery } from "../api/client";
 import { day } from "../app/format";
 import { Icon } from "../app/Icon";
-import { navigate } from "../app/route";
-import { errorMessage, listConversations, showToast, useAppStore } from "../app/appStore";
+import { conversationHash, navigate } from "../app/route";
+import { errorMessage, listConversations, showToast, signOut, useAppStore } from "../app/appStore";
 import { ConversationMenu } from "./ConversationMenu";
 import { ThemeButton } from "./ThemeButton";
 
@@ -29,10 +29,12 @@ export function Sidebar() {
           <label className="sr" htmlFor="find">Search conversations</label>
           <input id="find" type="search" placeholder="Search" value={query} onChange={(event) => setQuery(event.target.value)} />
         </div>
+        <Approvals close={close} />
         {results ? <SearchResults results={results} close={close} /> : <DayList close={close} />}
         <footer>
           <span className="who" title={me ? `${me.tenant}/${me.project}` : ""}>{me?.user}</span>
           <ThemeButton />
+          <button type="button" className="quiet small" onClick={() => void signOut().catch((error: unknown) => showToast(errorMessage(error)))}>Sign out</button>
         </footer>
       </nav>
     </>
@@ -50,7 +52,7 @@ function DayList({ close }: { close: () => void }) {
         return (
           <Fragment key={one.id}>
             {(!before || day(before.last_ts) !== heading) && <li className="list-day">{heading}</li>}
-            <ConversationRow id={one.id} title={one.title} parent={one.parent} close={close} />
+            <ConversationRow conversation={one} close={close} />
           </Fragment>
         );
       })}
@@ -60,7 +62,31 @@ function DayList({ close }: { close: () => void }) {
   );
 }
 
-function ConversationRow({ id, title, parent, close }: { id: string; title: string; parent: string | null; close: () => void }) {
+/** The calls that wait for a decision of the user, in all conversations. */
+function Approvals({ close }: { close: () => void }) {
+  const approvals = useAppStore((state) => state.approvals);
+  if (!approvals.length) return null;
+  return (
+    <div className="waiting-list" role="group" aria-label="Waiting for approval">
+      <div className="list-day">Waiting for approval <span className="badge">{approvals.length}</span></div>
+      <ul>
+        {approvals.map(({ conversation_id, tool_call_id, title, user, tool_id, text }) => (
+          <li key={`${conversation_id} ${tool_call_id}`}>
+            <a href={conversationHash(conversation_id)} onClick={close}>
+              <span dir="auto">{title || "Untitled"}</span>
+              <span className="dim" dir="auto">{[user, tool_id === "model" ? "model call" : tool_id, text].filter(Boolean).join(" · ")}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+const STATES: Partial<Record<ConversationState, string>> = { running: "running", waiting: "waiting for approval" };
+
+function ConversationRow({ conversation, close }: { conversation: ConversationInfo; close: () => void }) {
+  const { id, title = "", parent, state = "idle" } = conversation;
   const current = useAppStore((state) => state.open?.id === id);
   const origin = useAppStore((state) => state.conversations.find((one) => one.id === parent)?.title);
   const fork = parent ? `fork of ${origin || "another conversation"}` : "";
@@ -68,7 +94,8 @@ function ConversationRow({ id, title, parent, close }: { id: string; title: stri
     <li className={current ? "current" : ""}>
       <a href={`#/c/${encodeURIComponent(id)}`} aria-current={current ? "page" : undefined} title={fork ? `${title || "Untitled"}: ${fork}` : undefined} onClick={close}>
         {fork && <span className="fork-sign"><Icon name="fork" /></span>}
-        {title || "Untitled"}
+        {STATES[state] && <span className={`state state-${state}`} role="img" aria-label={STATES[state]} title={STATES[state]} />}
+        <span dir="auto">{title || "Untitled"}</span>
         {fork && <span className="sr"> ({fork})</span>}
       </a>
       <ConversationMenu id={id} title={title} />
@@ -95,7 +122,7 @@ function plainText(text: string): string {
   return text
     .replace(/^…\S*\s(?=.)/, "…")
     .replace(/(?<=.)\s\S*…$/, "…")
-    .replace(/\s?\[\[S:[\d,\s-]*(?:\]\]|…?$)/g, "")
+    .replace(/\s?\[~?\[s:[\d, –-]*(?:\]\]|…?$)/gi, "")
     .replace(/!?\[([^\]]*)\]\([^)\s]*(?:\s"[^"]*")?\)/g, "$1")
     .replace(/(^|[\s…])(?:#{1,6}|[-*>]|\d+\.) (?:\[[ x]\] )?(?=\S)/g, "$1")
     .replace(/(\*\*|__|`+|~~)(?=\S)|(?<=\S)(\*\*|__|`+|~~)/g, "");

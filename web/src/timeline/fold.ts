@@ -35,6 +35,16 @@ export interface StreamTimings {
 
 const NO_TIMINGS: StreamTimings = { thinkingMs: 0, outputMs: 0 };
 
+/** Return the title, or the beginning of the first message while there is none. */
+export function conversationTitle({ title, turns }: Timeline): string {
+  if (title) return title;
+  const first = turns[0]?.items.find((item): item is Message => item.kind === "message" && item.text !== "");
+  const words = first && !first.event ? first.text.trim().replace(/\s+/g, " ") : "";
+  return words.length > MAX_TITLE_CHARS ? `${words.slice(0, MAX_TITLE_CHARS)}…` : words;
+}
+
+const MAX_TITLE_CHARS = 60;
+
 /** Mark the messages up to `seen` as seen by the model. */
 export function markSeen(timeline: Timeline, turnId: string, seen: number, ts: string): void {
   updateTurn(timeline, turnId, (turn) => ({
@@ -88,7 +98,7 @@ const FOLDS = table<Fold>({
   "user.followup": (timeline, seq, block) => addItem(timeline, block, message(seq, block, "followup", "Follow-up")),
   "user.steer": (timeline, seq, block) => addItem(timeline, block, message(seq, block, "steer", block.text ? "Steer" : "Stop")),
   "external.event": (timeline, seq, block) =>
-    addItem(timeline, block, message(seq, block, "event", asString(meta(block, "kind")) || "Event")),
+    addItem(timeline, block, { ...message(seq, block, "event", ""), event: asString(meta(block, "kind")) || "event", author: block.author }),
   "user.attachment.meta": foldAttachment,
   "user.attachment": (timeline, seq, block) => foldArtifact(timeline, seq, block, "attachment", true),
   "turn.feedback": (timeline, _seq, block) => {
@@ -167,7 +177,7 @@ function newTurn(seq: number, block: Block): Turn {
 }
 
 function message(seq: number, block: Block, type: Message["type"], label: string): Message {
-  return { kind: "message", seq, type, label, text: block.text ?? "", ts: block.ts, seenTs: "", attachments: [] };
+  return { kind: "message", seq, type, label, event: "", author: "", mime: block.mime, text: block.text ?? "", ts: block.ts, seenTs: "", attachments: [] };
 }
 
 function event(seq: number, type: TimelineEvent["type"], text: string, detail: string): TimelineEvent {
@@ -223,8 +233,8 @@ function foldOutcome(timeline: Timeline, seq: number, block: Block): void {
   if ((asString(meta(block, "purpose")) || "decision") !== "decision") return;
   updateTurn(timeline, block.turn_id, (turn) => {
     if (!error) return { ...endRetries(turn, false), failure: "" };
-    if (error === "steered") return { ...turn, items: turn.items.toSpliced(firstUnseenIndex(turn.items), 0, ...interruptedReply(turn, seq, block)) };
-    return { ...turn, failure: error, items: withRetry(turn.items, seq, block, error.replaceAll("_", " ")) };
+    if (error === "steered") return insertItems(turn, ...interruptedReply(turn, seq, block));
+    return { ...withRetry(turn, seq, block, error.replaceAll("_", " ")), failure: error };
   });
 }
 
@@ -235,20 +245,25 @@ function interruptedReply(turn: Turn, seq: number, block: Block): Item[] {
   return Object.values(reply).some(Boolean) ? [{ kind: "interrupted", seq, reason, ...reply }] : [];
 }
 
-/** Return the index of the first of the last messages that arrived while the reply was written. */
-function firstUnseenIndex(items: Item[]): number {
+/** Return the index of the first of the last messages that no prompt contains yet. They stay below everything else. */
+export function firstUnseenIndex(items: Item[]): number {
   return items.findLastIndex((item) => item.kind !== "message" || item.type === "prompt" || item.seenTs !== "") + 1;
 }
 
+/** Add items that the agent made without knowledge of the messages that it has not seen, so above them. */
+function insertItems(turn: Turn, ...items: Item[]): Turn {
+  return { ...turn, items: turn.items.toSpliced(firstUnseenIndex(turn.items), 0, ...items) };
+}
+
 /** Add a line for a failed model call. Consecutive failures share one line. */
-function withRetry(items: Item[], seq: number, block: Block, why: string): Item[] {
-  const last = items.at(-1);
+function withRetry(turn: Turn, seq: number, block: Block, why: string): Turn {
+  const last = turn.items[firstUnseenIndex(turn.items) - 1];
   const known = last?.kind === "event" && last.type === "retry" ? last : null;
   const times = (known?.times ?? 0) + 1;
   const reply = Object.values(parsePartialReply(block.text ?? "")).filter(Boolean).join("\n\n");
   const detail = [...new Set([known?.detail, asString(meta(block, "detail")), reply])].filter(Boolean).join("\n");
   const one: TimelineEvent = { ...event(known?.seq ?? seq, "retry", `The model call failed${timesText(times)}: ${why}.${RETRYING}`, detail), times };
-  return known ? [...items.slice(0, -1), one] : [...items, one];
+  return known ? replaceItem(turn, known, one) : insertItems(turn, one);
 }
 
 const RETRYING = " Retrying…";
@@ -308,15 +323,16 @@ function foldResult(timeline: Timeline, seq: number, block: Block): void {
   const givenRole = asString(meta(block, "role"));
   const role = givenRole === "content" || givenRole === "digest" ? givenRole : block.path?.startsWith("fi:") ? "content" : "status";
   const error = meta(block, "error");
+  const digest = meta(block, "digest");
+  const channel = isObject(digest) ? asString(digest["channel"]) : "";
   const id = asString(meta(block, "tool_call_id"));
   updateCall(timeline, block, id, (call) => ({
     ...call,
     endedTs: block.ts,
     error: isObject(error) ? asString(error["message"]) : call.error || (role === "status" ? emptyReadError(call, block) : ""),
-    results: [...call.results, { seq, role, text: block.text ?? "", mime: block.mime, path: block.path ?? "" }],
+    results: [...call.results, { seq, role, text: block.text ?? "", mime: block.mime, path: block.path ?? "", channel }],
   }));
   if (role === "content") {
-    const digest = meta(block, "digest");
     const external = !isObject(digest) || digest["visibility"] !== "internal";
     foldArtifact(timeline, seq, block, isObject(digest) ? asString(digest["kind"]) : "", external);
   }
@@ -374,7 +390,7 @@ function foldPlan(timeline: Timeline, seq: number, block: Block): void {
   const plan = { kind: "plan" as const, seq, id: asString(snapshot["plan_id"]), steps, change: asString(meta(block, "change")) };
   updateTurn(timeline, block.turn_id, (turn) => {
     const known = turn.items.find((item) => item.kind === "plan" && item.id === plan.id);
-    return known ? replaceItem(turn, known, { ...plan, seq: known.seq }) : { ...turn, items: [...turn.items, plan] };
+    return known ? replaceItem(turn, known, { ...plan, seq: known.seq }) : insertItems(turn, plan);
   });
 }
 
@@ -390,7 +406,7 @@ function roundMs(timeline: Timeline, block: Block): number {
 function addItem(timeline: Timeline, block: Block, item: Item): void {
   const at = timeline.turns.length - 1;
   const id = block.turn_id && timeline.turns.some((turn) => turn.id === block.turn_id) ? block.turn_id : timeline.turns[at]?.id;
-  updateTurn(timeline, id, (turn) => ({ ...turn, items: [...turn.items, item] }));
+  updateTurn(timeline, id, (turn) => (item.kind === "message" ? { ...turn, items: [...turn.items, item] } : insertItems(turn, item)));
 }
 
 function updateTurn(timeline: Timeline, id: string | undefined, change: (turn: Turn) => Turn): void {

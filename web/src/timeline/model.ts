@@ -7,6 +7,11 @@ export interface Message {
   seq: number;
   type: "prompt" | "followup" | "steer" | "event";
   label: string;
+  /** The kind of an external event, such as `alert` or `form`; empty for messages. */
+  event: string;
+  /** The sender of an external event. */
+  author: string;
+  mime: string;
   text: string;
   ts: string;
   /** When the message was first part of a prompt; empty before that. */
@@ -76,6 +81,8 @@ export interface Result {
   text: string;
   mime: string;
   path: string;
+  /** The channel that the call chose for its file; `timeline_text` belongs into the chat. */
+  channel: string;
 }
 
 export interface Notice {
@@ -163,9 +170,21 @@ export interface Source {
   path: string;
 }
 
+/** A file that the agent is writing. */
+export interface LiveFile {
+  index: number;
+  channel: string;
+  /** Empty if the model did not name the file before its text. */
+  path: string;
+  mime: string;
+  text: string;
+}
+
 export interface Live {
-  /** Unfinished text by channel. */
+  /** Unfinished text by channel, without that of files. */
   channels: Record<string, string>;
+  /** Unfinished files, the newest last. */
+  files: LiveFile[];
   /** When each channel started, for the timer; 0 if it started before this page connected. */
   since: Record<string, number>;
   /** True after a reconnect: the server resends the text, so the next delta replaces it. */
