@@ -129,3 +129,25 @@ def test_only_the_file_with_the_bad_name_is_refused_in_plain_words(visit: PageVi
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_text("Read it.")).to_be_visible()
     expect(page.get_by_role("list", name="Attachments").get_by_role("listitem")).to_have_count(len(good))
+
+
+def test_all_files_that_are_no_text_are_refused_before_the_upload(visit: PageVisit) -> None:
+    page = visit.page
+    uploads: list[str] = []
+    page.on("request", lambda request: uploads.append(request.url) if request.method == "POST" else None)
+    page.get_by_label("Files", exact=True).set_input_files(
+        [
+            FilePayload(name="photo.png", mimeType="image/png", buffer=b"\x89PNG\r\n"),
+            FilePayload(name="letter.docx", mimeType="", buffer=b"PK"),
+            FilePayload(name="fares.csv", mimeType="text/csv", buffer=b"a,b\n"),
+            FilePayload(name="old.txt", mimeType="text/plain", buffer="Fähre".encode("latin-1")),
+            FilePayload(name="wide.txt", mimeType="text/plain", buffer="Fähre".encode("utf-16")),
+        ]
+    )
+    waiting = page.get_by_role("list", name="Files to send")
+    refused = waiting.locator("li.refused")
+    expect(refused).to_contain_text(["photo.png", "letter.docx", "old.txt"])
+    expect(refused.locator(".why")).to_contain_text(
+        ["type is not supported", "type is not supported", "not UTF-8 text"]
+    )
+    assert uploads == []

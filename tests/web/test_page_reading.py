@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Locator, expect
 
-from tests.harness.replies import answers, calls
+from tests.harness.replies import answers, calls, slow_reply
 from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 FARES = FilePayload(name="fares.csv", mimeType="text/csv", buffer=b"ferry,fare\nmorning,12.5\n")
@@ -21,6 +21,23 @@ DOCUMENT = (
     "<a href='second.html'>The second page</a><div style='height: 3000px'></div><p id=end>The end</p>"
     "<script>document.querySelector('h1').append(' that ran')</script>"
 )
+
+DIRECTIONS = """مرحبا بالعالم
+
+Hello world
+
+- واحد
+- اثنان
+
+| שלום | Hello |
+|---|---|
+| עולם | world |
+
+```python
+print("مرحبا")
+```
+"""
+PROGRAM = "".join(f"def fare_{n}(trips: int) -> float:\n    return {n}.5 * trips  # euros\n" for n in range(20))
 
 TASKS = (
     "# What is left\n\n- [x] all the **bold** words\n- [ ] find the wombat\n- tea\n\n"
@@ -37,7 +54,17 @@ PLAYS = (
         answers("Cheap [[S:1]], north [[S:1-2]], odd [[S:2,9]] and unknown [[S:7]]."),
         title_reply("A rather long title of a conversation about ferries to the northern islands"),
     ),
+    conversation_script(
+        "citation",
+        answers("Range [[S:1–2]], small [[s:1]], quoted [~[S:2]], code `[[S:1]]`.\n\n    [[S:2]]\n"),
+        title_reply("Citations"),
+    ),
+    conversation_script("arabic", answers(DIRECTIONS), title_reply("Directions")),
+    conversation_script("program", answers(f"```python\n{PROGRAM}```"), title_reply("A program")),
     conversation_script("tasks", answers(TASKS), title_reply("Tasks")),
+    conversation_script(
+        "later", slow_reply(answers("A title comes after the answer. " * 5), delay_ms=100), title_reply("Named")
+    ),
     conversation_script("short", answers("That was short."), title_reply("Short")),
 )
 
@@ -207,3 +234,47 @@ def width_of(part: Locator) -> float:
     box = part.bounding_box()
     assert box
     return box["width"]
+
+
+def test_every_form_of_a_citation_is_a_chip_and_is_copied_with_its_source(visit: PageVisit) -> None:
+    page = visit.page
+    page.get_by_label("Files", exact=True).set_input_files([FARES, ROUTES])
+    visit.send_message("Every citation, please.")
+    expect(page.get_by_role("button", name="Fork here")).to_be_visible()
+    answer = page.get_by_role("article", name="Answer")
+    expect(answer.get_by_role("button", name=re.compile("^Source"))).to_have_text(["1", "2", "1", "2"])
+    page.locator(".turn-foot").get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("Range [1][2], small [1], quoted [2], code `[[S:1]]`.\n\n    [[S:2]]\n\nSources:\n[1] ")
+    assert [line for line in copied.splitlines() if line.startswith("[2] ") and "routes.csv" in line]
+
+
+def test_each_paragraph_has_the_direction_of_its_text(visit: PageVisit) -> None:
+    page = visit.page
+    visit.send_message("In arabic: مرحبا")
+    expect(page.get_by_role("button", name="Fork here")).to_be_visible()
+    direction = "(one) => getComputedStyle(one).direction"
+    answer = page.get_by_role("article", name="Answer")
+    places = ("p:has-text('مرحبا')", "p:has-text('Hello')", "ul", "th:has-text('שלום')", "td:has-text('world')", "pre")
+    assert [answer.locator(place).evaluate(direction) for place in places] == ["rtl", "ltr", "rtl", "rtl", "ltr", "ltr"]
+    composer = page.get_by_role("textbox", name="Message")
+    composer.fill("שלום")
+    assert composer.evaluate(direction) == "rtl"
+    assert page.locator(".bubble").evaluate(direction) == "ltr"
+
+
+def test_code_is_coloured_on_a_busy_machine_too(visit: PageVisit) -> None:
+    page = visit.page
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 40})
+    visit.send_message("Write a program.")
+    coloured = page.get_by_role("article", name="Answer").locator("pre .tk-keyword")
+    expect(coloured.filter(has_text="def")).to_have_count(20)
+    expect(coloured.filter(has_text="return")).to_have_count(20)
+    expect(page.locator("pre .tk-comment")).to_have_count(20)
+
+
+def test_the_title_names_the_conversation_before_it_has_one(visit: PageVisit) -> None:
+    visit.send_message("Name it later.")
+    expect(visit.page).to_have_title("Name it later. · timeloom")
+    expect(visit.page).to_have_title("Named · timeloom")

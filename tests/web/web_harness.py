@@ -42,25 +42,35 @@ class PageServer:
 
 @contextmanager
 def run_server(
-    folder: Path, *plays: dict[str, object], port: int = 0, model: str = "", **environ: str
+    folder: Path, *plays: dict[str, object], port: int = 0, model: str = "", keys: Path | None = None, **environ: str
 ) -> Generator[PageServer]:
-    """Serve with a scripted model, or with the named one."""
+    """Serve with a scripted model, or with the named one; with the API keys of a file, or else with a token."""
     (folder / "script.yaml").write_text(json.dumps(plays))
     command = [sys.executable, "-m", "timeloom", "serve", "--data-dir", str(folder / "data"), "--port", str(port)]
     command += ["--model", model or f"script:{folder / 'script.yaml'}"]
+    if keys:
+        command += ["--mode", "tokens", "--tokens-file", str(keys)]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             command, env=os.environ | environ, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder
         )
     try:
         assert process.stdout
-        lines = [process.stdout.readline().strip().partition(mark)[2] for mark in ("serving on ", "token: ", "page: ")]
+        marks = ("serving on ",) if keys else ("serving on ", "token: ", "page: ")
+        lines = [process.stdout.readline().strip().partition(mark)[2] for mark in marks]
         assert all(lines), (folder / "log").read_text()
-        address, token, page = lines
+        address, token, page = (*lines, "", lines[0])[:3] if keys else lines
         yield PageServer(address, token, page, process.pid)
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+def add_key(keys: Path, user: str, role: str = "user") -> str:
+    """Add an API key of the project home/demo to the file and return it."""
+    command = [sys.executable, "-m", "timeloom", "keys", "add", "--tokens-file", str(keys), "--role", role]
+    command += ["--tenant", "home", "--project", "demo", "--user", user]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]
 
 
 @contextmanager
@@ -93,6 +103,13 @@ class PageVisit:
 
     def open_page(self) -> Page:
         self.page.goto(self.server.page)
+        expect(self.page.get_by_role("textbox", name="Message")).to_be_visible()
+        return self.page
+
+    def sign_in(self, key: str) -> Page:
+        self.page.goto(self.server.address)
+        self.page.get_by_label("Token").fill(key)
+        self.page.get_by_role("button", name="Sign in").click()
         expect(self.page.get_by_role("textbox", name="Message")).to_be_visible()
         return self.page
 

@@ -8,7 +8,6 @@ export type CacheForecast = Schemas["CacheForecast"];
 export type CachePoint = Schemas["CachePoint"];
 export type ConversationInfo = Schemas["ConversationInfo"] & { state?: ConversationState };
 export type ConversationMatch = Schemas["ConversationMatch"];
-export type ConversationPage = Omit<Schemas["ConversationPage"], "conversations"> & { conversations: ConversationInfo[] };
 export type ConversationState = ConversationStatus["state"];
 export type ConversationStatus = Schemas["ConvStatus"];
 export type Effort = Schemas["Effort"];
@@ -22,6 +21,11 @@ export type RerunJob = Schemas["RerunJob"];
 export type RoundPair = Schemas["RoundPair"];
 export type SearchPage = Schemas["SearchPage"];
 export type SendReceipt = Schemas["SendReceipt"];
+
+export interface ConversationPage {
+  conversations: ConversationInfo[];
+  cursor?: string;
+}
 
 /** A call that waits for a decision, in a conversation that the user may read. */
 export interface WaitingApproval {

@@ -11,8 +11,9 @@ import { useRoute } from "./route";
 import { loadUser, refreshLists, useAppStore } from "./appStore";
 import { closeConversation, openConversation } from "./liveConversation";
 
-/** How often the lists of conversations and approvals are loaded again while the page is visible. */
-const REFRESH_MS = 10000;
+/** How often the lists of conversations and approvals are loaded again while the page is visible. Reading the approvals
+ * of other users is recorded in the audit log, so not more often. */
+const REFRESH_MS = 20000;
 
 export function App() {
   const authState = useAppStore((state) => state.authState);

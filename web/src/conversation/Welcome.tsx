@@ -28,7 +28,7 @@ export function Welcome() {
 function DemoModel({ name }: { name: string }) {
   return (
     <p className="demo">
-      <code>{name}</code> is a small demo model and often wrong. For real work, restart with <code>timeloom serve --model anthropic:ID</code> or <code>openai:ID</code>.
+      <code>{name}</code> is a small demo model. For real work, start <code>timeloom serve --model anthropic:ID</code> or <code>openai:ID</code>.
     </p>
   );
 }

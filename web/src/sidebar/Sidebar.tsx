@@ -5,6 +5,7 @@ import { day } from "../app/format";
 import { Icon } from "../app/Icon";
 import { conversationHash, navigate } from "../app/route";
 import { errorMessage, listConversations, showToast, signOut, useAppStore } from "../app/appStore";
+import { conversationTitle } from "../timeline/fold";
 import { ConversationMenu } from "./ConversationMenu";
 import { ThemeButton } from "./ThemeButton";
 
@@ -32,7 +33,7 @@ export function Sidebar() {
         <Approvals close={close} />
         {results ? <SearchResults results={results} close={close} /> : <DayList close={close} />}
         <footer>
-          <span className="who" title={me ? `${me.tenant}/${me.project}` : ""}>{me?.user}</span>
+          <span className="who" title={me ? `${me.user} in ${me.tenant}/${me.project}, model ${me.model}` : ""}>{[me?.user, me?.model].filter(Boolean).join(" · ")}</span>
           <ThemeButton />
           <button type="button" className="quiet small" onClick={() => void signOut().catch((error: unknown) => showToast(errorMessage(error)))}>Sign out</button>
         </footer>
@@ -86,8 +87,10 @@ function Approvals({ close }: { close: () => void }) {
 const STATES: Partial<Record<ConversationState, string>> = { running: "running", waiting: "waiting for approval" };
 
 function ConversationRow({ conversation, close }: { conversation: ConversationInfo; close: () => void }) {
-  const { id, title = "", parent, state = "idle" } = conversation;
-  const current = useAppStore((state) => state.open?.id === id);
+  const { id, parent, state = "idle" } = conversation;
+  const current = useAppStore((page) => page.open?.id === id);
+  // A new conversation has no title until its first turn has ended.
+  const title = useAppStore((page) => conversation.title || (page.open?.id === id ? conversationTitle(page.open.timeline) : ""));
   const origin = useAppStore((state) => state.conversations.find((one) => one.id === parent)?.title);
   const fork = parent ? `fork of ${origin || "another conversation"}` : "";
   return (
@@ -98,7 +101,7 @@ function ConversationRow({ conversation, close }: { conversation: ConversationIn
         <span dir="auto">{title || "Untitled"}</span>
         {fork && <span className="sr"> ({fork})</span>}
       </a>
-      <ConversationMenu id={id} title={title} />
+      <ConversationMenu id={id} title={conversation.title ?? ""} />
     </li>
   );
 }
