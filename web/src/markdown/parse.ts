@@ -3,6 +3,9 @@ import DOMPurify from "dompurify";
 import { Marked, type RendererThis, type Token, type Tokens, type TokensList } from "marked";
 import { mathHtml } from "./math";
 
+/** A citation by the server's rules: a small `s`, a `~` and any dash are accepted, because models write them. */
+const CITATION = /\[~?\[s:([\d, \u2010-\u2014\u2212-]{1,249})\]\]/i;
+
 const marked = new Marked({ gfm: true, breaks: false });
 
 interface Citation extends Tokens.Generic {
@@ -19,10 +22,10 @@ marked.use({
     {
       name: "citation",
       level: "inline",
-      start: (text) => firstMatch(text, /\[~?\[s:/i),
+      start: (text) => firstMatch(text, CITATION),
       tokenizer(text) {
-        const found = /^\[~?\[s:([\d, –-]{1,250})\]\]/i.exec(text);
-        const sids = found ? sidsOf(found[1]!) : [];
+        const found = CITATION.exec(text);
+        const sids = found?.index === 0 ? sidsOf(found[1]!) : [];
         return found && sids.length ? { type: "citation", raw: found[0], sids } : undefined;
       },
       renderer: (token) => citation(token as Citation),
@@ -51,7 +54,7 @@ marked.use({
     },
   ],
   renderer: {
-    html: ({ text }) => escape(text),
+    html: ({ text }) => replaceInHtml(escape(text), (sids, raw) => citation({ type: "citation", raw, sids })),
     image: ({ href, text }) => link(href, escape(text || "image"), ""),
     link(this: RendererThis, { href, title, tokens, text }: Tokens.Link) {
       const number = /^\\?\[(\d{1,6})\\?\]$/.exec(text);
@@ -81,7 +84,9 @@ export function replaceCitations(text: string, replacement: (sids: number[], raw
     if (!["citation", "code", "codespan", "html"].includes(token.type)) return;
     const start = text.indexOf(token.raw, end);
     if (start < 0) return;
-    result += text.slice(end, start) + (token.type === "citation" ? replacement((token as Citation).sids, token.raw) : token.raw);
+    const isCitation = token.type === "citation";
+    const replaced = isCitation ? replacement((token as Citation).sids, token.raw) : token.type === "html" ? replaceInHtml(token.raw, replacement) : token.raw;
+    result += text.slice(end, start) + replaced;
     end = start + token.raw.length;
   });
   return result + text.slice(end);
@@ -130,7 +135,7 @@ function chip(sid: number): string {
 function sidsOf(text: string): number[] {
   const sids: number[] = [];
   for (const part of text.split(",")) {
-    const range = /^ *(\d{1,6}) *(?:[-–] *(\d{1,6}) *)?$/.exec(part);
+    const range = /^ *(\d{1,6}) *(?:[\u2010-\u2014\u2212-] *(\d{1,6}) *)?$/.exec(part);
     if (!range) return [];
     const first = Number(range[1]);
     const last = range[2] === undefined ? first : Number(range[2]);
@@ -138,6 +143,15 @@ function sidsOf(text: string): number[] {
     for (let sid = first; sid <= last; sid++) sids.push(sid);
   }
   return sids;
+}
+
+/** Replace the citations in HTML, which is shown as text. Those in preformatted text stay, as everywhere in code. */
+function replaceInHtml(html: string, replacement: (sids: number[], raw: string) => string): string {
+  if (/(?:<|&#60;)(?:pre|code|script|style|textarea|!--)/i.test(html)) return html;
+  return html.replace(new RegExp(CITATION, "gi"), (raw, list: string) => {
+    const sids = sidsOf(list);
+    return sids.length ? replacement(sids, raw) : raw;
+  });
 }
 
 export function escape(text: string): string {
