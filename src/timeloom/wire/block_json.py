@@ -132,7 +132,16 @@ def _decode_typed(wire: BlockJson) -> AnyBlock:
 
 
 def _top_level_fields(wire: BlockJson) -> Fields:
-    return {"author": wire.author, "mime": wire.mime, "data": wire.base64}
+    return {"author": wire.author, "mime": wire.mime, "data": wire.base64 if _is_base64(wire.base64) else None}
+
+
+def _is_base64(text: str | None) -> bool:
+    """Return whether the text encodes bytes; exports replace large content by a placeholder such as `<...>`."""
+    try:
+        msgspec.convert(text or "", bytes)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _find_class(wire: BlockJson) -> type[AnyBlock]:

@@ -1,5 +1,6 @@
 """Layouts: which fields of each block go into `text`, `meta` and `path` of its JSON object."""
 
+import re
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final, cast
@@ -21,7 +22,7 @@ from timeloom.core.blocks import (
     SourcesAdded,
     ToolCall,
 )
-from timeloom.core.ids import PlanId, TurnId
+from timeloom.core.ids import CallId, PlanId, TurnId
 from timeloom.core.paths import parse, to_physical
 from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
 from timeloom.core.sources import row_from_json, row_to_json
@@ -31,6 +32,11 @@ Fields = dict[str, object]
 
 _JSON: Final = msgspec.json.Decoder(dict[str, object])
 _HOSTING: Final = ("hosted_uri", "rn", "key")
+
+UNKNOWN_CALL: Final = CallId("unknown")
+"""The call of a result that names none, as in logs of other programs."""
+
+_CALL_FIELD: Final = re.compile(r'"(tool_id|tool_call_id)"\s{0,8}:\s{0,8}"([A-Za-z0-9_.:-]{1,128})"')
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -111,9 +117,22 @@ class _CallText(msgspec.Struct):
 
 
 def _unpack_call(text: str | None, fields: Fields) -> None:
-    call = msgspec.json.decode(text or "", type=_CallText)
+    try:
+        call = msgspec.json.decode(text or "", type=_CallText)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        _unpack_shortened_call(text or "", fields)
+        return
     fields |= {"tool_id": call.tool_id, "tool_call_id": call.tool_call_id}
     fields.setdefault("params", bytes(call.params).decode())
+
+
+def _unpack_shortened_call(text: str, fields: Fields) -> None:
+    """Add the ids of a call whose text was shortened and is not JSON any more; its parameters are lost."""
+    for name, value in reversed(_CALL_FIELD.findall(text)):
+        fields[name] = value
+    fields.setdefault("params", "{}")
 
 
 class _PlanText(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -198,7 +217,10 @@ def _physical_path(path: str) -> str:
 def _unpack_content(text: str | None, fields: Fields) -> None:
     _unpack_plain(text, fields)
     if isinstance(digest := fields.get("digest"), dict):
-        fields["digest"] = _without_call(cast(Fields, digest), fields)
+        known = cast(Fields, digest)
+        fields.setdefault("tool_call_id", known.get("tool_call_id", UNKNOWN_CALL))
+        fields["digest"] = _without_call(known, fields)
+    fields.setdefault("tool_call_id", UNKNOWN_CALL)
     hosting = {name: fields.pop(name) for name in _HOSTING if name in fields}
     if hosting:
         fields["hosting"] = hosting

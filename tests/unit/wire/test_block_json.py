@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from timeloom.core.blocks import (
     BLOCK_CLASSES,
+    Attachment,
     BlockError,
     Completion,
     Digest,
@@ -30,6 +31,7 @@ from timeloom.core.timeline import Draft
 from timeloom.testing.samples import sample_drafts
 from timeloom.testing.strategies import drafts
 from timeloom.wire.block_json import decode_block, encode_block
+from timeloom.wire.layouts import UNKNOWN_CALL
 from timeloom.wire.record import decode_record, encode_record
 
 TURN = TurnId("turn_1")
@@ -247,6 +249,52 @@ def test_older_spellings_are_understood_and_given_back() -> None:
     assert [type(draft.block) for draft in found] == [ToolCall, ResultStatus, ResultDigest, ResultContent]
     assert {getattr(draft.block, "tool_call_id", "") for draft in found} == {"abc123"}
     assert [as_json(draft) for draft in found] == [call, result, meta, file]
+
+
+def test_a_call_whose_text_was_shortened_is_still_a_call() -> None:
+    text = '{"tool_id": "react.write", "tool_call_id": "c7", "params": {"content": "# Plan... [see x]", ...}}'
+    value: dict[str, object] = {"type": "react.tool.call", "path": "tc:turn_1.c7.call", "text": text}
+    draft = from_json(value)
+    assert draft.block == ToolCall(tool_id="react.write", tool_call_id=CallId("c7"), params="{}")
+    assert as_json(draft) == value
+
+
+@pytest.mark.parametrize("text", ["...", '{"tool_id": 7, ...', '{"tool_id": "a.b", "tool_call_id": 7}'])
+def test_a_call_that_names_no_tool_is_kept_as_it_came(text: str) -> None:
+    value: dict[str, object] = {"type": "react.tool.call", "path": "tc:turn_1.c7.call", "text": text}
+    draft = from_json(value)
+    assert isinstance(draft.block, Unknown)
+    assert as_json(draft) == value
+
+
+def test_a_file_that_names_no_call_is_still_the_content_of_a_file() -> None:
+    path = "fi:turn_1.files/plan.md"
+    value: dict[str, object] = {"type": "react.tool.result", "path": path, "mime": "text/markdown", "text": "# Plan"}
+    draft = from_json(value)
+    assert draft.block == ResultContent(
+        tool_call_id=UNKNOWN_CALL, artifact_path=path, mime="text/markdown", text="# Plan"
+    )
+    assert as_json(draft) == value
+
+
+def test_a_file_takes_its_call_from_its_digest() -> None:
+    path = "fi:turn_1.files/plan.md"
+    meta = {"digest": {"artifact_path": path, "tool_call_id": "c7"}}
+    value: dict[str, object] = {"type": "react.tool.result", "path": path, "mime": "text/markdown", "meta": meta}
+    draft = from_json(value)
+    assert isinstance(draft.block, ResultContent)
+    assert (draft.block.tool_call_id, draft.block.digest) == ("c7", Digest(artifact_path=path))
+    assert as_json(draft) == value
+
+
+@pytest.mark.parametrize("type_name", ["react.tool.result", "user.attachment"])
+def test_a_file_whose_bytes_were_replaced_by_a_placeholder_is_still_a_file(type_name: str) -> None:
+    path = "fi:turn_1.user.attachments/plan.pdf"
+    value: dict[str, object] = {"type": type_name, "path": path, "mime": "application/pdf", "base64": "<removed>"}
+    draft = from_json(value)
+    assert isinstance(draft.block, ResultContent | Attachment)
+    assert (draft.block.artifact_path, draft.block.data) == (path, None)
+    assert as_json(draft) == value
 
 
 @pytest.mark.parametrize("role", ["receipt", 7])
