@@ -15,6 +15,7 @@ from tests.server.server_harness import RunningServer, ServerHarness, Step, call
 from timeloom.core.blocks import Notice
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import Allowance, Budgets
+from timeloom.core.policy.next_step import NO_REASON
 from timeloom.server.protocols.send_and_stream import PAGE_ENTRIES
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,7 @@ async def said(served: RunningServer) -> list[object]:
     ("step", "content", "finish_reason"),
     [
         (EXIT, "there is nothing to do", "stop"),
-        (decision_reply({"action": "exit"}), "the turn ended without an answer: exited", "stop"),
+        (decision_reply({"action": "exit"}), NO_REASON, "stop"),
         (repeated_reply(calls("t.look")), "the model's answers could not be carried out", "length"),
     ],
 )

@@ -21,6 +21,9 @@ BUDGET_POLICY: Final = "budget"
 INTERRUPTED_POLICY: Final = "interrupted"
 """The policy name for a call that may or may not have run; a person decides about it."""
 
+NO_REASON: Final = "the model ended the turn without an answer and without a reason; ask again, or add what is missing"
+"""Text of a turn that the model ended without any text."""
+
 
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one turn."""
@@ -218,9 +221,11 @@ def _step_after_answer(progress: ProgressView, reply: ParsedReply, limits: TurnL
         return _step_after_fault(progress, faults, limits)
     if progress.acted < len(reply.decisions):
         decision = reply.decisions[progress.acted]
-        if isinstance(decision, ExitDecision) and not decision.final_answer:
-            return EndTurn("exited", decision.notes)
-        return ExecuteAction(progress.acted, decision)
+        if not isinstance(decision, ExitDecision) or decision.final_answer.strip():
+            return ExecuteAction(progress.acted, decision)
+        if not progress.unseen or is_last_round(progress, limits):
+            return EndTurn("exited", decision.notes.strip() or NO_REASON)
+        return StartRound(progress.round + 1)
     last = reply.decisions[-1]
     if not isinstance(last, CallToolDecision) and not progress.unseen:
         return EndTurn("completed" if isinstance(last, CompleteDecision) else "exited", last.notes)

@@ -28,6 +28,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.policy.fanout import MAX_ACTIONS, find_fanout_faults
 from timeloom.core.policy.next_step import (
+    NO_REASON,
     AskModel,
     DropCall,
     EndTurn,
@@ -52,6 +53,7 @@ TURN = TurnId("turn_1")
 LIMITS = TurnLimits(max_iterations=3)
 CALL = CallToolDecision("x.y", "{}")
 ANSWER = CompleteDecision("done")
+HEARD = Followup(message_id=MessageId("m"), text="and this")
 
 
 def decided(*decisions: Decision, code: str | None = None) -> ParsedReply:
@@ -101,6 +103,8 @@ def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
         ([*asked(), answered()], decided(ANSWER), ExecuteAction(0, ANSWER)),
         ([*asked(), answered(), Completion(text="done")], decided(ANSWER), EndTurn("completed")),
         ([*asked(), answered()], decided(ExitDecision(notes="no")), EndTurn("exited", "no")),
+        ([*asked(), answered()], decided(ExitDecision(" \n", notes=" ")), EndTurn("exited", NO_REASON)),
+        ([*asked(), HEARD, answered()], decided(ExitDecision()), StartRound(2)),
         ([*asked(), answered(), Completion(text="x")], decided(ExitDecision("x")), EndTurn("exited")),
         ([*asked(), answered("overloaded")], None, AskModel(1, 2, last=False)),
         ([*asked(), answered("context_too_long")], None, AskModel(1, 2, last=False, smaller=True)),
