@@ -1,9 +1,11 @@
 """Converts the value that a tool's function returns to an `Outcome`.
 
 An `Outcome` is used unchanged. Text and JSON values become an artifact at the call's result path. The envelope `{ok,
-error, ret}` is opened: `ret` is the value, and `ok: false` sets the error. None gets a plain receipt.
+error, ret}` is opened: `ret` is the value, and `ok: false` sets the error. None gets a plain receipt. Numbers that JSON
+does not have become the texts `NaN`, `Infinity` and `-Infinity`.
 """
 
+import math
 from typing import Final, cast
 
 import msgspec
@@ -37,7 +39,23 @@ def to_outcome(value: object, context: ToolContext) -> Outcome:
 def _to_plain_value(value: object) -> object:
     if isinstance(value, bytes | bytearray | memoryview):
         raise TypeError("bytes go into an Artifact")
-    return msgspec.to_builtins(value, str_keys=True)
+    plain = msgspec.to_builtins(value, str_keys=True)
+    # msgspec writes such numbers as null, so that most values need not be searched for them.
+    return _name_non_finite(plain) if b"null" in msgspec.json.encode(plain) else plain
+
+
+def _name_non_finite(value: object) -> object:
+    """Return the value with `NaN`, `Infinity` and `-Infinity` as text, because JSON numbers cannot express them."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            fields = cast(dict[str, object], value)
+            return {name: _name_non_finite(inner) for name, inner in fields.items()}
+        case list() | tuple():
+            return [_name_non_finite(inner) for inner in cast(list[object], value)]
+        case _:
+            return value
 
 
 def _is_envelope(plain: object) -> bool:

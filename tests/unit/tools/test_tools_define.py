@@ -335,6 +335,30 @@ def test_text_and_json_values_stand_at_the_result_path(value: object, mime: str,
     assert (artifact.kind, artifact.visibility) == ("file", "internal")
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (float("nan"), "NaN"),
+        (
+            {"mean": float("nan"), "n": None, "most": [1.5, float("inf")]},
+            '{"mean":"NaN","n":null,"most":[1.5,"Infinity"]}',
+        ),
+        ((float("-inf"),), '["-Infinity"]'),
+        ({"ok": True, "error": None, "ret": [float("nan")]}, '["NaN"]'),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_named_and_not_null(value: object, text: str) -> None:
+    [artifact] = call(returning(value)).artifacts
+    assert artifact.text == text
+
+
+def test_a_number_that_json_does_not_have_is_named_in_an_error_too() -> None:
+    error = {"code": "quota", "details": {"left": float("nan"), "rows": [float("inf")]}}
+    outcome = call(returning({"ok": False, "error": error}))
+    assert outcome.error is not None
+    assert outcome.error.details == {"left": "NaN", "rows": '["Infinity"]'}
+
+
 @pytest.mark.parametrize("value", [b"bytes", object(), {"a": object()}, {"a": "\ud800"}, 1j])
 def test_a_value_without_a_json_form_is_an_error(value: object) -> None:
     assert "without a JSON form" in refusal(call(returning(value)), "tool_result_error")

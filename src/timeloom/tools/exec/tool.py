@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import ToolTraits
@@ -55,7 +56,7 @@ class ExecTool:
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
         """Run the program and return its outcome; failures, also a missing sandbox, become the outcome's error."""
-        return await self._tool.call(params, context)
+        return await self._tool.call(_with_contract(params), context)
 
     async def execute(
         self,
@@ -124,3 +125,21 @@ class ExecTool:
             calls=broker.calls,
             printed=printed,
         )
+
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _with_contract(params: str) -> str:
+    """Return the parameters with an empty contract if they have none.
+
+    The schema still requires one, because a model that names its files gets them into the conversation.
+    """
+    try:
+        given = _OBJECT.decode(params)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        # The tool refuses these parameters and says why.
+        return params
+    if bytes(given.get("contract", b"null")) != b"null":
+        return params
+    return msgspec.json.encode({**given, "contract": msgspec.Raw(b"[]")}).decode()

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.harness.exec import PlainSandbox, run_exec
+from tests.harness.exec import PlainSandbox, make_exec_context, run_exec
 from tests.harness.react_tools import ToolHarness, open_tool_harness
 from timeloom.ports.sandbox import (
     Broker,
@@ -271,6 +271,22 @@ async def test_a_file_of_another_turn_is_produced_in_the_current_one(stage: Tool
     outcome = await run_exec(stage, code, {"filepath": "turn_0/files/a.md"})
     assert [artifact.path for artifact in outcome.artifacts] == ["fi:turn_1.files/a.md"]
     assert [notice.code for notice in outcome.notices] == ["protocol_violation.path_rewritten"]
+
+
+@pytest.mark.parametrize("params", ["{}", '{"contract":null}', '{"prog_name":"sums"}'])
+async def test_a_call_without_a_contract_takes_an_empty_one(stage: ToolHarness, params: str) -> None:
+    context = await make_exec_context(stage, "print(6 * 7)")
+    outcome = await ExecTool(PlainSandbox()).call(params, context)
+    assert (outcome.error, outcome.artifacts) == (None, ())
+    assert "| 42" in (outcome.status or "")
+
+
+@pytest.mark.parametrize("params", ["[]", "{", '{"contract":7}'])
+async def test_other_parameters_are_still_refused(stage: ToolHarness, params: str) -> None:
+    context = await make_exec_context(stage, "print(6 * 7)")
+    outcome = await ExecTool(PlainSandbox()).call(params, context)
+    assert outcome.error is not None
+    assert outcome.error.code == "tool_params_invalid"
 
 
 async def test_paths_of_a_contract_are_bound_before_the_call(stage: ToolHarness) -> None:
