@@ -13,6 +13,9 @@ from timeloom.core.policy.gates import Caller
 
 MIB = 1024 * 1024
 
+MAX_LIMIT = 2**62
+"""Largest limit of a program. A larger one does not fit the numbers of a kernel together with what sandboxes add."""
+
 
 class SandboxUnavailableError(CodedError):
     """This machine cannot isolate a program; the message names the missing parts and what to install."""
@@ -39,6 +42,13 @@ class ExecutionLimits(msgspec.Struct, frozen=True, kw_only=True):
     tool_bytes: int = 64 * MIB
     """Total size of the parameters and answers of its tool calls, which the timeline stores. The broker enforces
     `tool_calls` and `tool_bytes`: it refuses further calls, and the program continues."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not 0 <= value <= MAX_LIMIT:
+                got = value if isinstance(value, float) or abs(value) < 10**20 else "a larger number"
+                raise CodedError("setting_invalid", f"the limit {name} is from 0 to {MAX_LIMIT}, got {got}")
 
 
 class ToolStub(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,12 @@ Strategy = Literal["split", "combined"]
 PayloadScope = Literal["full", "active_bundle"]
 
 Whole = Annotated[int, Meta(ge=1, le=10_000_000)]
+MemoryMib = Annotated[int, Meta(ge=16, le=4_194_304)]
+"""At least what Python needs to start, at most 4 TiB; kernels refuse more."""
+Processes = Annotated[int, Meta(ge=1, le=1_000_000)]
+"""A kernel has at most 4,194,304 process ids."""
+OpenFiles = Annotated[int, Meta(ge=16, le=1_000_000)]
+"""At least what Python needs to start; kernels allow about a million."""
 Count = Annotated[int, Meta(ge=0, le=1000)]
 
 _LIMITS: Final = ExecutionLimits()
@@ -121,11 +127,11 @@ class ExecutionLimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: Annotated[Seconds, SettingHelp("Default timeout of a program in seconds.")] = _LIMITS.wall_s
     max_timeout_s: Annotated[Seconds, SettingHelp("Maximum timeout in seconds that a call may request.")] = 600.0
     cpu_s: Annotated[Seconds, SettingHelp("Processor time of a program in seconds.")] = 600.0
-    memory_mb: Annotated[Whole, SettingHelp("Memory of a program in MiB, for all its processes together.")] = (
+    memory_mb: Annotated[MemoryMib, SettingHelp("Memory of a program in MiB, for all its processes together.")] = (
         _LIMITS.memory_bytes // MIB
     )
-    processes: Annotated[Whole, SettingHelp("Number of processes and threads of a program.")] = _LIMITS.processes
-    open_files: Annotated[Whole, SettingHelp("Number of files that one process of a program may have open.")] = (
+    processes: Annotated[Processes, SettingHelp("Number of processes and threads of a program.")] = _LIMITS.processes
+    open_files: Annotated[OpenFiles, SettingHelp("Number of files that one process of a program may have open.")] = (
         _LIMITS.open_files
     )
     file_mb: Annotated[Whole, SettingHelp("Largest file that a program may write, in MiB.")] = _LIMITS.file_bytes // MIB

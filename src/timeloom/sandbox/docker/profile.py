@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from timeloom.core.codes import CodedError
-from timeloom.ports.sandbox import MIB, ExecutionLimits
+from timeloom.ports.sandbox import MAX_LIMIT, MIB, ExecutionLimits
 
 DEFAULT_IMAGE: Final = "py-code-exec:latest"
 LABEL_PREFIX: Final = "timeloom."
@@ -141,9 +141,10 @@ _SHORT: Final[Mapping[str, str]] = {"-m": "--memory", "-c": "--cpu-shares", "-l"
 def read_size(size: int | str) -> int:
     """Return a number of bytes from a number or from the notation of the engines: `512m`, `2g`."""
     match = _SIZE.fullmatch(str(size).strip())
-    if match is None or int(match[1]) == 0:
+    found = int(match[1]) * _UNITS[match[2].lower()] if match else 0
+    if not 0 < found <= MAX_LIMIT:
         raise ProfileError(f"a size must be a number of bytes, or use a unit such as 512m or 2g, got {size!r}")
-    return int(match[1]) * _UNITS[match[2].lower()]
+    return found
 
 
 def _parse_arguments(arguments: tuple[str, ...]) -> list[tuple[str, str]]:

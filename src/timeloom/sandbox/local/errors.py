@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from timeloom.ports.sandbox import SandboxUnavailableError
+from timeloom.ports.sandbox import MIB, ExecutionLimits, SandboxUnavailableError
 
 INSTALL_BUBBLEWRAP: Final = (
     "bubblewrap is not installed, so programs cannot be isolated; install it "
@@ -79,3 +79,18 @@ def translate_os_errors() -> Generator[None]:
         max_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         name = errno.errorcode[error.errno or 0]
         raise SandboxUnavailableError(message.format(name=name, most=max_files)) from error
+
+
+@contextmanager
+def translate_limit_errors(limits: ExecutionLimits) -> Generator[None]:
+    """Turn the kernel's refusal of a program's limits into `SandboxUnavailableError`."""
+    try:
+        yield
+    except (FileNotFoundError, ProcessLookupError):
+        # The process or its group is gone, so the limits are not the reason.
+        raise
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, "an unknown error")
+        memory = f"{limits.memory_bytes // MIB} MiB of memory, {limits.processes} processes"
+        message = f"the kernel refuses the limits of the program ({name}): {memory}, {limits.open_files} open files"
+        raise SandboxUnavailableError(f"{message}; set smaller ones in execution.limits") from error

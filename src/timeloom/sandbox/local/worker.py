@@ -15,7 +15,7 @@ from timeloom.platform.tasks import finishes_before, run_to_completion
 from timeloom.ports.sandbox import ExecutionLimits, SandboxUnavailableError
 from timeloom.sandbox.folders.run_folder import FolderOwner
 from timeloom.sandbox.local.bwrap_args import IN_MEMORY, GuestView, interpreter_command, resource_limits, run_arguments
-from timeloom.sandbox.local.errors import startup_error
+from timeloom.sandbox.local.errors import startup_error, translate_limit_errors
 from timeloom.sandbox.local.host_resources import HostResourcePool, HostResources
 from timeloom.sandbox.local.identity import check_identity, check_isolated
 from timeloom.sandbox.local.orphans import kill_starting
@@ -74,9 +74,10 @@ class LocalWorker:
     async def apply_limits(self, limits: ExecutionLimits) -> None:
         """Replace the limits that it was started with; its program must not have started."""
         if limits != self.limits:
-            await self.config.spawner.set_limits(self.tree().pids(), resource_limits(limits))
-            if self.resources.cgroup is not None:
-                self.resources.cgroup.set_limits(limits)
+            with translate_limit_errors(limits):
+                await self.config.spawner.set_limits(self.tree().pids(), resource_limits(limits))
+                if self.resources.cgroup is not None:
+                    self.resources.cgroup.set_limits(limits)
             self.limits = limits
 
     async def wait_exit(self) -> None:
@@ -131,10 +132,11 @@ class LocalWorker:
 async def start_worker(config: LocalWorkerConfig, limits: ExecutionLimits, preload: Sequence[str]) -> LocalWorker:
     """Start a worker and return it when its interpreter is ready; raise `SandboxUnavailableError` on failure."""
     worker = LocalWorker(config, await config.resources.acquire(), limits)
-    # Host resources are prepared in advance, with the default limits.
-    if worker.resources.cgroup is not None and limits != ExecutionLimits():
-        worker.resources.cgroup.set_limits(limits)
     try:
+        # Host resources are prepared in advance, with the default limits.
+        if worker.resources.cgroup is not None and limits != ExecutionLimits():
+            with translate_limit_errors(limits):
+                worker.resources.cgroup.set_limits(limits)
         async with asyncio.timeout(config.start_s):
             await _start_interpreter(worker, preload)
     except TimeoutError:
@@ -205,7 +207,8 @@ async def _attach_init(worker: LocalWorker, info: int) -> None:
         # Before the handle is opened: `kill` later kills the process behind that handle.
         check_identity(init_pid, worker.config.owner)
         worker.init_pid, worker.init_handle = init_pid, os.pidfd_open(init_pid)
-        await worker.config.spawner.set_limits([worker.init_pid], resource_limits(worker.limits))
+        with translate_limit_errors(worker.limits):
+            await worker.config.spawner.set_limits([worker.init_pid], resource_limits(worker.limits))
         _prefer_oom_kill(worker.init_pid)
     except (FileNotFoundError, ProcessLookupError):
         raise startup_error(await _read_stderr(worker)) from None

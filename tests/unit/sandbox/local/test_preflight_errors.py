@@ -1,6 +1,7 @@
 """A machine that cannot isolate programs runs none, and the error names the missing feature."""
 
 import asyncio
+import errno
 import os
 import shutil
 import subprocess
@@ -8,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from timeloom.ports.sandbox import Program, SandboxUnavailableError
+from timeloom.ports.sandbox import ExecutionLimits, Program, SandboxUnavailableError
 from timeloom.sandbox.folders.run_folder import FolderOwner
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.sandbox.local.errors import startup_error
+from timeloom.sandbox.local.errors import startup_error, translate_limit_errors
 from timeloom.sandbox.local.identity import check_identity, check_isolated
 from timeloom.testing.sandbox_contract.fixtures import OutputRecorder, TableBroker
 
@@ -141,3 +142,32 @@ def test_what_bubblewrap_says_is_passed_on_without_paths() -> None:
     assert "Can't mkdir" in said
     assert "somebody" not in said
     assert "without a word" in str(startup_error(""))
+
+
+def test_limits_that_the_kernel_refuses_are_named_in_a_sentence() -> None:
+    limits = ExecutionLimits(processes=5_000_000)
+    with (
+        pytest.raises(SandboxUnavailableError, match=r"5000000 processes.*execution\.limits"),
+        translate_limit_errors(limits),
+    ):
+        raise OSError(errno.EINVAL, "Invalid argument")
+    with pytest.raises(ProcessLookupError), translate_limit_errors(limits):
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+
+
+def test_a_program_with_more_processes_than_a_kernel_has_ends_or_is_refused(settings: LocalSettings) -> None:
+    """A control group refuses the number; a machine without one runs the program."""
+
+    async def run() -> str:
+        sandbox = LocalSandbox(settings)
+        program = Program(code="print(1)", execution_id="many", limits=ExecutionLimits(processes=5_000_000))
+        try:
+            async with sandbox.run(program, TableBroker(), OutputRecorder()) as ran:
+                return ran.ending
+        except SandboxUnavailableError as error:
+            return str(error)
+        finally:
+            await sandbox.close()
+
+    told = asyncio.run(run())
+    assert told == "exited" or "execution.limits" in told
