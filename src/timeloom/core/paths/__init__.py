@@ -31,7 +31,7 @@ from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES, has_in
 from timeloom.core.paths.parse_path import MAX_PATH_CHARS, parse
 from timeloom.core.paths.physical import PhysicalPath, to_logical, to_physical
 from timeloom.core.paths.resource import ResourceName, parse_resource
-from timeloom.core.paths.rewrite import RewrittenPath, rewrite_path
+from timeloom.core.paths.rewrite import RewrittenPath, rewrite_path, strip_here
 from timeloom.core.paths.selection import (
     MAX_SELECTED,
     MAX_SID,
@@ -79,6 +79,7 @@ __all__ = [
     "parse_resource",
     "rewrite_path",
     "select_sources",
+    "strip_here",
     "to_logical",
     "to_physical",
 ]

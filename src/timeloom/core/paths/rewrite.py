@@ -1,5 +1,7 @@
 """Maps paths that tools receive to files of the current turn."""
 
+import re
+
 import msgspec
 
 from timeloom.core.ids import IdError, TurnId, parse_turn_id
@@ -9,6 +11,7 @@ from timeloom.core.paths.parse_path import check_length, has_scheme, parse
 from timeloom.core.paths.physical import PhysicalPath, to_logical, to_physical
 
 _TURN_FOLDERS = frozenset({"files", "outputs", "attachments", "external"})
+_HERE = re.compile(r"(?:\./)+")
 
 
 class RewrittenPath(msgspec.Struct, frozen=True):
@@ -36,10 +39,16 @@ def rewrite_path(text: str, current_turn: TurnId) -> RewrittenPath:
     return RewrittenPath(path, to_physical(path), path.rel, changed=path != given, writable=True)
 
 
+def strip_here(text: str) -> str:
+    """Return the path without a leading `./`, which names the folder that relative paths begin in anyway."""
+    return text[found.end() :] if (found := _HERE.match(text)) else text
+
+
 def _parse_given(text: str, current_turn: TurnId) -> FileForm:
     check_length(text)
     if has_scheme(text):
         return _parse_file_path(text)
+    text = strip_here(text)
     first, separator, _ = text.partition("/")
     if _is_turn_id(first):
         return to_logical(text)

@@ -9,13 +9,13 @@ import msgspec
 
 from timeloom.core.blocks import make_tool_error
 from timeloom.core.codes import CodedError
-from timeloom.core.paths import KnowledgePath, SkillPath, SourcesPath, parse
+from timeloom.core.paths import KnowledgePath, SkillPath, SourcesPath
 from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow, row_to_json
 from timeloom.ports.sandbox import ExecutionLimits
 from timeloom.ports.tool import ToolContext
 from timeloom.tools.errors import to_tool_error
-from timeloom.tools.react.resolve import NoContent, ReadableContent, ResolvedPath, resolve
+from timeloom.tools.react.resolve import NoContent, ReadableContent, ResolvedPath, resolve, to_logical_path
 
 MAX_COUNTED: Final = 50
 """Most distinct tools, and distinct outcomes per tool, that are counted for the report."""
@@ -95,7 +95,7 @@ class ProgramBroker:
         return ""
 
     async def _fetch_value(self, text: str) -> object:
-        path = parse(text)
+        path = to_logical_path(text, self.context.turn_id, self.context.timeline.views)
         if isinstance(path, SkillPath | KnowledgePath):
             raise CodedError("path_malformed", "fetch_ctx takes ar:, tc:, so:, ws:, su: and fi: paths")
         if isinstance(path, SourcesPath):

@@ -49,7 +49,7 @@ class HideTool:
         path: the logical path of what is to be hidden
         replacement: a few words of your own that say what it was and what matters of it
         """
-        target = str(to_logical_path(path, context.turn_id))
+        target = str(to_logical_path(path, context.turn_id, context.timeline.views))
         words = _check_replacement(replacement)
         seqs = _find_hideable(target, context.timeline.views.visible)
         if not seqs:

@@ -146,7 +146,7 @@ class _ReadReport:
     async def add(self, request: ReadItem) -> None:
         """Add the content of one path, or the reason why it is missing."""
         try:
-            path = to_logical_path(request.path, self._context.turn_id)
+            path = to_logical_path(request.path, self._context.turn_id, self._context.timeline.views)
         except PathError as error:
             self._add_missing(shown_path(request.path), error, skill=False)
             return

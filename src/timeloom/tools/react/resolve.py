@@ -24,14 +24,18 @@ from timeloom.core.paths import (
     TurnIndexesPath,
     TurnIndexPath,
     parse,
+    rewrite_path,
     select_sources,
+    strip_here,
     to_logical,
 )
 from timeloom.core.paths.parse_path import has_scheme
 from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
+from timeloom.core.view.artifacts import ArtifactHistory
 from timeloom.core.view.turn_index import turn_index
+from timeloom.core.view.views import Views
 from timeloom.ports.tool import TimelineReader, ToolContext
 from timeloom.tools.artifacts import ArtifactError, LocalFile, find_file, is_read_output
 from timeloom.tools.mime import decode_file_text
@@ -75,12 +79,47 @@ class NoContent:
         return None
 
 
-def to_logical_path(text: str, turn: TurnId) -> LogicalPath:
-    """Return the logical path for a logical or physical path; raise `PathError` if it is malformed."""
-    first = text.partition("/")[0]
-    if has_scheme(text) or not first or first == text:
+def to_logical_path(text: str, turn: TurnId, views: Views | None = None) -> LogicalPath:
+    """Return the logical path for a logical, physical or relative path; raise `PathError` if it is malformed.
+
+    A relative path such as `a.md` names the file that a write of it would write in the turn. With `views`, it names the
+    newest file of that name if the turn has none.
+    """
+    bare = strip_here(text)
+    first, slash, _ = bare.partition("/")
+    if has_scheme(text) or not first:
         return parse(text)
-    return to_logical(text if first.startswith("turn_") else f"{turn}/{text}")
+    if first.startswith("turn_"):
+        return to_logical(bare) if slash else parse(text)
+    path = rewrite_path(bare, turn).path
+    return path if views is None else _find_newest(path, views)
+
+
+def _find_newest(path: FileForm, views: Views) -> FileForm:
+    """Return the path if the conversation has such a file; otherwise the newest file of that name in another turn."""
+    known = views.artifacts.artifacts
+    if (here := known.get(str(path))) and not _has_failed(here):
+        return path
+    ending = _without_turn(str(path))
+    others = [
+        (name, found) for name, found in known.items() if _without_turn(name) == ending and not _has_failed(found)
+    ]
+    newest = max(others, key=lambda other: _last_seq(other[1]), default=None)
+    found = parse(newest[0]) if newest else path
+    return found if isinstance(found, FileForm) else path
+
+
+def _has_failed(artifact: ArtifactHistory) -> bool:
+    """Return whether the only call that wrote the file has failed."""
+    return not artifact.is_edited and artifact.digest is not None and artifact.digest.error is not None
+
+
+def _without_turn(name: str) -> str:
+    return name.partition(".")[2] if name.startswith("fi:") else ""
+
+
+def _last_seq(artifact: ArtifactHistory) -> int:
+    return max([artifact.latest.digest_seq or 0, *artifact.latest.content_seqs])
 
 
 async def resolve(path: LogicalPath, context: ToolContext, source: ContentSource) -> ResolvedPath:

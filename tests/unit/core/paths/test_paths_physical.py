@@ -119,6 +119,11 @@ def test_what_the_user_sent_stays_where_it_is_and_is_not_written(given: str, pat
     assert not rewritten.writable
 
 
+@pytest.mark.parametrize("given", ["./a.md", "././a.md", "./files/a.md", f"./{NOW}/files/a.md"])
+def test_a_path_that_begins_here_is_the_path_without_that(given: str) -> None:
+    assert str(rewrite_path(given, NOW).path) == f"fi:{NOW}.files/a.md"
+
+
 @pytest.mark.parametrize(
     ("given", "code"),
     [
@@ -131,7 +136,11 @@ def test_what_the_user_sent_stays_where_it_is_and_is_not_written(given: str, pat
         ("ar:turn_123.user.prompt", "path_not_a_file"),
         ("/etc/passwd", "path_escapes_root"),
         ("../x", "path_escapes_root"),
-        ("./x", "path_escapes_root"),
+        (".", "path_escapes_root"),
+        ("./", "path_malformed"),
+        ("./../x", "path_escapes_root"),
+        (".//etc/passwd", "path_escapes_root"),
+        ("x/./y", "path_escapes_root"),
         ("~", "path_escapes_root"),
         ("~/x", "path_escapes_root"),
         ("~root/x", "path_escapes_root"),

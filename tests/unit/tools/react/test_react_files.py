@@ -43,6 +43,13 @@ async def pulled(stage: ToolHarness, *paths: str) -> PullStatus:
     return msgspec.json.decode(outcome.status or "", type=PullStatus)
 
 
+async def test_a_relative_name_is_pulled_and_checked_out_from_the_newest_turn(stage: ToolHarness) -> None:
+    assert [file.path for file in (await pulled(stage, "./readme.md")).pulled] == ["fi:turn_1.files/readme.md"]
+    assert [file.copied_from for file in status(await checked_out(stage, "readme.md")).copied] == [
+        "fi:turn_1.files/readme.md"
+    ]
+
+
 async def checked_out(stage: ToolHarness, *paths: str, replace: bool = False) -> Outcome:
     context = stage.context(T2)
     outcome = await checkout(context, paths, "replace" if replace else "overlay")

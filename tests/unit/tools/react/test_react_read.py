@@ -42,6 +42,7 @@ from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.react.read import MAX_REQUESTS, ReadInfo, ReadItem, ReadLimits, ReadStatus, ReadTool
 from timeloom.tools.react.resolve import ReadableContent
+from timeloom.tools.react.write import write
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
@@ -439,6 +440,38 @@ async def test_one_call_shows_only_so_much(stage: ToolHarness) -> None:
     assert "call of its own" in left.left_out
 
 
+# --- relative names -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.md", "./a.md", "files/a.md", "./files/a.md"])
+async def test_a_relative_name_is_the_newest_file_of_that_name(stage: ToolHarness, name: str) -> None:
+    for path in ("fi:turn_0.files/a.md", "fi:turn_1.files/a.md", "fi:turn_0.files/a.md", "fi:turn_0.outputs/a.md"):
+        await stage.record_file(path, "# A")
+    found = status(await read(stage, name))
+    assert (found.paths, found.items[0].text_symbols) == (["fi:turn_0.files/a.md"], 3)
+
+
+@pytest.mark.parametrize("name", ["a.md", "./a.md", "docs/a.md", "outputs/a.md"])
+async def test_a_relative_name_is_first_what_a_write_of_it_has_written(stage: ToolHarness, name: str) -> None:
+    context = stage.context(T2)
+    outcome = await write(context, name, content="# This turn's own")
+    await stage.record("react.write", context, outcome)
+    await stage.record_file("fi:turn_1.files/a.md", "# Older turn, newer version", turn=T2)
+    assert status(await read(stage, name)).paths == [outcome.artifacts[0].path]
+
+
+async def test_a_relative_name_passes_over_a_file_that_was_never_written(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_1.files/a.md", "# Written")
+    context = stage.context(T2)
+    await stage.record("react.write", context, await write(context, "a.md", content=""))
+    assert status(await read(stage, "a.md")).paths == ["fi:turn_1.files/a.md"]
+
+
+async def test_a_relative_name_of_an_attachment_is_the_newest_one(stage: ToolHarness) -> None:
+    path = await stage.attach("list.csv", "text/csv", b"a,b\n")
+    assert status(await read(stage, "attachments/list.csv")).paths == [path]
+
+
 # --- what is refused ---------------------------------------------------------------------------------------------
 
 
@@ -448,7 +481,9 @@ async def test_one_call_shows_only_so_much(stage: ToolHarness) -> None:
         ("/etc/passwd", "path_malformed", "''…"),
         ("fi:turn_1.files/../x", "path_escapes_root", "'fi:turn_1.files'…"),
         ("../../secret", "path_escapes_root", "'..'…"),
-        ("report.md", "path_malformed", "'report.md'"),
+        ("turn_1.user.prompt", "path_malformed", "'turn_1.user.prompt'"),
+        ("report.md", "path_not_found", "fi:turn_2.files/report.md"),
+        (".//etc/passwd", "path_malformed", "'.'…"),
         ("fi:turn_1.files/none.md", "path_not_found", "fi:turn_1.files/none.md"),
         ("ar:turn_9.user.prompt", "path_not_found", "ar:turn_9.user.prompt"),
     ],
