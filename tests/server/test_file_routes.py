@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from tests.harness.exec import PlainSandbox
 from tests.harness.replies import answers
 from tests.server.server_harness import LIST, ApiClient, Json, ServerHarness, calls, run
 from timeloom.app import AgentSettings
@@ -32,6 +33,9 @@ from timeloom.ports.store import Store
 from timeloom.runtime.read.files import PIECE_BYTES, get_artifact_url
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
+from timeloom.tools.exec.tool import ExecTool
+from timeloom.tools.react.toolset import react_tools
+from timeloom.tools.registry import ToolRegistry
 
 NAME = ConversationId("conv_1")
 TURN = TurnId("turn_1")
@@ -218,6 +222,51 @@ def test_a_version_that_failed_leaves_the_one_before_it(tmp_path: Path) -> None:
         )
         async with stage.serve() as served:
             assert (await got(served.ann, "files/a.txt")).text == "second"
+            (listed,) = (await served.ann.get(f"{LIST}/{NAME}/files")).json()["files"]
+            assert (listed["path"], listed["size_bytes"]) == (f"fi:{TURN}.files/a.txt", 6)
+
+    run(check)
+
+
+def test_a_file_that_was_deleted_is_not_listed_and_an_empty_one_is(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = ServerHarness(tmp_path, answers("x"))
+        deleted = ResultContent(tool_call_id=CallId("c2"), artifact_path=f"fi:{TURN}.files/a.txt", mime="text/plain")
+        await keep(
+            stage.store,
+            *made("files/a.txt", "text/plain", data="first"),
+            *made("files/a.txt", "text/plain", call="c2"),
+            deleted,
+            *made("files/empty.txt", "text/plain", call="c3", data=""),
+        )
+        async with stage.serve() as served:
+            assert (await got(served.ann, "files/a.txt")).status_code == 404
+            assert (await got(served.ann, "files/empty.txt")).content == b""
+            listed = (await served.ann.get(f"{LIST}/{NAME}/files")).json()["files"]
+            assert [one["path"] for one in listed] == [f"fi:{TURN}.files/empty.txt"]
+
+    run(check)
+
+
+class ExecHarness(ServerHarness):
+    """A server whose agent runs programs."""
+
+    def registry(self) -> ToolRegistry:
+        return ToolRegistry((*react_tools(), ExecTool(PlainSandbox())))
+
+
+def test_a_file_that_a_program_edits_is_still_given_to_the_user(tmp_path: Path) -> None:
+    async def check() -> None:
+        edits = "next(OUT_DIR.rglob('plan.md')).write_text('# The second plan, longer')"
+        program = f"{calls('exec_tools.execute_code_python')}<channel:code>{edits}</channel:code>"
+        wrote = calls("react.write", path="plan.md", content="# The first plan")
+        async with ExecHarness(tmp_path, wrote, program, answers("done")).serve() as served:
+            conversation = str((await served.ann.send_message("plan it"))["conversation_id"])
+            await served.ann.wait_for_state(conversation, "idle")
+            (listed,) = (await served.ann.get(f"{LIST}/{conversation}/files")).json()["files"]
+            assert listed["size_bytes"] == len("# The second plan, longer")
+            file = await served.ann.http.get(listed["url"], headers=served.ann.headers)
+            assert file.text == "# The second plan, longer"
 
     run(check)
 

@@ -74,12 +74,12 @@ async def find_file(path: FileForm, context: ToolContext) -> LocalFile | None:
     workspace, physical_path = Workspace(context.out_dir), to_physical(path)
     editable = is_editable(path, context.turn_id)
     if editable and (data := await asyncio.to_thread(workspace.read, physical_path)) is not None:
-        return _from_workspace(path, data, context.timeline)
+        return await _from_workspace(path, data, context.timeline)
     stored = await find_stored_file(path, context.timeline)
     if not editable and (stored is None or not stored.complete):
         data = await asyncio.to_thread(workspace.read, physical_path)
         if data is not None:
-            return _from_workspace(path, data, context.timeline)
+            return await _from_workspace(path, data, context.timeline)
     if stored is None:
         return None
     if stored.complete:
@@ -111,6 +111,18 @@ async def find_stored_file(path: FileForm, timeline: TimelineReader) -> StoredFi
         if content is None or (digest and digest.error):
             continue
         return await _load_stored_file(digest, content, path, timeline)
+    return None
+
+
+async def find_digest(path: FileForm, timeline: TimelineReader) -> Digest | None:
+    """Return the metadata of the newest version that did not fail; None if there is none."""
+    known = timeline.views.artifacts.artifacts.get(str(path))
+    if known is None or known.digest is None or known.digest.error is None:
+        return known.digest if known else None
+    for version in list_written_versions(path, timeline.views.artifacts):
+        digest, _ = await load_version_parts(version, timeline)
+        if digest and not digest.error:
+            return digest
     return None
 
 
@@ -157,9 +169,8 @@ async def _load_stored_file(
     )
 
 
-def _from_workspace(path: FileForm, data: bytes, timeline: TimelineReader) -> LocalFile:
-    known = timeline.views.artifacts.artifacts.get(str(path))
-    digest = known.digest if known else None
+async def _from_workspace(path: FileForm, data: bytes, timeline: TimelineReader) -> LocalFile:
+    digest = await find_digest(path, timeline)
     mime = _mime(digest.mime if digest else "", "", path)
     return LocalFile(path=path, physical=to_physical(path), mime=mime, data=data, digest=digest)
 

@@ -24,7 +24,7 @@ from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Caller
 from timeloom.runtime.session.load_views import load_views
-from timeloom.tools.artifacts import list_written_versions, load_version_parts
+from timeloom.tools.artifacts import find_digest, list_written_versions, load_version_parts
 from timeloom.tools.mime import guess_mime
 from timeloom.tools.workspace import Workspace
 
@@ -119,14 +119,15 @@ async def describe_artifact(
     store: Store, info: ConversationInfo, views: Views, text: str, artifact: ArtifactHistory
 ) -> FileInfo | None:
     """Return the description of the artifact at that path if it is a downloadable file, else None."""
-    digest = artifact.digest
-    if not digest or digest.error or not text.startswith("fi:"):
+    if not artifact.digest or not text.startswith("fi:"):
         return None
-    path = parse_file_path(text)
-    if not list_written_versions(path, views.artifacts) or not is_downloadable(path, digest):
+    path, timeline = parse_file_path(text), _StoredTimeline(store, info, views)
+    # A failed call changed nothing, so the previous version counts.
+    digest = await find_digest(path, timeline)
+    if not digest or not list_written_versions(path, views.artifacts) or not is_downloadable(path, digest):
         return None
-    # Erasing removes the size, so the entries are read only for files without one.
-    if digest.size_bytes is None and await _StoredTimeline(store, info, views).is_erased(artifact.latest):
+    # Erasing removes the size, and a deleted file has none, so the entries are read only for files without a size.
+    if not digest.size_bytes and await timeline.is_gone(path, artifact.latest):
         return None
     return describe_file(path, info, digest.mime, digest.size_bytes or 0)
 
@@ -197,6 +198,14 @@ class _StoredTimeline:
 
     async def payload(self, ref: BlobRef) -> bytes:
         return await self.store.read_blob(self.info.tenant, ref)
+
+    async def is_gone(self, path: FileForm, version: ArtifactVersion) -> bool:
+        """Return whether the version was erased, or deletes a file that the agent made."""
+        if await self.is_erased(version):
+            return True
+        digest, content = await load_version_parts(version, self)
+        is_empty = digest is not None and digest.size_bytes == 0 and _content_payload(content) is None
+        return is_empty and isinstance(path, FilePath)
 
     async def is_erased(self, version: ArtifactVersion) -> bool:
         """Return whether an entry of the version was erased."""

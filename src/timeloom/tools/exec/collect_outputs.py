@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from timeloom.core.blocks import Digest
 from timeloom.core.blocks.digest import Visibility
 from timeloom.core.codes import CodedError
-from timeloom.core.paths import PhysicalPath
-from timeloom.ports.tool import Artifact, ToolContext
+from timeloom.core.paths import PathError, PhysicalPath, to_logical
+from timeloom.ports.tool import Artifact, TimelineReader, ToolContext
+from timeloom.tools.artifacts import find_digest
 from timeloom.tools.exec.content import make_stub, to_timeline_content
 from timeloom.tools.exec.contract import DeclaredFile
 from timeloom.tools.exec.output_folder import (
@@ -40,11 +43,45 @@ class CollectedFiles(msgspec.Struct, kw_only=True):
     artifacts: list[Artifact] = []
     declared: list[str] = []
     extra: list[str] = []
+    """Files that the contract does not name; users cannot see them."""
+    edited: list[str] = []
+    """Files that the contract does not name and that users could see before; they still can."""
     errors: list[RefusedFile] = []
     """Files of the contract that were not kept."""
     refused: list[RefusedFile] = []
     moved: list[MovedFile] = []
     complete: bool = True
+
+
+async def keep_visibility(collected: CollectedFiles, context: ToolContext) -> None:
+    """Give the files that the contract does not name the visibility, kind and channel of their earlier version."""
+    sources = {moved.target: moved.source_path for moved in collected.moved}
+    extra = set(collected.extra)
+    for at, artifact in enumerate(collected.artifacts):
+        name = artifact.physical_path
+        if name not in extra:
+            continue
+        earlier = await _find_earlier_digest(name, sources.get(name, name), context.timeline)
+        if earlier and earlier.visibility:
+            collected.artifacts[at] = replace(
+                artifact, visibility=earlier.visibility, kind=earlier.kind or artifact.kind, channel=earlier.channel
+            )
+            if earlier.visibility == "external":
+                collected.extra.remove(name)
+                collected.edited.append(name)
+
+
+async def _find_earlier_digest(target: str, source: str, timeline: TimelineReader) -> Digest | None:
+    """Return the metadata of the file at its path, else at the path of the other turn where the program changed it."""
+    for place in dict.fromkeys((target, source)):
+        try:
+            path = to_logical(place)
+        except PathError:
+            # The program wrote the file outside the folders of turns, so it is new.
+            continue
+        if digest := await find_digest(path, timeline):
+            return digest
+    return None
 
 
 class OutputCollector:
@@ -67,6 +104,8 @@ class OutputCollector:
         produced.refused, produced.complete = found.refused, found.complete
         by_target: dict[PhysicalPath, OutputFile] = {}
         for left in found.files:
+            if left.is_moved and self._is_unchanged_input(left):
+                continue
             # Files in the right place come first; a file that the program did not change gives way to a new one.
             if left.target not in by_target or self._is_unchanged_input(by_target[left.target]):
                 by_target[left.target] = left

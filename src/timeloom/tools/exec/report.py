@@ -133,6 +133,7 @@ def _report_lines(run: FinishedRun, error: ToolError | None, out: str, err: str)
         yield "The program ended without an error."
     yield from _list_lines("File errors:", [_refusal_line(one) for one in produced.errors])
     yield from _list_lines("Succeeded:", produced.declared)
+    yield from _list_lines("Changed files, which the user still sees:", produced.edited)
     yield from _list_lines("Kept as internal files, because the contract does not name them:", produced.extra)
     yield from _list_lines(
         "Moved, because files belong into the current turn:",

@@ -15,7 +15,7 @@ from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
 from timeloom.tools.define import tool
 from timeloom.tools.exec.broker import ProgramBroker
 from timeloom.tools.exec.code import load_code
-from timeloom.tools.exec.collect_outputs import OutputCollector
+from timeloom.tools.exec.collect_outputs import OutputCollector, keep_visibility
 from timeloom.tools.exec.contract import ContractFile, DeclaredFile, resolve_contract
 from timeloom.tools.exec.guest_modules import make_tool_stubs
 from timeloom.tools.exec.inputs import ProgramInputs, collect_inputs
@@ -114,6 +114,7 @@ class ExecTool:
         async with self._sandbox.run(program, broker, output) as ran:
             collector = OutputCollector(ran.out_dir, fingerprints, context, self._settings)
             collected = await asyncio.to_thread(collector.collect, contract)
+        await keep_visibility(collected, context)
         for made in ran.calls:
             broker.count_answer(made.tool_id, made.answer)
         return FinishedRun(

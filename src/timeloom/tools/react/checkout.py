@@ -6,14 +6,14 @@ from typing import Literal
 
 import msgspec
 
-from timeloom.core.blocks import Shown
+from timeloom.core.blocks import Digest, Shown
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import FilePath, PhysicalPath, to_logical, to_physical
 from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
-from timeloom.tools.artifacts import LocalFile, load_local_file
+from timeloom.tools.artifacts import LocalFile, find_digest, load_local_file
 from timeloom.tools.mime import decode_file_text, guess_mime, is_viewable
 from timeloom.tools.react.patch import DELETED_STUB
 from timeloom.tools.react.select_files import MAX_SELECTED_FILES, select_files
@@ -60,7 +60,7 @@ async def checkout(
             continue
         copied = CopiedFile(str(target), str(to_physical(target)), str(source.path), len(source.data))
         status.copied.append(copied)
-        artifacts.append(_copy_artifact(target, source))
+        artifacts.append(_copy_artifact(target, source, await find_digest(target, context.timeline)))
     if mode == "replace":
         kept = {to_physical(target) for target in targets}
         removed = await asyncio.to_thread(_remove_others, workspace, context.turn_id, kept)
@@ -94,8 +94,12 @@ def _remove_others(workspace: Workspace, turn: TurnId, kept: set[PhysicalPath]) 
     return [place for place in others if workspace.remove(place)]
 
 
-def _copy_artifact(target: FilePath, source: LocalFile) -> Artifact:
-    """Return the copy as a new version; its content is stored and not shown."""
+def _copy_artifact(target: FilePath, source: LocalFile, before: Digest | None) -> Artifact:
+    """Return the copy as a new version; its content is stored and not shown.
+
+    It is as visible to the user as the file that it replaces, or else as the file that was copied.
+    """
+    known = before or source.digest
     text = decode_file_text(source.data, source.mime)
     is_exact = text is not None and text.encode("utf-8", "surrogatepass") == source.data
     has_payload = is_exact or is_viewable(source.mime)
@@ -105,8 +109,9 @@ def _copy_artifact(target: FilePath, source: LocalFile) -> Artifact:
         mime=source.mime,
         text=text if is_exact else None,
         data=None if is_exact else source.data,
-        kind=(source.digest and source.digest.kind) or "file",
-        visibility="internal",
+        kind=(known and known.kind) or "file",
+        visibility=(known and known.visibility) or "internal",
+        channel=known.channel if known else "",
         physical_path=str(to_physical(target)),
         size_bytes=len(source.data),
         shown=Shown(how="stub", tokens=estimate_tokens(text or ""), text=stub_text) if has_payload else None,

@@ -13,6 +13,7 @@ from timeloom.ports.tool import Outcome
 from timeloom.tools.artifacts import find_stored_file
 from timeloom.tools.exec.inputs import find_named_paths
 from timeloom.tools.exec.settings import ExecSettings
+from timeloom.tools.react.write import Channel, write
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -143,6 +144,65 @@ async def test_files_beside_the_contract_are_internal(stage: ToolHarness) -> Non
         "Succeeded:\n- turn_1/files/b.md\n"
         "Kept as internal files, because the contract does not name them:\n- turn_1/files/a.md"
     )
+
+
+WRITE = "(OUT_DIR / '{}').write_text('# New')"
+
+
+@pytest.mark.parametrize(
+    ("channel", "visibility", "listed"),
+    [
+        ("canvas", "external", "Changed files, which the user still sees:\n- turn_1/files/a.md"),
+        ("internal", "internal", "Kept as internal files, because the contract does not name them:"),
+    ],
+)
+async def test_a_file_that_a_program_changes_stays_as_visible_as_it_was(
+    stage: ToolHarness, channel: Channel, visibility: str, listed: str
+) -> None:
+    context = stage.context()
+    wrote = await write(context, "a.md", channel=channel, content="# Old", kind="display")
+    await stage.record("react.write", context, wrote)
+    outcome = await run_exec(stage, WRITE.format("turn_1/files/a.md"))
+    assert [(one.text, one.visibility, one.kind, one.channel) for one in outcome.artifacts] == [
+        ("# New", visibility, "display", channel)
+    ]
+    assert listed in report(outcome)
+
+
+async def test_a_changed_file_of_another_turn_stays_as_visible_as_it_was(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_0.files/old.md", "# Old")
+    outcome = await run_exec(stage, WRITE.format("turn_0/files/old.md"))
+    assert [(one.path, one.visibility) for one in outcome.artifacts] == [("fi:turn_1.files/old.md", "external")]
+
+
+async def test_a_failed_write_does_not_decide_who_sees_a_file(stage: ToolHarness) -> None:
+    versions: tuple[tuple[Channel, str], ...] = (("canvas", "# Old"), ("internal", ""))
+    for channel, content in versions:
+        context = stage.context()
+        await stage.record("react.write", context, await write(context, "a.md", channel=channel, content=content))
+    outcome = await run_exec(stage, WRITE.format("turn_1/files/a.md"))
+    assert [one.visibility for one in outcome.artifacts] == ["external"]
+
+
+async def test_a_file_that_was_never_written_and_then_made_is_internal(stage: ToolHarness) -> None:
+    context = stage.context()
+    await stage.record("react.write", context, await write(context, "a.md", content=""))
+    outcome = await run_exec(stage, WRITE.format("turn_1/files/a.md"))
+    assert [one.visibility for one in outcome.artifacts] == ["internal"]
+
+
+async def test_the_contract_decides_about_the_files_that_it_names(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_1.files/a.md", "# Old")
+    outcome = await run_exec(stage, WRITE.format("turn_1/files/a.md"), {"filename": "a.md", "visibility": "internal"})
+    assert [one.visibility for one in outcome.artifacts] == ["internal"]
+
+
+async def test_an_unchanged_input_of_another_turn_is_no_output(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_0.files/a.md", "# Old")
+    outcome = await run_exec(stage, "'turn_0/files/a.md'", {"filename": "a.md"})
+    assert (outcome.artifacts, outcome.error and outcome.error.code) == ((), "missing_artifact")
+    code = "'turn_0/files/a.md'\n" + WRITE.format("turn_1/files/a.md")
+    assert report(await run_exec(stage, code, {"filename": "a.md"})) == "Succeeded:\n- turn_1/files/a.md"
 
 
 async def test_a_file_in_the_wrong_place_is_moved_to_the_right_one(stage: ToolHarness) -> None:

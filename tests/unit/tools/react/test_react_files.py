@@ -15,6 +15,7 @@ from timeloom.tools.react.checkout import CheckoutStatus, checkout
 from timeloom.tools.react.patch import DELETED_STUB
 from timeloom.tools.react.pull import PullStatus, pull
 from timeloom.tools.react.read import ReadTool
+from timeloom.tools.react.write import write
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
@@ -165,13 +166,28 @@ async def test_a_copy_is_a_version_on_the_timeline_that_is_not_shown(stage: Tool
     assert (copy.path, copy.text, copy.visibility) == (
         "fi:turn_2.files/readme.md",
         "this is files/readme.md",
-        "internal",
+        "external",
     )
     assert copy.shown
     assert copy.shown.how == "stub"
     (stage.out_dir / "turn_2/files/readme.md").unlink()
     read = await ReadTool().read(stage.context(T2), ("fi:turn_2.files/readme.md",))
     assert read.artifacts[0].text == "this is files/readme.md"
+
+
+async def test_a_copy_over_a_file_stays_as_visible_as_that_file_was(stage: ToolHarness) -> None:
+    context = stage.context(T2)
+    await stage.record("react.write", context, await write(context, "readme.md", channel="internal", content="# Own"))
+    (copy,) = (await checked_out(stage, "fi:turn_1.files/readme.md")).artifacts
+    assert (copy.visibility, copy.channel) == ("internal", "internal")
+
+
+async def test_a_copy_of_a_file_that_nobody_described_is_internal(stage: ToolHarness) -> None:
+    place = stage.out_dir / "turn_1/files/found.md"
+    place.parent.mkdir(parents=True)
+    place.write_text("# Found")
+    (copy,) = (await checked_out(stage, "fi:turn_1.files/found.md")).artifacts
+    assert (copy.visibility, copy.kind) == ("internal", "file")
 
 
 async def test_what_is_the_same_already_is_not_copied_again(stage: ToolHarness) -> None:
