@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from pathlib import Path
+from typing import cast
 from urllib.parse import quote
 
 import httpx2
@@ -267,6 +268,12 @@ def test_a_file_that_a_program_edits_is_still_given_to_the_user(tmp_path: Path) 
             assert listed["size_bytes"] == len("# The second plan, longer")
             file = await served.ann.http.get(listed["url"], headers=served.ann.headers)
             assert file.text == "# The second plan, longer"
+            blocks = [block for block in await served.ann.blocks(conversation) if block.get("path") == listed["path"]]
+            for block in blocks:
+                meta = cast(Json, block["meta"])
+                assert (meta["hosted_uri"], meta["rn"]) == (listed["url"], listed["rn"])
+                assert meta["key"] == f"{conversation}/{meta['physical_path']}"
+            assert len(blocks) == 2
 
     run(check)
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from timeloom.core.blocks import Attachment, Digest, ResultContent
+from timeloom.core.blocks import Attachment, Digest, Hosting, ResultContent
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.paths import FileForm, FilePath, PathError, ResourceName, parse, to_physical
@@ -87,6 +87,15 @@ def get_artifact_url(path: str, owner: Caller, conversation: ConversationId, bas
     """
     names = "/".join(quote(name, safe="") for name in (owner.tenant, owner.project, conversation))
     return f"{base_url.rstrip('/')}/conversations/{names}/file?path={quote(str(parse_file_path(path)), safe='/:')}"
+
+
+def locate_file(path: FileForm, owner: Caller, conversation: ConversationId) -> Hosting:
+    """Return where a downloadable file is hosted: its URL, its resource name, and its key among all workspaces."""
+    return Hosting(
+        hosted_uri=get_artifact_url(str(path), owner, conversation),
+        rn=str(resource_name(path, owner, conversation)),
+        key=f"{conversation}/{to_physical(path)}",
+    )
 
 
 def describe_file(path: FileForm, info: ConversationInfo, mime: str, size_bytes: int) -> FileInfo:

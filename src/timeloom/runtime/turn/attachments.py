@@ -1,15 +1,18 @@
 """Turns attached files into blocks: metadata, text, and sources that can be cited."""
 
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
-from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, SourcesAdded
-from timeloom.core.paths import FileForm, to_physical
+from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, Hosting, SourcesAdded
+from timeloom.core.paths import FileForm, parse, to_physical
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.sources.rows import MAX_TEXT_CHARS, is_eligible_mime
 from timeloom.core.view.turn_index import hint
+from timeloom.runtime.read.files import locate_file
+from timeloom.runtime.session.session import Session
 
 
 class IncomingFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,11 +27,16 @@ AttachmentBlock = AttachmentMeta | Attachment | SourcesAdded
 
 
 def attach_files(
-    files: Sequence[IncomingFile], path: Callable[[str], FileForm], pool: SourcesPool
+    files: Sequence[IncomingFile], path: Callable[[str], FileForm], session: Session
 ) -> list[AttachmentBlock]:
-    """Return the blocks that add the files to a turn and to its sources."""
-    blocks = to_attachment_blocks(files, path)
-    return [*blocks, *to_source_blocks(blocks, pool)]
+    """Return the blocks that add the files to a turn of the session and to its sources."""
+    return add_attachments(to_attachment_blocks(files, path), session)
+
+
+def add_attachments(blocks: Iterable[AttachmentMeta | Attachment], session: Session) -> list[AttachmentBlock]:
+    """Return the blocks with the locations of their files, and the block that adds them to the sources."""
+    hosted = host_attachments(blocks, lambda path: locate_file(path, session.caller, session.conversation))
+    return [*hosted, *to_source_blocks(hosted, session.views.sources.pool)]
 
 
 def to_attachment_blocks(
@@ -46,8 +54,23 @@ def to_attachment_blocks(
             size_bytes=len(file.text.encode("utf-8", "surrogatepass")),
         )
         blocks.append(AttachmentMeta(digest=digest, summary=_summary(file.text)))
-        blocks.append(Attachment(artifact_path=str(form), mime=file.mime, text=file.text))
+        blocks.append(Attachment(artifact_path=str(form), mime=file.mime, text=file.text, digest=digest))
     return tuple(blocks)
+
+
+def host_attachments(
+    blocks: Iterable[AttachmentMeta | Attachment], locate: Callable[[FileForm], Hosting]
+) -> tuple[AttachmentMeta | Attachment, ...]:
+    """Return the blocks with the location and the digest of each file in its content block."""
+    given = tuple(blocks)
+    digests = {block.digest.artifact_path: block.digest for block in given if isinstance(block, AttachmentMeta)}
+    return tuple(_host(block, digests, locate) if isinstance(block, Attachment) else block for block in given)
+
+
+def _host(block: Attachment, digests: Mapping[str, Digest], locate: Callable[[FileForm], Hosting]) -> Attachment:
+    path = parse(block.artifact_path)
+    hosting = locate(path) if isinstance(path, FileForm) else block.hosting
+    return replace(block, hosting=hosting, digest=digests.get(block.artifact_path, block.digest))
 
 
 def to_source_blocks(blocks: Iterable[AttachmentMeta | Attachment], pool: SourcesPool) -> tuple[SourcesAdded, ...]:

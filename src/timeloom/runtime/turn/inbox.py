@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from timeloom.core.blocks import ApprovalDecided, ExternalEvent, Followup, Steer
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import EventAttachmentPath
-from timeloom.core.sources import SourcesPool
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.runtime.session.session import Session
@@ -17,7 +16,7 @@ InboxEvent = Followup | Steer | ExternalEvent
 
 
 def attach_to_event(
-    event: InboxEvent, files: Sequence[IncomingFile], turn: TurnId, pool: SourcesPool
+    event: InboxEvent, files: Sequence[IncomingFile], turn: TurnId, session: Session
 ) -> list[AttachmentBlock]:
     """Return the blocks that attach the files to the event, under paths that contain the event's id."""
     match event:
@@ -27,7 +26,7 @@ def attach_to_event(
             kind = "steer"
         case ExternalEvent():
             kind = event.kind
-    return attach_files(files, lambda name: EventAttachmentPath(turn, kind, event.message_id, name), pool)
+    return attach_files(files, lambda name: EventAttachmentPath(turn, kind, event.message_id, name), session)
 
 
 class Inbox:
@@ -93,7 +92,7 @@ class Inbox:
         # The turn may end while this waits to be appended; an event after its end would be ignored.
         while views.progress.running:
             turn = views.progress.turn_id
-            attached = attach_to_event(event, files, turn, views.sources.pool)
+            attached = attach_to_event(event, files, turn, self._session)
             entries = await self._session.append([event, *attached], turn, after=views.tail)
             if entries:
                 if interrupts:

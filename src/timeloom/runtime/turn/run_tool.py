@@ -25,6 +25,7 @@ from timeloom.ports.tool import (
     ToolNotice,
     ToolSpec,
 )
+from timeloom.runtime.read.files import locate_file
 from timeloom.runtime.turn.tool_result import CallRef, Show, build_result_blocks
 from timeloom.tools.binding import bind_parameters
 from timeloom.tools.errors import to_tool_error
@@ -122,7 +123,12 @@ async def _to_result_blocks(
 ) -> tuple[AnyBlock, ...]:
     if isinstance(outcome, RecordedOutcome):
         return outcome.recorded_blocks
-    call_ref = CallRef(spec=tool.spec, turn_id=context.turn_id, tool_call_id=context.tool_call_id)
+    call_ref = CallRef(
+        spec=tool.spec,
+        turn_id=context.turn_id,
+        tool_call_id=context.tool_call_id,
+        locate=lambda path: locate_file(path, context.caller, context.conversation),
+    )
     try:
         return build_result_blocks(
             outcome, call_ref, context.timeline.views, settings.show, await _load_texts(outcome, context)

@@ -7,7 +7,7 @@ from timeloom.core.ids import TurnId
 from timeloom.core.paths import AttachmentPath
 from timeloom.core.timeline import Entry
 from timeloom.runtime.session.session import Session
-from timeloom.runtime.turn.attachments import AttachmentBlock, IncomingFile, attach_files, to_source_blocks
+from timeloom.runtime.turn.attachments import AttachmentBlock, IncomingFile, add_attachments, attach_files
 from timeloom.runtime.turn.inbox import attach_to_event
 
 
@@ -27,8 +27,7 @@ async def open_turn(
     """
     turn = turn_id or session.new_turn_id()
     started = TurnStarted(n=len(session.views.turns.turns) + 1, rerun=rerun)
-    sources = to_source_blocks(attachments, session.views.sources.pool)
-    attached = [*attachments, *sources, *_attach(session, message, files, turn)]
+    attached = [*add_attachments(attachments, session), *_attach(session, message, files, turn)]
     _, entry, *_ = await session.append_deferred([started, message, *attached], turn)
     return entry
 
@@ -36,7 +35,6 @@ async def open_turn(
 def _attach(
     session: Session, message: UserPrompt | ExternalEvent, files: Sequence[IncomingFile], turn: TurnId
 ) -> list[AttachmentBlock]:
-    pool = session.views.sources.pool
     if isinstance(message, ExternalEvent):
-        return attach_to_event(message, files, turn, pool)
-    return attach_files(files, lambda name: AttachmentPath(turn, name), pool)
+        return attach_to_event(message, files, turn, session)
+    return attach_files(files, lambda name: AttachmentPath(turn, name), session)

@@ -69,6 +69,8 @@ class CallRef(msgspec.Struct, frozen=True, kw_only=True):
     spec: ToolSpec
     turn_id: TurnId
     tool_call_id: CallId
+    locate: Callable[[FileForm], Hosting] | None = None
+    """Returns where a file that the user can download is hosted; None if files are not hosted."""
 
 
 def build_result_blocks(
@@ -193,10 +195,17 @@ class _ResultBuilder:
                 mime=mime,
                 text=text,
                 data=data,
-                hosting=_clean_hosting(artifact.hosting),
+                hosting=_clean_hosting(artifact.hosting) or self._locate(path, digest),
                 digest=None if artifact.content_only else digest,
                 shown=shown,
             )
+
+    def _locate(self, path: LogicalPath, digest: Digest) -> Hosting | None:
+        """Return where the file is hosted, unless the call shows an earlier version, or users cannot download it."""
+        locate, key = self._call_ref.locate, f"{self._call_ref.turn_id}.{self._call_ref.tool_call_id}"
+        is_shown_only = key in self._views.artifacts.reading_calls
+        is_hosted = digest.visibility == "external" and digest.error is None and digest.size_bytes != 0
+        return locate(path) if locate and is_hosted and not is_shown_only and isinstance(path, FileForm) else None
 
     def _as_machine_feedback(self, block: Feedback) -> Feedback:
         """Return the feedback with a machine as its origin, because no tool may speak for a person."""

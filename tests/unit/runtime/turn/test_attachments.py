@@ -1,17 +1,36 @@
 """Attachments become sources when they are attached."""
 
-from timeloom.core.blocks import Attachment, AttachmentMeta, Digest
+from msgspec.structs import replace
+
+from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, Hosting
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import AttachmentPath
 from timeloom.core.payload import ref_of
 from timeloom.core.sources import SourcesPool
-from timeloom.runtime.turn.attachments import to_source_blocks
+from timeloom.runtime.turn.attachments import IncomingFile, host_attachments, to_attachment_blocks, to_source_blocks
 
-TURN = "turn_1770603272000_000002"
+TURN = TurnId("turn_1770603272000_000002")
+PLACE = AttachmentPath(TURN, "b.txt")
 
 
 def attached(name: str, mime: str = "text/plain", text: str = "one") -> tuple[AttachmentMeta, Attachment]:
     path = f"fi:{TURN}.user.attachments/{name}"
     digest = Digest(artifact_path=path, physical_path=f"{TURN}/attachments/{name}", mime=mime, size_bytes=3)
     return AttachmentMeta(digest=digest), Attachment(artifact_path=path, mime=mime, text=text)
+
+
+def test_the_content_of_an_attachment_has_its_digest_and_says_where_it_is_hosted() -> None:
+    meta, content = attached("a.txt")
+    unchanged, hosted = host_attachments((meta, content), lambda path: Hosting(rn=f"rn of {path}"))
+    assert (unchanged, hosted) == (
+        meta,
+        replace(content, digest=meta.digest, hosting=Hosting(rn=f"rn of {content.artifact_path}")),
+    )
+    (_, made) = to_attachment_blocks([IncomingFile(name="b.txt", mime="text/plain", text="b")], lambda _: PLACE)
+    assert isinstance(made, Attachment)
+    assert made.digest == Digest(
+        artifact_path=str(PLACE), physical_path=f"{TURN}/attachments/b.txt", mime="text/plain", size_bytes=1
+    )
 
 
 def test_an_attached_text_is_a_source_with_its_name_and_its_beginning() -> None:

@@ -464,3 +464,48 @@ def test_a_reference_of_a_source_is_kept() -> None:
     row = SourceRow(sid=1, title="A", content=BlobRef("0" * 64, 10**9))
     blocks = blocks_of(Outcome(sources=(row,)))
     assert blocks[0] == SourcesAdded(rows=(row,), tool_call_id=CALL)
+
+
+# --- where files are hosted -------------------------------------------------------------------------------------
+
+
+def hosted(artifact: Artifact, tool_id: str = "x.y", *before: AnyBlock) -> Hosting | None:
+    at = CallRef(
+        spec=spec(tool_id),
+        turn_id=TURN,
+        tool_call_id=CALL,
+        locate=lambda path: Hosting(hosted_uri=f"/file?path={path}"),
+    )
+    return content_of(
+        build_result_blocks(Outcome(artifacts=(artifact,)), at, called(tool_id, *before).views, show)
+    ).hosting
+
+
+def test_a_file_that_the_user_can_download_says_where_it_is_hosted() -> None:
+    assert hosted(text_artifact("# A")) == Hosting(hosted_uri=f"/file?path={FILE}")
+    workbook = Artifact(path=FILE, mime="application/zip", data=b"PK", visibility="external", size_bytes=2)
+    assert hosted(workbook) == Hosting(hosted_uri=f"/file?path={FILE}")
+
+
+@pytest.mark.parametrize(
+    "artifact",
+    [
+        Artifact(path=FILE, mime="text/plain", text="# A", visibility="internal"),
+        Artifact(path=FILE, mime="text/plain", text="# A"),
+        Artifact(path=FILE, mime="text/plain", visibility="external", size_bytes=0),
+        Artifact(path=RESULT, mime="text/plain", text="# A", visibility="external"),
+        Artifact(path=FILE, mime="text/plain", text="# A", visibility="external", error=ToolError("x", "y")),
+    ],
+)
+def test_what_nobody_can_download_is_hosted_nowhere(artifact: Artifact) -> None:
+    assert hosted(artifact) is None
+
+
+def test_a_tool_that_hosts_its_files_itself_says_where() -> None:
+    own = Hosting(hosted_uri="s3://bucket/a", rn="rn", key="a")
+    artifact = Artifact(path=FILE, mime="text/plain", text="# A", visibility="external", hosting=own)
+    assert hosted(artifact) == own
+
+
+def test_a_read_of_a_file_does_not_host_it_again() -> None:
+    assert hosted(text_artifact("# A"), "react.read") is None
