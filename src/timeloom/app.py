@@ -22,7 +22,7 @@ from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.render.entries.cards import CardLimits
-from timeloom.core.render.entries.previews import preview_text
+from timeloom.core.render.entries.previews import preview_for_programs, preview_text
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
@@ -247,7 +247,7 @@ def build_turn_runner(
     action_context = ActionContext(
         session=session,
         registry=registry,
-        show=preview_text,
+        show=preview_for_programs if _runs_programs(registry) else preview_text,
         out_dir=settings.workspaces / session.conversation,
         emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
         interrupt=inbox.interrupt,
@@ -287,6 +287,10 @@ def build_turn_runner(
         titles=TitleGenerator(session, side_models.title, governor=governor),
         limits=settings.limits,
     )
+
+
+def _runs_programs(registry: ToolRegistry) -> bool:
+    return any(registry.traits_of(spec.tool_id).runs_code for spec in registry.specs())
 
 
 def _prompt_settings(model: Model, settings: AgentSettings) -> PromptSettings:

@@ -56,6 +56,8 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     how: Literal["whole", "preview", "stub"]
     tokens: int = 0
     text: str = ""
+    hint: str = ""
+    """What a large content is about, on one line, for the index of its turn."""
 
     def __post_init__(self) -> None:
         need_count(self.tokens, "tokens")

@@ -26,6 +26,7 @@ from timeloom.core.blocks import (
     ResultContent,
     ResultDigest,
     ResultStatus,
+    Shown,
     SourcesAdded,
     Steer,
     Thinking,
@@ -159,6 +160,11 @@ def _block_words(block: AnyBlock) -> Text:
             return _digest_words(digest)
         case AttachmentMeta(digest=digest, summary=summary):
             return summary or _digest_words(digest)
+        case (
+            ContentBlock(text=BlobRef() as text, shown=Shown(hint=str(words)))
+            | ResultStatus(text=BlobRef() as text, shown=Shown(hint=str(words)))
+        ):
+            return f"{hint(text)} {words}".rstrip()
         case ContentBlock(text=text, mime=mime):
             return mime if text is None else text
         case ToolCall(params=params):

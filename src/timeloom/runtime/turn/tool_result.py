@@ -31,7 +31,7 @@ from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, parse, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, size_of
-from timeloom.core.render.entries.previews import PDF, preview_data
+from timeloom.core.render.entries.previews import PDF, add_hint, preview_data
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import Artifact, Outcome, ToolSpec
@@ -184,6 +184,8 @@ class _ResultBuilder:
         text = self._limit_text(artifact.text, str(path)) if artifact.text is not None else None
         data = self._limit_data(artifact.data, mime, str(path)) if text is None else None
         shown = _clean_shown(artifact.shown) or self._decide_shown(text, data, mime, path)
+        content = self._texts.get(text) if isinstance(text, BlobRef) else text
+        shown = shown if shown is None or content is None else add_hint(shown, content, mime)
         digest = self._build_digest(artifact, path, mime, shown.tokens if shown and text is not None else None)
         if not artifact.content_only:
             yield ResultDigest(tool_call_id=self._call_ref.tool_call_id, digest=digest)
@@ -234,6 +236,7 @@ class _ResultBuilder:
         call_id = self._call_ref.tool_call_id
         limited = self._limit_text(text, "the status") or ""
         shown = self._show(str(limited), mime, f"tc:{self._call_ref.turn_id}.{call_id}.result")
+        shown = add_hint(shown, str(limited), mime)
         return ResultStatus(tool_call_id=call_id, text=limited, mime=mime, error=error, shown=shown)
 
     def _parse_path(self, artifact: Artifact) -> LogicalPath | None:

@@ -2,11 +2,21 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.core.render.entries.previews import PreviewLimits, preview_data, preview_lines, preview_text
+from timeloom.core.blocks import Shown
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES
+from timeloom.core.render.entries.previews import (
+    PreviewLimits,
+    add_hint,
+    preview_data,
+    preview_for_programs,
+    preview_lines,
+    preview_text,
+)
 from timeloom.core.render.foreign_text.fence import refence
 from timeloom.core.render.foreign_text.json_shape import MAX_SHAPE_CHARS, describe_json_shape
 from timeloom.core.render.foreign_text.json_text import json_line
@@ -128,3 +138,24 @@ def test_a_range_of_lines_keeps_the_numbers_of_the_file(text: str, last: int) ->
     shown = preview_lines(text, 7, 90, "fi:turn_1.files/a.md")
     assert shown.text.startswith(f"[PREVIEW] lines [7-{last}]/90 of fi:turn_1.files/a.md\n7|")
     assert refence(shown.text) == shown.text
+
+
+def test_a_preview_names_the_call_by_which_a_program_gets_the_text() -> None:
+    plain, named = (
+        show("word\n" * 9_000, "text/plain", "tc:turn_1.c1.result") for show in (preview_text, preview_for_programs)
+    )
+    assert named.text == f'{plain.text}, or in a program: context_tools.fetch_ctx("tc:turn_1.c1.result")'
+    assert preview_for_programs("short", "text/plain", "tc:turn_1.c1.result") == preview_text(
+        "short", "text/plain", "x"
+    )
+
+
+def test_a_text_that_is_stored_apart_gets_a_hint_at_its_content() -> None:
+    whole = Shown("whole", 1)
+    assert add_hint(whole, "a" * INLINE_BYTES, "text/plain") == whole
+    assert add_hint(whole, "These are fares.\n" + "x" * INLINE_BYTES, "text/plain").hint.startswith(
+        "These are fares. xxx"
+    )
+    rows = msgspec.json.encode([{"place": "x" * 50, "price": 3}] * 700).decode()
+    shown = add_hint(Shown("preview", 1, "[PREVIEW] 6 of 9"), rows, "application/json; charset=utf-8")
+    assert (shown.text, shown.hint) == ("[PREVIEW] 6 of 9", describe_json_shape(rows))

@@ -14,7 +14,9 @@ from timeloom.core.blocks import (
     PlanRecorded,
     ResultContent,
     ResultDigest,
+    ResultStatus,
     RoundStarted,
+    Shown,
     SourcesAdded,
     ToolCall,
     ToolError,
@@ -91,6 +93,18 @@ def test_rows_say_what_happened_in_their_own_words() -> None:
         "m end",
         "(6 bytes)",
     ]
+
+
+def test_a_large_result_is_hinted_at_with_what_was_recorded_about_it() -> None:
+    ref, call, path = ref_of(b"x" * 50_000), CallId("c1"), "tc:turn_1.c1.result"
+    shown = Shown("preview", 9, "[PREVIEW] 6000 of 50000 characters", hint="{rows: list of 300 objects}")
+    (result,) = rows_of(
+        ResultContent(tool_call_id=call, artifact_path=path, mime="application/json", text=ref, shown=shown)
+    )
+    (status,) = rows_of(ResultStatus(tool_call_id=call, text=ref, shown=shown))
+    assert result.hint == status.hint == "(50000 bytes) {rows: list of 300 objects}"
+    (older,) = rows_of(ResultStatus(tool_call_id=call, text=ref, shown=Shown("preview", 9, "[PREVIEW] of it")))
+    assert older.hint == "(50000 bytes)"
 
 
 def test_a_long_hint_is_cut() -> None:

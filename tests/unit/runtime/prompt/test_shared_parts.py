@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.exec import PlainSandbox
 from tests.harness.replies import answers
 from tests.harness.turn import HEADER, TurnHarness, calls, run
 from timeloom.app import SharedParts, build_shared_parts, build_turn_runner, open_session
@@ -12,7 +13,11 @@ from timeloom.core.payload import BlobRef, Text
 from timeloom.core.timeline import Entry
 from timeloom.ports.store import Store, StoreError
 from timeloom.runtime.turn.loop import TurnRunner
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
+from timeloom.tools.exec.tool import ExecTool
+from timeloom.tools.react.toolset import react_tools
+from timeloom.tools.registry import ToolRegistry
 
 
 async def opened(stage: TurnHarness, store: Store, shared: SharedParts) -> TurnRunner:
@@ -85,5 +90,17 @@ def test_a_conversation_that_uses_no_tool_has_no_folder(tmp_path: Path) -> None:
         stage = TurnHarness(tmp_path, answers("One."))
         await (await stage.open()).run("go")
         assert not stage.setting.workspaces.exists()
+
+    run(check)
+
+
+def test_only_where_programs_run_a_preview_tells_how_a_program_gets_the_text(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = TurnHarness(tmp_path)
+        for tools, told in ((react_tools(), False), ((*react_tools(), ExecTool(PlainSandbox())), True)):
+            shared = build_shared_parts(stage.model, stage.setting, ToolRegistry(tools))
+            turns = await opened(stage, MemoryStore(), shared)
+            shown = turns.action_context.show("word\n" * 9_000, "text/plain", "tc:turn_1.c1.result")
+            assert ("context_tools.fetch_ctx" in shown.text) == told
 
     run(check)

@@ -3,12 +3,16 @@
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from timeloom.core.blocks import Shown
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES
+from timeloom.core.payload import max_utf8_bytes
 from timeloom.core.render.foreign_text.fence import fence, one_line
 from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.turn_index import hint as make_hint
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Image types that models accept; other types are named but not attached."""
@@ -38,6 +42,25 @@ def preview_text(text: str, mime: str, path: str, limits: PreviewLimits = DEFAUL
     if len(text) <= limits.whole_chars and tokens <= limits.whole_tokens:
         return Shown("whole", tokens)
     return Shown("preview", tokens, _build_preview(text, mime, path, tokens, limits.preview_chars))
+
+
+def preview_for_programs(text: str, mime: str, path: str) -> Shown:
+    """Return the same as `preview_text`; a preview also names the call by which a program gets the whole text.
+
+    Only for texts whose preview is recorded: a preview that is made anew for each prompt must stay as it is.
+    """
+    shown = preview_text(text, mime, path)
+    if shown.how != "preview":
+        return shown
+    return replace(shown, text=f"{shown.text}, or in a program: context_tools.fetch_ctx({json_line(path)})")
+
+
+def add_hint(shown: Shown, text: str, mime: str) -> Shown:
+    """Return the choice with a hint at a text that is stored apart: its shape if it is JSON, else its first words."""
+    if max_utf8_bytes(text) <= INLINE_BYTES:
+        return shown
+    shape = describe_json_shape(text) if bare_mime(mime) == "application/json" else ""
+    return replace(shown, hint=make_hint(shape or text))
 
 
 def preview_data(mime: str, size_bytes: int, path: str, limits: PreviewLimits = DEFAULT_LIMITS) -> Shown:
