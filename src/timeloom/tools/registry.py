@@ -24,6 +24,8 @@ class ToolRegistry:
 
     one_at_a_time: ClassVar[bool] = False
     """Whether a call must end before the next is admitted, also if a program makes several calls at once."""
+    cites_files: bool = True
+    """Whether files that calls produce enter the sources pool; a re-run of a log without such rows adds none."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}

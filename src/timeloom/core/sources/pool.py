@@ -42,14 +42,18 @@ class SourcesPool(msgspec.Struct):
     sid_by_key: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     next_sid: int = 1
 
-    def merge(self, sources: Iterable[NewSource]) -> MergeResult:
-        """Return the rows to record so that the pool contains these sources; the pool itself does not change."""
+    def merge(self, sources: Iterable[NewSource], first_sid: int = 1) -> MergeResult:
+        """Return the rows to record so that the pool contains these sources; the pool itself does not change.
+
+        New rows have ids from `first_sid` on, and never an id that the pool has given.
+        """
+        first_sid = max(first_sid, self.next_sid)
         changed: dict[int, SourceRow] = {}
         new_sids: dict[str, int] = {}
         sids: list[int] = []
         for source in map(prepare_for_pool, sources):
             key = merge_key(source)
-            sid = self.sid_by_key.get(key) or new_sids.setdefault(key, self.next_sid + len(new_sids))
+            sid = self.sid_by_key.get(key) or new_sids.setdefault(key, first_sid + len(new_sids))
             known = changed.get(sid) or self.rows.get(sid)
             row = with_sid(source, sid) if known is None else _enrich(known, source, key)
             if row is not known:
@@ -69,6 +73,11 @@ class SourcesPool(msgspec.Struct):
                 self.rows[row.sid] = row
                 self.sid_by_key.setdefault(key, row.sid)
                 self.next_sid = max(self.next_sid, row.sid + 1)
+
+    def find(self, source: NewSource) -> SourceRow | None:
+        """Return the row with the merge key of that source; None if there is none."""
+        sid = self.sid_by_key.get(merge_key(source))
+        return None if sid is None else self.rows.get(sid)
 
     def get(self, sid: int) -> SourceRow | None:
         """Return the row with that id; None if there is none."""

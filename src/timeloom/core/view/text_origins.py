@@ -60,9 +60,11 @@ class TextOriginsView(msgspec.Struct):
                 self._record_origin("file", entry)
             case ExternalEvent() | Feedback(origin="machine") | Unknown():
                 self._record_origin("event", entry)
-            case SourcesAdded(rows=rows):
+            case SourcesAdded(rows=rows, tool_call_id=call_id):
                 for row in rows:
-                    self._record_origin(_OF_SOURCE[row.source_type], entry)
+                    # The rows of a result's files name no call; the result itself says where their text comes from.
+                    if row.source_type != "file" or call_id:
+                        self._record_origin(_OF_SOURCE[row.source_type], entry)
             case ResultStatus(error=error) if error and error.code in RUNTIME_ERRORS:
                 pass
             case ResultContent(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):

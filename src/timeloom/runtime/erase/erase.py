@@ -100,9 +100,8 @@ async def plan_erasure(store: Store, request: EraseRequest, workspaces: Path) ->
         rest = [entry for entry in entries if entry.seq not in targets.seqs]
         found = await find_matches(store, info.tenant, rest, wanted, views.artifacts)
         found = await _with_file_references(store, info.tenant, entries, named, found, quotes=request.quotes)
-        reasons = find_entries_to_erase(
-            entries, targets, found.copies | found.others if request.quotes else found.copies
-        )
+        quoting = found.copies | found.others if request.quotes else found.copies
+        targets, reasons = _find_with_file_rows(entries, targets, quoting, views)
         others = found.others - reasons.keys()
     _require_ended_turn(entries, reasons, views)
     seqs = sorted(reasons)
@@ -210,6 +209,21 @@ def _targets(request: EraseRequest, entries: Sequence[Entry], views: Views) -> E
         if not found:
             raise CodedError("path_not_found", f"nothing in conversation {request.conversation} has the path {path}")
     return EraseTargets(add_written_entries(entries, frozenset(seqs)), frozenset(sids))
+
+
+def _find_with_file_rows(
+    entries: Sequence[Entry], targets: EraseTargets, quoting: Iterable[int], views: Views
+) -> tuple[EraseTargets, dict[int, EraseReason]]:
+    """Return what must be erased, and the targets with the rows of all files that are erased: rows quote their file."""
+    quoting = tuple(quoting)
+    while True:
+        reasons = find_entries_to_erase(entries, targets, quoting)
+        files = {entry.path for seq in reasons if is_content(entry := entries[seq - 1])}
+        rows = views.sources.pool.rows.values() if files else ()
+        sids = targets.sids | {row.sid for row in rows if row.artifact_path in files}
+        if sids == targets.sids:
+            return targets, reasons
+        targets = EraseTargets(targets.seqs, sids)
 
 
 def _find_seqs(path: LogicalPath, views: Views) -> Iterable[int]:

@@ -61,6 +61,8 @@ class CallRecording:
         self.result_origins: dict[CallId, ResultOrigin] = {}
         self.gates_skipped = False
         """Whether the gates were skipped for the current call; then its tool must not run."""
+        self.cites_files = False
+        """Whether the files that calls produced are in the recorded sources pool."""
 
     @classmethod
     async def from_entries(cls, entries: Iterable[Entry], text: ReadText, tools: ToolRegistry) -> "CallRecording":
@@ -69,6 +71,7 @@ class CallRecording:
         calls: dict[tuple[TurnId, CallId], _RecordedEntries] = {}
         for entry in entries:
             call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
+            recording.cites_files |= call_id is None and _has_file_rows(entry)
             if call_id:
                 calls.setdefault((entry.turn_id, call_id), _RecordedEntries()).add(entry)
         for (turn, call_id), collected in calls.items():
@@ -129,6 +132,7 @@ class RecordedTools(ToolRegistry):
     def __init__(self, tools: ToolRegistry, recording: CallRecording, *, live: bool) -> None:
         super().__init__(tools)
         self.custom_traits = {**recording.missing_tool_traits, **self.custom_traits}
+        self.cites_files = recording.cites_files
         self._recording = recording
         self._live = live
 
@@ -153,6 +157,11 @@ def skip_gates_for_recorded(policy: Policy, recording: CallRecording, *, live: b
 
     ruling.__name__ = policy_name(policy)
     return ruling
+
+
+def _has_file_rows(entry: Entry) -> bool:
+    block = entry.block
+    return isinstance(block, SourcesAdded) and any(row.source_type == "file" for row in block.rows)
 
 
 class _RecordedEntries:

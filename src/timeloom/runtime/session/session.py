@@ -193,8 +193,10 @@ class Session:
         """Call the watcher with each entry as soon as the views have it, durable or not."""
         self._watchers.append(watcher)
 
-    async def append_deferred(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
-        """Return the blocks as entries that become durable with the next append, or never.
+    async def append_deferred(
+        self, blocks: Sequence[AnyBlock], turn_id: TurnId, *, after: int | None = None
+    ) -> tuple[Entry, ...]:
+        """Return the blocks as entries that become durable with the next append, or never; `after` is as in `append`.
 
         Use it for blocks that no outside effect depends on and that can be made again after a crash. The views have
         the entries at once; listeners receive them when they are durable. If a block is large enough to need a
@@ -202,10 +204,12 @@ class Session:
         """
         blocks = list(map(with_valid_text, blocks))
         if not all(map(_is_stored_inline, blocks)):
-            return await self.append(blocks, turn_id)
+            return await self.append(blocks, turn_id, after=after)
         async with self._lock:
             if self._closed_error:
                 raise self._closed_error
+            if after is not None and after != self.views.tail:
+                return ()
             ts, tail = self.now(), self.views.tail
             drafts = [Draft(turn_id, ts, block) for block in blocks]
             entries = tuple(to_entry(draft, seq) for seq, draft in enumerate(drafts, tail + 1))

@@ -42,6 +42,7 @@ from timeloom.ports.tool import Tool, ToolContext
 from timeloom.runtime.governance.costs import tool_reservation_key
 from timeloom.runtime.governance.governor import Admission, Governor
 from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.file_sources import AppendSettings, append_result
 from timeloom.runtime.turn.nested_calls import NestedCalls, interrupted_result
 from timeloom.runtime.turn.run_tool import RunSettings, Show, reconcile_call, run_call
 from timeloom.tools.registry import ToolRegistry
@@ -130,7 +131,7 @@ async def _settle_interrupted(actions: ActionContext, call: ToolCall, turn: Turn
                 [_approval_request(actions, call, PolicyResult("ask", _UNKNOWN_OUTCOME_TEXT, INTERRUPTED_POLICY))], turn
             )
         case _:
-            await actions.session.append(outcome, turn)
+            await append_result(actions.session, outcome, turn, _append_settings(actions))
 
 
 def _made_irreversible_calls(actions: ActionContext, call: ToolCall, turn: TurnId) -> bool:
@@ -237,8 +238,12 @@ async def _run_admitted(actions: ActionContext, call: ToolCall, turn: TurnId, ad
         charge.cost = Amounts(tool_calls=1)
         results = await run_call(tool, unescaped, _with_nested(actions, _tool_context(actions, call, turn)), settings)
         # A result lost in a crash costs another run, which is harmless unless the tool is irreversible.
-        append = session.append if tool.spec.effect == "irreversible" else session.append_deferred
-        await append(results, turn)
+        deferred = tool.spec.effect != "irreversible"
+        await append_result(session, results, turn, _append_settings(actions, deferred=deferred))
+
+
+def _append_settings(actions: ActionContext, *, deferred: bool = False) -> AppendSettings:
+    return AppendSettings(deferred=deferred, cites_files=actions.registry.cites_files)
 
 
 async def _reconcile(

@@ -25,6 +25,7 @@ from timeloom.ports.ledger import Amounts
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.governance.governor import Admission, Governor
 from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.file_sources import AppendSettings, append_result
 from timeloom.tools.registry import ToolRegistry
 
 MAX_CONCURRENT_CALLS: Final = 8
@@ -105,7 +106,8 @@ class NestedCalls:
 
     async def _append(self, blocks: Sequence[AnyBlock]) -> bool:
         """Append the blocks in any case; return whether the caller was cancelled meanwhile."""
-        _, cancelled = await run_despite_cancellation(self.session.append(blocks, self.turn))
+        settings = AppendSettings(cites_files=self.registry.cites_files)
+        _, cancelled = await run_despite_cancellation(append_result(self.session, blocks, self.turn, settings))
         return cancelled
 
     async def _run_admitted(self, call: ToolCall, admission: Admission) -> Sequence[AnyBlock]:

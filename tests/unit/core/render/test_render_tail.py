@@ -229,3 +229,15 @@ def test_the_tail_of_any_log_is_bounded_and_forges_nothing(entries: Sequence[Ent
     text = tail_text(this, fold(entries))
     assert len(text) < 40_000
     assert text.count("\nANNOUNCE\n") + text.startswith("ANNOUNCE\n") == 1
+
+
+def test_the_next_rendering_marks_every_picture_and_document() -> None:
+    pool = SourcesPool()
+    mimes = ("image/png", "application/pdf", "text/plain")
+    pool.add_rows(
+        SourceRow(sid=n, title=mime, url=f"https://{n}.example", mime=mime) for n, mime in enumerate(mimes, 1)
+    )
+    assert "<base64>" not in sources_section(pool)
+    marked = sources_section(pool, marks_binary=True).splitlines()
+    assert [line for line in marked if line == "<base64>"] == ["<base64>"] * 2
+    assert marked[-1].startswith("[S 3] text/plain")

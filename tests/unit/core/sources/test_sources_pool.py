@@ -81,6 +81,21 @@ def test_new_sources_get_the_next_ids_in_order() -> None:
     assert [row.sid for row in pool.list_rows()] == [1, 2, 3]
 
 
+def test_new_sources_begin_at_an_id_that_the_caller_leaves_free() -> None:
+    pool = SourcesPool()
+    pool.add_rows(pool.merge([NewSource(url="https://a.example")]).added)
+    sources = [NewSource(url="https://a.example"), NewSource(url="https://b.example")]
+    assert pool.merge(sources, 7).sids == (1, 7)
+    assert pool.merge(sources, 1).sids == (1, 2)
+
+
+def test_a_source_is_found_by_what_it_merges_with() -> None:
+    pool = SourcesPool()
+    pool.add_rows(pool.merge([NewSource(url="https://a.example/")]).added)
+    assert pool.find(NewSource(url="https://a.example")) == pool.get(1)
+    assert pool.find(NewSource(url="https://b.example")) is None
+
+
 def test_a_merge_changes_nothing_until_its_rows_are_added() -> None:
     pool = SourcesPool()
     assert pool.merge([page()]) == pool.merge([page()])

@@ -72,6 +72,12 @@ def test_sources_are_of_where_they_were_found() -> None:
     assert _fold(SourcesAdded(rows=(web, typed))).origins == {"web": 1, "user": 1}
 
 
+def test_the_rows_of_a_results_files_are_of_the_origin_of_the_result() -> None:
+    file = SourceRow(sid=1, source_type="file", artifact_path="fi:turn_1.files/a.md", physical_path="turn_1/files/a.md")
+    assert _fold(SourcesAdded(rows=(file,))).origins == {}
+    assert _fold(SourcesAdded(rows=(file,), tool_call_id=CallId("c1"))).origins == {"file": 1}
+
+
 def test_a_result_is_foreign_unless_it_says_only_what_the_model_wrote() -> None:
     assert _result_of("crm.lookup") == {"tool": 2}
     assert _result_of("react.read") == {"file": 2}

@@ -442,6 +442,22 @@ def test_lines_of_a_file_that_a_search_showed_go_with_it(tmp_path: Path) -> None
     run_on_disk(room, check)
 
 
+def test_the_source_of_a_file_goes_with_it_and_other_sources_stay(tmp_path: Path) -> None:
+    room = EraseHarness(tmp_path)
+
+    async def check(store: SqliteStore) -> None:
+        secret = calls("react.write", path="a.md", content=f"{SECRET} and much more text that follows\n" * 20)
+        other = calls("react.write", path="b.md", content="the fares of three ferries")
+        await room.run_turn(store, "write it", secret, other, answers("done"))
+        await room.erase(store, await room.path_of(store, ResultContent))
+        assert find_secret(room.folder) == []
+        blocks = [entry.block for entry in await room.entries(store)]
+        rows = [row for block in blocks if isinstance(block, SourcesAdded) for row in block.rows]
+        assert [(row.sid, row.title) for row in rows] == [(1, "[ERASED]"), (2, "b.md")]
+
+    run_on_disk(room, check)
+
+
 @pytest.mark.parametrize("quotes", [True, False])
 def test_copies_of_a_file_in_other_turns_are_told_of_also_when_they_were_changed(tmp_path: Path, quotes: bool) -> None:
     room = EraseHarness(tmp_path)

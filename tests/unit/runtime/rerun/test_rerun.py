@@ -17,6 +17,7 @@ from timeloom.core.blocks import (
     Digest,
     Followup,
     ResultContent,
+    SourcesAdded,
     ToolCall,
     ToolTraits,
     Usage,
@@ -66,6 +67,8 @@ class Stage:
         """An action while the first recorded call runs."""
         self.extra: tuple[FunctionTool, ...] = ()
         """Additional tools."""
+        self.cites_files = True
+        """Whether produced files are sources, as in logs of today."""
         self._turns: TurnRunner | None = None
 
     async def hold(
@@ -151,7 +154,9 @@ class Stage:
             tool("exec_tools.run", effect="pure")(execute),
             tool("t.search", effect="pure")(search),
         )
-        return ToolRegistry((*react_tools(), *own, *self.extra))
+        registry = ToolRegistry((*react_tools(), *own, *self.extra))
+        registry.cites_files = self.cites_files
+        return registry
 
 
 def rounds(found: RerunResult, turn: int = 0) -> list[RoundTrace]:
@@ -324,6 +329,18 @@ async def test_large_texts_and_attachments_are_shared_with_the_store(tmp_path: P
     assert (found.is_same, stage.ran) == (True, [])
     found = await stage.rerun(4, calls("t.look", at="x" * 50_000), answers("One."), answers("Two."))
     assert (found.is_same, found.forked_from.seq) == (True, 4)
+
+
+@pytest.mark.parametrize("cites", [True, False])
+async def test_files_are_sources_in_a_rerun_if_they_were_in_the_record(tmp_path: Path, cites: bool) -> None:
+    stage = Stage(tmp_path)
+    stage.cites_files = cites
+    steps = (calls("react.write", path="a.md", content="# Fares of ferries"), answers("One."))
+    await stage.hold(*steps)
+    stage.cites_files = True
+    found = await stage.rerun(1, *steps, keep=True)
+    added = [entry for entry in await stage.kept(found) if isinstance(entry.block, SourcesAdded)]
+    assert (found.is_same, bool(added)) == (True, cites)
 
 
 async def test_attachments_are_attached_again(tmp_path: Path) -> None:

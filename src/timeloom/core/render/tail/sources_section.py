@@ -3,6 +3,7 @@
 from heapq import nlargest
 from typing import Final
 
+from timeloom.core.render.entries.previews import PDF, bare_mime
 from timeloom.core.render.foreign_text.fence import fence, one_line
 from timeloom.core.sources import SourceRow, SourcesPool
 
@@ -14,12 +15,16 @@ MAX_SNIPPET_CHARS: Final = 240
 """Maximum length of a row's text."""
 
 
-def sources_section(pool: SourcesPool, max_rows: int = MAX_ROWS) -> str:
-    """Return the section; empty while there are no sources."""
+def sources_section(pool: SourcesPool, max_rows: int = MAX_ROWS, *, marks_binary: bool = False) -> str:
+    """Return the section; empty while there are no sources.
+
+    `marks_binary` shows `<base64>` for every image and PDF. It is off, because the prompts of stored logs must not
+    change; the next version of the rendering sets it.
+    """
     if not pool.rows:
         return ""
     rows = [pool.rows[sid] for sid in _newest_sids(pool, max_rows)]
-    lines = [line for row in rows for line in _row_lines(row)]
+    lines = [line for row in rows for line in _row_lines(row, marks_binary=marks_binary)]
     left_out = len(pool.rows) - len(rows)
     oldest = rows[0].sid
     more = [f'({left_out} older rows: react.read(["so:sources_pool[1-{oldest - 1}]"]))'] if left_out else []
@@ -35,13 +40,18 @@ def _newest_sids(pool: SourcesPool, count: int) -> list[int]:
     return near[::-1] if enough else sorted(nlargest(count, pool.rows))
 
 
-def _row_lines(row: SourceRow) -> list[str]:
+def _row_lines(row: SourceRow, *, marks_binary: bool) -> list[str]:
     where = row.artifact_path or row.domain or row.url
     head = f"[S {row.sid}] {one_line(row.title) or '(no title)'} | {one_line(row.mime) or row.source_type}"
     lines = [f"{head} | {one_line(where)}" if where else head]
-    if row.base64 is not None:
+    if row.base64 is not None or (marks_binary and _is_binary(row.mime)):
         return [*lines, "<base64>"]
     if row.text:
         text = row.text if len(row.text) <= MAX_SNIPPET_CHARS else row.text[: MAX_SNIPPET_CHARS - 1] + "…"
         lines.append(fence(" ".join(text.split())))
     return lines
+
+
+def _is_binary(mime: str) -> bool:
+    mime = bare_mime(mime)
+    return mime.startswith("image/") or mime == PDF
