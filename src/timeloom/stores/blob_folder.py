@@ -142,6 +142,10 @@ class BlobFolder:
                 else:
                     yield from ((folder.name, file.name) for file in self._list_folder(inner))
 
+    def has_payloads(self) -> bool:
+        """Whether the folder has a payload that an append has published."""
+        return any(folder != INCOMING for folder, _ in self.list_files())
+
     def _path(self, tenant: str, sha256: str) -> Path:
         if not _SHA256.fullmatch(sha256):
             raise BlobError("blob_missing", f"no payload is named {sha256[:80]!r}: 64 hex digits expected")

@@ -144,6 +144,14 @@ MIGRATIONS: Final = (
         feedback.backfill,
     ),
     Migration("silent feedback", "", feedback.delete_empty_machine_feedback),
+    Migration(
+        "log number",
+        """
+        -- The number of the newest write-ahead log that has a commit; wal.mark has the same one.
+        CREATE TABLE log_number(n INTEGER NOT NULL) STRICT;
+        INSERT INTO log_number VALUES (0);
+        """,
+    ),
 )
 """In order. A released migration is never changed; new ones are added at the end."""
 

@@ -34,10 +34,18 @@ from timeloom.stores.snapshot_folder import SnapshotFolder
 from timeloom.stores.sqlite import migrations
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, ConnectionPool, to_store_error
 from timeloom.stores.sqlite.database import Database
-from timeloom.stores.sqlite.folder_lock import check_journal, lock_folder
+from timeloom.stores.sqlite.folder_lock import (
+    LOG,
+    check_journal,
+    find_lost_log,
+    is_journal_empty,
+    lock_folder,
+    lost_journal_error,
+    write_mark,
+)
 from timeloom.stores.sqlite.ledger import SqliteLedgerTables
 from timeloom.stores.sqlite.poller import Poller
-from timeloom.stores.sqlite.tables import append_delete, erase, leases
+from timeloom.stores.sqlite.tables import append_delete, erase, leases, log_number
 from timeloom.stores.sqlite.tables.feedback import read_feedback_page
 from timeloom.stores.sqlite.tables.open_turns import read_conversations_with_open_turn
 from timeloom.stores.sqlite.tables.read_entries import read_entries
@@ -198,10 +206,11 @@ class SqliteStore:
         return erasure.batch.entries[0]
 
     async def scrub(self) -> None:
-        self._require_writer()
+        writer = self._require_writer()
         await self.drop_snapshots()
         await self._in_thread(lambda: self._disk.sync_folder(self._data_dir))
         await self._in_thread(lambda: erase.scrub(self._connections))
+        writer.start_new_log()
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
         return await self._read(lambda connection: get_info(connection, conversation), conversation)
@@ -290,6 +299,8 @@ class SqliteStore:
     def _start(self, create: bool) -> None:
         if not create:
             check_journal(self._data_dir)
+        if is_journal_empty(self._data_dir) and self._blobs.has_payloads():
+            raise lost_journal_error()
         try:
             self._disk.make_folder(self._data_dir)
             self._blobs.create_folders()
@@ -309,7 +320,12 @@ class SqliteStore:
 
     def _start_writer(self, connection: Database, alone: bool) -> None:
         try:
+            # A journal whose only content was in its lost write-ahead log is a file without tables.
+            if alone and not migrations.read_version(connection) and self._blobs.has_payloads():
+                raise lost_journal_error()
             migrations.migrate(connection)
+            if alone and (lost := find_lost_log(self._data_dir, log_number.read(connection))):
+                raise lost
             self._disk.sync_folder(self._data_dir)
             if alone:
                 self._blobs.clear_incoming()
@@ -328,9 +344,7 @@ class SqliteStore:
             connection.close()
             raise
         else:
-            self._writer = Writer(
-                connection, self._connections.lock_wait_ms, self._preallocate_log, self._purge_deleted
-            )
+            self._writer = Writer(connection, self._connections.lock_wait_ms, self._begin_log, self._purge_deleted)
 
     def _open_damaged(self, error: Exception) -> None:
         """Open a damaged database for reading only; raises `StoreError` if not even its schema can be read."""
@@ -343,11 +357,22 @@ class SqliteStore:
         except DATABASE_ERRORS as second:
             raise to_store_error(second) from second
 
-    def _preallocate_log(self) -> None:
-        """Preallocate the write-ahead log, under the write lock, so that no other process writes to it."""
-        # Preallocation only improves speed; a full disk is reported by the next commit.
+    def _begin_log(self, connection: Database) -> Callable[[], None]:
+        """Number the new write-ahead log in its first commit, and return what to do after that commit.
+
+        A log that is lost later takes its number with it, but not the number in the mark.
+        """
+        # Preallocation only improves speed; a full disk is reported by the commit.
         with contextlib.suppress(OSError):
-            self._disk.preallocate(self._data_dir / "journal.db-wal", PREALLOCATED_WAL_BYTES)
+            self._disk.preallocate(self._data_dir / LOG, PREALLOCATED_WAL_BYTES)
+        number = log_number.increase(connection)
+
+        def after() -> None:
+            # Without the mark, a lost log is not noticed at the next start; the entries are stored all the same.
+            with contextlib.suppress(OSError):
+                write_mark(self._data_dir, number)
+
+        return after
 
     def _purge_deleted(self, connection: Database) -> None:
         """Remove deleted words from the search index, before the writer closes its connection."""

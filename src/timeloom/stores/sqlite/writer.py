@@ -53,12 +53,14 @@ class Writer:
         self,
         connection: Database,
         lock_wait_ms: int,
-        at_start: Callable[[], None],
+        begin_log: Callable[[Database], Callable[[], None]],
         at_end: Callable[[Database], None],
     ) -> None:
         self._connection = connection
         self._lock_wait_ms = lock_wait_ms
-        self._at_start: Callable[[], None] | None = at_start
+        self._begin_log = begin_log
+        self._is_log_new = True
+        """Set until the first commit after the write-ahead log was copied into the database."""
         self._at_end = at_end
         self._requests: queue.SimpleQueue[_WriteRequest | Literal["checkpoint"] | None] = queue.SimpleQueue()
         self._queue_lock = threading.Lock()
@@ -132,6 +134,10 @@ class Writer:
                 self._requests.put(None)
         self._thread.join()
 
+    def start_new_log(self) -> None:
+        """Note that another connection has copied the write-ahead log into the database."""
+        self._is_log_new = True
+
     def _is_only_caller(self, caller: object) -> bool:
         now = time.monotonic()
         if caller is None or caller != self._last_caller:
@@ -141,7 +147,7 @@ class Writer:
 
     def _carry_out_here(self, change: Callable[[Database], None]) -> bool:
         """Commit the change in this thread. Returns False if others wait or another process has the lock."""
-        if not self._open or self._disk_failure or not self._requests.empty():
+        if not self._open or self._disk_failure or self._is_log_new or not self._requests.empty():
             return False
         self._connection.set_busy_timeout(0)
         try:
@@ -207,15 +213,15 @@ class Writer:
         except apsw.Error as error:
             self._roll_back(error)
             return [_to_coded_error(error) for _ in group]
-        if self._at_start:
-            self._at_start()
-            self._at_start = None
         return self._commit(group)
 
     def _commit(self, group: Sequence[Callable[[Database], None]]) -> list[Exception | None]:
         """Run the changes in the open transaction and commit it."""
         began = time.monotonic()
+        after_commit = None
         try:
+            if self._is_log_new:
+                after_commit = self._begin_log(self._connection)
             if len(group) == 1:
                 group[0](self._connection)
                 outcomes: list[Exception | None] = [None]
@@ -225,6 +231,9 @@ class Writer:
         except (*DATABASE_ERRORS, CodedError, OSError) as error:
             self._roll_back(error)
             return [_to_coded_error(error) for _ in group]
+        if after_commit:
+            self._is_log_new = False
+            after_commit()
         # A decaying maximum: one slow commit keeps the next dozens out of event loops.
         self._commit_s = max(time.monotonic() - began, self._commit_s * 0.95)
         return outcomes
@@ -258,6 +267,7 @@ class Writer:
             except apsw.Error as error:
                 self._roll_back(error)
             self._wal_pages = 0
+            self._is_log_new = True
 
     def _record_wal_pages(self, _connection: Database, _database: str, pages: int) -> int:
         self._wal_pages = pages

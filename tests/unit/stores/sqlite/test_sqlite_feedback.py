@@ -6,6 +6,7 @@ from typing import cast
 
 import apsw
 
+from tests.harness.journal import UNDO_AFTER_FEEDBACK
 from timeloom.core.blocks import ConversationStarted, Feedback, ForkPoint
 from timeloom.core.blocks.user import Reaction
 from timeloom.core.ids import ConversationId, TurnId
@@ -19,6 +20,7 @@ from timeloom.testing.store_contract.fixtures import draft, header, thought
 VERSION = [migration.name for migration in migrations.MIGRATIONS].index("feedback")
 
 OLD = f"""
+{UNDO_AFTER_FEEDBACK}
 DROP TABLE feedback;
 DELETE FROM migrations WHERE n > {VERSION};
 PRAGMA user_version = {VERSION};
@@ -57,6 +59,8 @@ def execute(folder: Path, sql: str) -> None:
         connection.execute(sql).fetchall()
     finally:
         connection.close()
+    # An older version has no mark.
+    (folder / "wal.mark").unlink(missing_ok=True)
 
 
 def test_feedback_of_an_older_journal_is_counted_when_it_is_opened(tmp_path: Path) -> None:
@@ -75,7 +79,9 @@ def test_what_an_older_version_counted_of_silent_machines_is_counted_no_more(tmp
     asyncio.run(told())
     version = [migration.name for migration in migrations.MIGRATIONS].index("silent feedback")
     execute(tmp_path, "INSERT INTO feedback SELECT n, turn, 5, at, 'machine' FROM feedback WHERE seq = 4")
-    execute(tmp_path, f"DELETE FROM migrations WHERE n > {version}; PRAGMA user_version = {version}")
+    execute(
+        tmp_path, f"{UNDO_AFTER_FEEDBACK} DELETE FROM migrations WHERE n > {version}; PRAGMA user_version = {version}"
+    )
     assert asyncio.run(counts(tmp_path)) == FeedbackCounts(ok=1, machine=2)
 
 
@@ -93,7 +99,9 @@ def test_a_damaged_entry_of_an_older_journal_stays_counted(tmp_path: Path) -> No
     version = [migration.name for migration in migrations.MIGRATIONS].index("silent feedback")
     damage = "UPDATE entries SET record = CAST(substr(CAST(record AS TEXT), 1, length(record) - 9) AS BLOB)"
     execute(tmp_path, f"{damage} WHERE place = (1 << 32 | 5)")
-    execute(tmp_path, f"DELETE FROM migrations WHERE n > {version}; PRAGMA user_version = {version}")
+    execute(
+        tmp_path, f"{UNDO_AFTER_FEEDBACK} DELETE FROM migrations WHERE n > {version}; PRAGMA user_version = {version}"
+    )
     assert asyncio.run(total()) == FeedbackCounts(ok=1, machine=2)
 
 

@@ -9,6 +9,7 @@ from typing import cast
 import apsw
 import pytest
 
+from tests.harness.journal import UNDO_AFTER_FEEDBACK
 from tests.harness.repository import GOLDEN
 from timeloom.core.blocks import AnyBlock, TurnEnded, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
@@ -22,6 +23,7 @@ VERSION = [migration.name for migration in migrations.MIGRATIONS].index("open tu
 """The schema before there was a list."""
 
 OLD = f"""
+{UNDO_AFTER_FEEDBACK}
 DROP TABLE feedback;
 DROP INDEX conversations_open;
 ALTER TABLE conversations DROP COLUMN open_turn;
@@ -117,3 +119,5 @@ def execute(folder: Path, sql: str) -> None:
         connection.execute(sql).fetchall()
     finally:
         connection.close()
+    # An older version has no mark.
+    (folder / "wal.mark").unlink(missing_ok=True)

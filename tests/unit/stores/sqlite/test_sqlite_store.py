@@ -63,7 +63,7 @@ def test_a_closed_store_leaves_one_database_file(tmp_path: Path) -> None:
             await opened.append(CONVERSATION, 0, [header()])
 
     asyncio.run(fill())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["blobs", "journal.db", "open.lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["blobs", "journal.db", "open.lock", "wal.mark"]
 
 
 def test_a_folder_without_a_store_is_not_made_one_unless_wanted(tmp_path: Path) -> None:
