@@ -10,6 +10,7 @@ import msgspec
 
 from bench import peer, synthetic, trace_files
 from bench.appends import measure_concurrent, measure_dialogues, measure_long, measure_traces
+from bench.chain import measure_chain
 from bench.context.measure import measure_context
 from bench.deltas import measure_deltas
 from bench.folds import measure_folds
@@ -31,6 +32,7 @@ RESULTS: Final = Path(__file__).with_name("results")
 MEASURES: Final[dict[str, Callable[[BenchRun], BenchSection]]] = {
     "traces": measure_traces,
     "long": measure_long,
+    "chain": measure_chain,
     "concurrent": measure_concurrent,
     "dialogues": measure_dialogues,
     "loads": measure_loads,

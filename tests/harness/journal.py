@@ -2,5 +2,11 @@
 
 from typing import Final
 
-UNDO_AFTER_FEEDBACK: Final = "DROP TABLE log_number;"
+UNDO_AFTER_FEEDBACK: Final = """
+DROP TABLE log_number;
+ALTER TABLE entries DROP COLUMN salt;
+ALTER TABLE entries DROP COLUMN before;
+ALTER TABLE entries DROP COLUMN content;
+ALTER TABLE conversations DROP COLUMN head;
+"""
 """Undoes all migrations after `silent feedback`; the caller sets the version."""

@@ -17,3 +17,8 @@ class RandomIds:
 
     def bits(self) -> int:
         return secrets.randbits(64)
+
+
+def random_bytes(count: int) -> bytes:
+    """Return random bytes from the operating system, for salts that nobody may guess."""
+    return secrets.token_bytes(count)

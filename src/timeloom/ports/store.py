@@ -7,6 +7,7 @@ import msgspec
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.blobs import Blobs
+from timeloom.ports.chain import ChainReader
 from timeloom.ports.eraser import Eraser
 from timeloom.ports.feedback import FeedbackReader
 from timeloom.ports.journal import Journal
@@ -29,6 +30,13 @@ class StoreProblem(msgspec.Struct, frozen=True, omit_defaults=True):
     seq: int | None = None
 
 
+class ChainStart(msgspec.Struct, frozen=True):
+    """A conversation whose older entries have no hash chain: the seq at which its chain begins; 0 if it has none."""
+
+    conversation: ConversationId
+    seq: int
+
+
 class VerifyReport(msgspec.Struct, frozen=True):
     """The result of a verification: the numbers of checked objects, and the problems found."""
 
@@ -38,9 +46,13 @@ class VerifyReport(msgspec.Struct, frozen=True):
     findings: tuple[StoreProblem, ...]
     orphans: int = 0
     """Number of payloads that no entry refers to, left by incomplete appends. They are harmless."""
+    erased: int = 0
+    """Number of entries that an erase replaced, as the timeline records it."""
+    late_chains: tuple[ChainStart, ...] = ()
+    """Conversations with entries that were stored before hash chains existed."""
 
 
-class Store(Journal, Eraser, Leases, Reader, FeedbackReader, Blobs, Snapshots, Protocol):
+class Store(Journal, Eraser, ChainReader, Leases, Reader, FeedbackReader, Blobs, Snapshots, Protocol):
     """All storage that a runtime needs."""
 
     @property

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
 
 from msgspec import Struct
@@ -23,6 +22,8 @@ from timeloom.core.blocks.extract_payloads import INLINE_BYTES, REPEATED_BYTES, 
 from timeloom.core.ids import ConversationId, IdError, TurnId, parse_conversation_id
 from timeloom.core.payload import BlobRef, max_utf8_bytes
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, to_entry
+from timeloom.ports.ids import random_bytes
+from timeloom.wire.chain import SALT_BYTES, hash_content
 from timeloom.wire.record import encode_record
 
 TITLE_CHARS: Final = 300
@@ -37,14 +38,16 @@ LIGHT_DRAFTS: Final = 50
 ReadText = Callable[[BlobRef], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True, kw_only=True):
     """The data that an append adds: entries, their records, their payloads and the text to index."""
 
     conversation: ConversationId
     expected_tail: int
     entries: tuple[Entry, ...]
     records: tuple[bytes, ...]
+    salts: tuple[bytes, ...]
+    contents: tuple[bytes, ...]
+    """The salted hashes of the records."""
     payloads: dict[BlobRef, bytes]
     """Payloads that came with the drafts. Any other referenced payload must be stored already."""
 
@@ -55,6 +58,11 @@ class Batch:
     header: ConversationStarted | None
     title: tuple[int, str] | None
     """The newest title in the batch, with the seq of its entry."""
+
+    @property
+    def ends_turn(self) -> bool:
+        """Whether a turn ends in this batch."""
+        return any(isinstance(entry.block, TurnEnded) for entry in self.entries)
 
     @property
     def tail(self) -> int:
@@ -100,17 +108,32 @@ def make_batch(
             searchable.append((seq, text[:INDEXED_CHARS]))
         entries.append(to_entry(stored, seq))
     first = drafts[0].block
+    records = tuple(encode_record(entry) for entry in entries)
+    salts, contents = salt_records(records)
     return Batch(
         conversation=conversation,
         expected_tail=expected_tail,
         entries=tuple(entries),
-        records=tuple(encode_record(entry) for entry in entries),
+        records=records,
+        salts=salts,
+        contents=contents,
         payloads=payloads,
         references=tuple(refs),
         searchable_texts=tuple(searchable),
         header=first if isinstance(first, ConversationStarted) else None,
         title=title,
     )
+
+
+def salt_records(records: Sequence[bytes]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return a new salt for each record, and the salted hashes of the records."""
+    if len(records) == 1:
+        salt = random_bytes(SALT_BYTES)
+        return (salt,), (hash_content(salt, records[0]),)
+    # One draw for all: each costs a system call.
+    drawn = random_bytes(SALT_BYTES * len(records))
+    salts = tuple(drawn[at : at + SALT_BYTES] for at in range(0, len(drawn), SALT_BYTES))
+    return salts, tuple(map(hash_content, salts, records))
 
 
 def tenant_from_header(drafts: Sequence[Draft]) -> str:

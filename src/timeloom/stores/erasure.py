@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from timeloom.core.blocks import Titled
+from msgspec.structs import replace
+
+from timeloom.core.blocks import Erased, ErasedForm, Titled
 from timeloom.core.blocks.extract_payloads import find_blob_refs
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Draft, Entry, EntryError
-from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch
+from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, salt_records
 from timeloom.wire.record import encode_record
 
 
@@ -18,7 +20,13 @@ class Erasure:
 
     entries: tuple[Entry, ...]
     records: tuple[bytes, ...]
+    salts: tuple[bytes, ...]
     batch: Batch
+
+    @property
+    def record(self) -> Draft:
+        """The block that records the erase, with the forms."""
+        return self.batch.entries[0]
 
     @property
     def seqs(self) -> tuple[int, ...]:
@@ -41,8 +49,11 @@ def make_erasure(conversation: ConversationId, expected_tail: int, entries: Sequ
     for entry in ordered:
         if not entry.block.erased:
             raise EntryError(f"entry {entry.seq} is not erased; an erase accepts only erased entries")
-    batch = make_batch(conversation, expected_tail, [record])
-    return Erasure(ordered, tuple(encode_record(entry) for entry in ordered), batch)
+    records = tuple(encode_record(entry) for entry in ordered)
+    salts, hashes = salt_records(records)
+    forms = tuple(ErasedForm(entry.seq, form.hex()) for entry, form in zip(ordered, hashes, strict=True))
+    batch = make_batch(conversation, expected_tail, [_with_forms(record, forms)])
+    return Erasure(ordered, records, salts, batch)
 
 
 def check_erased_forms(existing: Sequence[Entry], erasure: Erasure) -> None:
@@ -64,6 +75,12 @@ def find_unreferenced_payloads(removed: Iterable[Entry], remaining: Iterable[Ent
     for entry in remaining if unreferenced else ():
         unreferenced.difference_update(find_blob_refs(entry))
     return unreferenced
+
+
+def _with_forms(record: Draft, forms: tuple[ErasedForm, ...]) -> Draft:
+    if not isinstance(record.block, Erased):
+        raise EntryError(f"an erase is recorded by conv.erased, got {record.block.type_name}")
+    return replace(record, block=replace(record.block, forms=forms))
 
 
 def _seq(entry: Entry) -> int:

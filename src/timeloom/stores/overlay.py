@@ -13,6 +13,7 @@ from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationUnknownError
 from timeloom.ports.store import Store
 from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.wire.chain import ChainLink
 
 
 class OverlayStore(MemoryStore):
@@ -44,6 +45,14 @@ class OverlayStore(MemoryStore):
             return await super().load(conversation, after, limit)
         except ConversationUnknownError:
             return await self._base.load(conversation, after, limit)
+
+    async def load_chain(
+        self, conversation: ConversationId, after: int = 0, limit: int | None = None
+    ) -> list[ChainLink]:
+        try:
+            return await super().load_chain(conversation, after, limit)
+        except ConversationUnknownError:
+            return await self._base.load_chain(conversation, after, limit)
 
     async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
         own = await super().load_snapshot(conversation, version)

@@ -14,6 +14,7 @@ from timeloom.core.blocks.content import ContentBlock
 from timeloom.core.blocks.conversation import (
     ConversationStarted,
     Erased,
+    ErasedForm,
     ForkPoint,
     RangeSummary,
     SourcesAdded,
@@ -118,6 +119,7 @@ __all__ = [
     "Digest",
     "EndReason",
     "Erased",
+    "ErasedForm",
     "ExternalEvent",
     "Feedback",
     "Followup",

@@ -112,12 +112,23 @@ class RangeSummary(Block, tag="conv.range.summary", frozen=True, kw_only=True):
         return f"su:{turn}.conv.range.summary"
 
 
+class ErasedForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An erased entry, and the salted hash of the form that replaced it."""
+
+    seq: int
+    hash: str
+
+    def __post_init__(self) -> None:
+        need_count(self.seq, "seq", least=1)
+
+
 class Erased(Block, tag="conv.erased", frozen=True, kw_only=True):
-    """Records that the conversation's content was erased, and on whose request."""
+    """Records that the conversation's content was erased, where, and on whose request."""
 
     type_name: ClassVar[str] = "conv.erased"
     by: str
     text: str = ""
+    forms: tuple[ErasedForm, ...] = ()
     author: str = "runtime"
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import HOLDER_CHARS, ConversationHeldError, Lease, LeaseLostError
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
-from timeloom.ports.store import StoreError, VerifyReport
+from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, open_turn_after, tenant_from_header
 from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads, make_erasure
 from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, extract_batch_feedback
@@ -35,6 +35,7 @@ from timeloom.stores.search_terms import (
     parse_cursor,
     replace_surrogates,
 )
+from timeloom.wire.chain import ChainChecker, ChainLink, erased_content, hash_before_first, link_entries
 from timeloom.wire.record import decode_record
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -45,6 +46,8 @@ class _StoredConversation:
     number: int
     info: ConversationInfo
     records: list[bytes] = field(default_factory=list[bytes])
+    links: list[ChainLink] = field(default_factory=list[ChainLink])
+    head: bytes = b""
     words_by_seq: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
     feedback: dict[int, FeedbackRow] = field(default_factory=dict[int, FeedbackRow])
     title_seq: int = 0
@@ -167,7 +170,7 @@ class MemoryStore:
         existing = [entry for entry in _entries(found) if entry.seq in erasure.seqs]
         check_erased_forms(existing, erasure)
         _apply_erasure(found, erasure)
-        (recorded,) = await self.append(conversation, expected_tail, [record], lease)
+        (recorded,) = await self.append(conversation, expected_tail, [erasure.record], lease)
         tenant = found.info.tenant
         of_tenant = [other for other in self._conversations.values() if other.info.tenant == tenant]
         for ref in find_unreferenced_payloads(existing, (entry for other in of_tenant for entry in _entries(other))):
@@ -185,6 +188,12 @@ class MemoryStore:
         start = max(0, after)
         stop = found.info.tail if limit is None else min(found.info.tail, start + max(0, limit))
         return [decode_record(found.records[seq - 1], seq) for seq in range(start + 1, stop + 1)]
+
+    async def load_chain(
+        self, conversation: ConversationId, after: int = 0, limit: int | None = None
+    ) -> list[ChainLink]:
+        links = self._get_conversation(conversation).links[max(0, after) :]
+        return links if limit is None else links[: max(0, limit)]
 
     async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
         found = self._get_conversation(conversation)
@@ -261,7 +270,16 @@ class MemoryStore:
     async def verify(self) -> VerifyReport:
         self._check_open()
         entries = sum(each.info.tail for each in self._conversations.values())
-        return VerifyReport(len(self._conversations), entries, len(self._blobs), ())
+        findings: list[StoreProblem] = []
+        erased = 0
+        for each in self._conversations.values():
+            checker = ChainChecker(each.info.id)
+            for entry, record, link in zip(_entries(each), each.records, each.links, strict=True):
+                checker.add(entry, record, link)
+            problems = checker.finish(each.head)
+            findings += [StoreProblem("chain_broken", one.message, each.info.id, one.seq) for one in problems]
+            erased += checker.erased_count
+        return VerifyReport(len(self._conversations), entries, len(self._blobs), tuple(findings), erased=erased)
 
     async def close(self) -> None:
         self._followers.close()
@@ -322,6 +340,9 @@ def _check_lease(conversation: ConversationId, found: _StoredConversation | None
 
 
 def _apply_batch(found: _StoredConversation, batch: Batch) -> None:
+    before = found.head or hash_before_first(batch.conversation, 1)
+    carried, found.head = link_entries(before, batch.entries[0].seq, batch.contents, batch.records)
+    found.links += map(ChainLink, range(batch.entries[0].seq, batch.tail + 1), batch.salts, carried)
     found.records += batch.records
     title = found.info.title
     if batch.title:
@@ -346,7 +367,9 @@ def _apply_batch(found: _StoredConversation, batch: Batch) -> None:
 
 
 def _apply_erasure(found: _StoredConversation, erasure: Erasure) -> None:
-    for seq, data in zip(erasure.seqs, erasure.records, strict=True):
+    for seq, data, salt in zip(erasure.seqs, erasure.records, erasure.salts, strict=True):
+        link = found.links[seq - 1]
+        found.links[seq - 1] = replace(link, salt=salt, content=erased_content(link, found.records[seq - 1], data))
         found.records[seq - 1] = data
         found.words_by_seq.pop(seq, None)
         found.feedback.pop(seq, None)

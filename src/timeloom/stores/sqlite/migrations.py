@@ -152,6 +152,17 @@ MIGRATIONS: Final = (
         INSERT INTO log_number VALUES (0);
         """,
     ),
+    Migration(
+        "hash chain",
+        """
+        -- Beside each record: its salt, the hash of the entry before it, and the salted hash of an erased record.
+        ALTER TABLE entries ADD COLUMN salt BLOB;
+        ALTER TABLE entries ADD COLUMN before BLOB;
+        ALTER TABLE entries ADD COLUMN content BLOB;
+        -- The hash of the last entry, in the row that every append reads and writes.
+        ALTER TABLE conversations ADD COLUMN head BLOB;
+        """,
+    ),
 )
 """In order. A released migration is never changed; new ones are added at the end."""
 

@@ -21,12 +21,14 @@ from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
+from timeloom.ports.signer import Signer
 from timeloom.ports.store import StoreError, VerifyReport
 from timeloom.stores.batch import Batch, is_light, make_batch, tenant_from_header
 from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
 from timeloom.stores.disk import Disk
 from timeloom.stores.erasure import make_erasure
 from timeloom.stores.followers import Followers
+from timeloom.stores.head_folder import HeadFolder
 from timeloom.stores.ledger import StoreLedger
 from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.search_terms import replace_surrogates
@@ -45,13 +47,15 @@ from timeloom.stores.sqlite.folder_lock import (
 )
 from timeloom.stores.sqlite.ledger import SqliteLedgerTables
 from timeloom.stores.sqlite.poller import Poller
-from timeloom.stores.sqlite.tables import append_delete, erase, leases, log_number
+from timeloom.stores.sqlite.tables import append_delete, chain, erase, leases, log_number
 from timeloom.stores.sqlite.tables.feedback import read_feedback_page
 from timeloom.stores.sqlite.tables.open_turns import read_conversations_with_open_turn
 from timeloom.stores.sqlite.tables.read_entries import read_entries
 from timeloom.stores.sqlite.tables.search import get_info, read_ids, read_matching_seqs, read_page
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import PREALLOCATED_WAL_BYTES, Writer
+from timeloom.wire.chain import ChainLink
+from timeloom.wire.heads import Head
 
 READER_THREADS: Final = 4
 """Number of reader threads. More help only on a slow disk, and each holds a connection with its cache."""
@@ -65,11 +69,14 @@ T = TypeVar("T")
 class SqliteStore:
     """A `Store` in a folder. Several stores, also in several processes, may have the same folder open."""
 
-    def __init__(self, data_dir: Path, lock_wait_s: float, vfs: str, disk: Disk, clock: Clock) -> None:
+    def __init__(
+        self, data_dir: Path, lock_wait_s: float, vfs: str, disk: Disk, clock: Clock, signer: Signer | None
+    ) -> None:
         self._data_dir = data_dir
         self._disk = disk
         self._blobs = BlobFolder(data_dir / "blobs", disk)
         self._snapshots = SnapshotFolder(data_dir / "snapshots")
+        self._heads = HeadFolder(data_dir / "heads", signer)
         self._connections = ConnectionPool(data_dir / "journal.db", lock_wait_s, vfs)
         self._followers = Followers()
         self._clock = clock
@@ -95,14 +102,16 @@ class SqliteStore:
         vfs: str = "",
         disk: Disk | None = None,
         clock: Clock | None = None,
+        signer: Signer | None = None,
     ) -> Self:
         """Open the store in that folder, and create it if `create` is true and it does not exist.
 
-        A damaged database opens too: its intact parts can be read, and appends raise `StoreError`.
+        A damaged database opens too: its intact parts can be read, and appends raise `StoreError`. `signer` signs the
+        head of a conversation at the end of each turn.
         """
         # SQLite is configured not to follow links. A link to the data folder itself is allowed and resolved here.
         resolved = await asyncio.to_thread(Path(data_dir).resolve)
-        store = cls(resolved, lock_wait_s, vfs, disk or Disk(), clock or SystemClock())
+        store = cls(resolved, lock_wait_s, vfs, disk or Disk(), clock or SystemClock(), signer)
         try:
             await asyncio.to_thread(store._start, create)
         except BaseException:
@@ -172,6 +181,9 @@ class SqliteStore:
     async def delete(self, conversation: ConversationId) -> None:
         writer = self._require_writer(conversation)
 
+        # Before and after the delete, so that no heads of a deleted conversation remain after a crash in between.
+        await self._in_thread(lambda: self._heads.remove(conversation))
+
         def on_deleted(found: append_delete.ConversationRow) -> None:
             self._has_deletions = True
             self._followers.wake((found.number,))
@@ -181,6 +193,7 @@ class SqliteStore:
             lambda connection: append_delete.remove_unused_payloads(connection, self._blobs), lambda _: None
         )
         await self._in_thread(lambda: self._snapshots.remove(conversation))
+        await self._in_thread(lambda: self._heads.remove(conversation))
         self._ledger.wake_waiters()
 
     async def erase(
@@ -221,6 +234,17 @@ class SqliteStore:
         def query(connection: Database) -> list[Entry]:
             found = append_delete.get_conversation(connection, conversation)
             return read_entries(connection, conversation, found.number, start, most, found.tail)
+
+        return await self._read(query, conversation)
+
+    async def load_chain(
+        self, conversation: ConversationId, after: int = 0, limit: int | None = None
+    ) -> list[ChainLink]:
+        start, most = max(0, after), -1 if limit is None else max(0, limit)
+
+        def query(connection: Database) -> list[ChainLink]:
+            found = append_delete.get_conversation(connection, conversation)
+            return chain.read_links(connection, found.number, start, most)
 
         return await self._read(query, conversation)
 
@@ -288,7 +312,7 @@ class SqliteStore:
         return await self._in_thread(self._snapshots.remove_all)
 
     async def verify(self) -> VerifyReport:
-        return await self._read(lambda connection: verify(connection, self._blobs, self._find_row))
+        return await self._read(lambda connection: verify(connection, self._blobs, self._heads, self._find_row))
 
     async def close(self) -> None:
         if not self._closed:
@@ -412,7 +436,7 @@ class SqliteStore:
             else:
                 batch = await self._in_thread(lambda: self._build_batch(conversation, expected_tail, drafts, staged))
             _, done = await self._commit(
-                conversation, change, lambda changed: self._followers.wake((changed[0].number,))
+                conversation, change, lambda changed: self._note_appended(batch, changed[0])
             )
         except StoreError as error:
             writer.record_failure(error)
@@ -420,6 +444,13 @@ class SqliteStore:
         finally:
             staged.discard_unpublished()
         return batch.entries, done
+
+    def _note_appended(self, batch: Batch, appended: append_delete.ConversationRow) -> None:
+        """Wake the followers, and write the head if a turn has ended; called after the commit."""
+        self._followers.wake((appended.number,))
+        if appended.head and batch.ends_turn:
+            last = batch.entries[-1]
+            self._heads.add(Head(conversation=batch.conversation, seq=last.seq, ts=last.ts, hash=appended.head.hex()))
 
     def _acquire_lease(self, connection: Database, conversation: ConversationId, holder: str) -> Lease:
         held_by, now = replace_surrogates(holder[:HOLDER_CHARS]), timestamp(self._clock.epoch_us())

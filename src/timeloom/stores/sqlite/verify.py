@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, cast
 
 import apsw
 
@@ -12,17 +12,21 @@ from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
 from timeloom.ports.reader import ConversationInfo
-from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
+from timeloom.ports.store import ChainStart, StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import TITLE_CHARS, open_turn_after
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
 from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, count_copied_entries, extract_feedback
+from timeloom.stores.head_folder import HeadFolder
 from timeloom.stores.sqlite import migrations
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, to_store_error
 from timeloom.stores.sqlite.database import Database, convert_rows
 from timeloom.stores.sqlite.tables import feedback, open_turns
 from timeloom.stores.sqlite.tables.append_delete import last_place, place_before
-from timeloom.stores.sqlite.tables.read_entries import EntryRow, decode_row, read_rows
+from timeloom.stores.sqlite.tables.chain import read_head, read_rows_with_links
+from timeloom.stores.sqlite.tables.read_entries import EntryRow, decode_row
 from timeloom.stores.sqlite.tables.search import read_info
+from timeloom.wire.chain import ChainChecker
+from timeloom.wire.heads import Head
 
 MAX_FINDINGS: Final = 10_000
 """Maximum number of reported findings. More would tell a person nothing new and could exhaust memory."""
@@ -37,29 +41,40 @@ ConversationExists = Callable[[ConversationId], object]
 """Returns a true value if the conversation exists."""
 
 
-def verify(connection: Database, blobs: BlobFolder, exists: ConversationExists) -> VerifyReport:
+def verify(connection: Database, blobs: BlobFolder, heads: HeadFolder, exists: ConversationExists) -> VerifyReport:
     """Return the counts of checked items and all findings. Keeps the references of one conversation in memory.
 
     The connection sees one state of the store; `exists` tells whether a conversation was deleted since.
     """
-    verifier = _StoreVerifier(connection, blobs, exists)
+    verifier = _StoreVerifier(connection, blobs, heads, exists)
     verifier.check_database()
     verifier.check_conversations()
+    verifier.check_lost_conversations()
     verifier.count_payload_files()
     return verifier.result()
 
 
 class _StoreVerifier:
-    def __init__(self, connection: Database, blobs: BlobFolder, exists: ConversationExists) -> None:
+    def __init__(self, connection: Database, blobs: BlobFolder, heads: HeadFolder, exists: ConversationExists) -> None:
         self._connection = connection
         self._exists = exists
         self._blobs = blobs
         self._findings: list[StoreProblem] = []
-        self._conversations = self._entries = self._orphans = 0
+        self._heads = heads
+        self._late_chains: list[ChainStart] = []
+        self._conversations = self._entries = self._orphans = self._erased = 0
         self._blob_count = 0
 
     def result(self) -> VerifyReport:
-        return VerifyReport(self._conversations, self._entries, self._blob_count, tuple(self._findings), self._orphans)
+        return VerifyReport(
+            self._conversations,
+            self._entries,
+            self._blob_count,
+            tuple(self._findings),
+            self._orphans,
+            self._erased,
+            tuple(self._late_chains),
+        )
 
     def check_database(self) -> None:
         """Check the schema and run the integrity check of SQLite."""
@@ -87,6 +102,22 @@ class _StoreVerifier:
                 except DATABASE_ERRORS as error:
                     self._add_finding("store_damaged", str(to_store_error(error, conversation)), conversation)
         self._check_unlisted_entries(before, (1 << 31) - 1)
+
+    def check_lost_conversations(self) -> None:
+        """Report conversations that have heads and are not in the journal."""
+        for conversation in self._heads.conversations():
+            with contextlib.suppress(*DATABASE_ERRORS):
+                if read_info(self._connection, conversation) or self._exists(conversation):
+                    continue
+                heads = self._heads.read(conversation)
+                if heads:
+                    self._add_finding(
+                        "journal_truncated",
+                        f"conversation {conversation} is missing: a turn of it ended at entry {heads[-1].seq}, "
+                        f"{heads[-1].ts}",
+                        conversation,
+                        1,
+                    )
 
     def count_payload_files(self) -> None:
         """Count payload files with and without references. Unreferenced ones are no findings."""
@@ -154,21 +185,44 @@ class _StoreVerifier:
         if info is None:
             self._add_finding("store_damaged", f"conversation {conversation} cannot be found by its id", conversation)
             return
+        heads = {head.seq: head for head in self._heads.read(conversation)}
+        chain = ChainChecker(conversation, {seq: head.hash for seq, head in heads.items()})
         expected, refs, derived = 1, dict[BlobRef, int](), _DerivedInfo()
-        for row in read_rows(self._connection, number):
+        for row, link in read_rows_with_links(self._connection, number):
             self._entries += 1
             expected = self._check_gap(conversation, expected, row[0])
             entry = self._decode_entry(conversation, row)
+            if entry and link:
+                chain.add(entry, cast(bytes, row[3]), link)
+            else:
+                chain.skip(row[0])
+            if entry and not link:
+                message = f"the hashes of entry {row[0]} of conversation {conversation} have wrong types"
+                self._add_finding("chain_broken", message, conversation, row[0])
             if entry:
                 derived.add(entry)
                 for ref in find_blob_refs(entry):
                     refs.setdefault(ref, entry.seq)
+        self._check_chain(number, info, chain, max(heads.values(), key=lambda head: head.seq, default=None))
         if expected <= info.tail:
             self._check_gap(conversation, expected, info.tail + 1)
         elif not derived.matches(info) or not self._has_matching_rows(number, derived):
             message = f"the list entry of conversation {conversation} does not match its entries"
             self._add_finding("store_damaged", message, conversation)
         self._check_payloads(number, info, refs)
+
+    def _check_chain(self, number: int, info: ConversationInfo, chain: ChainChecker, newest: Head | None) -> None:
+        for problem in chain.finish(read_head(self._connection, number)):
+            self._add_finding("chain_broken", problem.message, info.id, problem.seq)
+        if newest and newest.seq > info.tail and self._exists(info.id):
+            message = (
+                f"entries {info.tail + 1} to {newest.seq} of conversation {info.id} are missing at its end: a turn "
+                f"ended at entry {newest.seq}, {newest.ts}"
+            )
+            self._add_finding("journal_truncated", message, info.id, info.tail + 1)
+        self._erased += chain.erased_count
+        if chain.first_seq != 1 and len(self._late_chains) < MAX_FINDINGS:
+            self._late_chains.append(ChainStart(info.id, chain.first_seq))
 
     def _has_matching_rows(self, number: int, derived: "_DerivedInfo") -> bool:
         """Whether the stored open turn and feedback match the entries."""

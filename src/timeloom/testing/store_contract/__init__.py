@@ -14,7 +14,7 @@ open twice.
 from collections.abc import Sequence
 from typing import Final
 
-from timeloom.testing.store_contract import erasing, feedback, follow, journal, keeping, leases, payloads, reader
+from timeloom.testing.store_contract import chain, erasing, feedback, follow, journal, keeping, leases, payloads, reader
 from timeloom.testing.store_contract.fixtures import Check, Open
 
 STORE_CONTRACT: Final[Sequence[Check]] = (
@@ -56,6 +56,9 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     erasing.nothing_but_the_erased_form_takes_the_place_of_an_entry,
     erasing.an_erase_is_refused_where_an_append_is,
     erasing.snapshots_do_not_outlive_an_erase,
+    chain.each_entry_carries_the_hash_of_the_one_before_it,
+    chain.an_erase_keeps_the_chain_and_no_hash_of_the_content,
+    chain.a_copied_conversation_has_a_chain_of_its_own,
     leases.a_conversation_has_one_holder_at_a_time,
     leases.a_conversation_can_be_held_from_its_first_entry_on,
     leases.what_is_held_takes_appends_with_its_lease_only,

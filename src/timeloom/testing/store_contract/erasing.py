@@ -27,7 +27,9 @@ async def an_erased_entry_keeps_its_place_and_says_nothing(open_store: Open) -> 
         said = draft(UserPrompt(text="findable " * 9_000))
         before = await store.append(CONVERSATION, 0, [header(), said, thought("kept"), draft(Titled(text="findable"))])
         recorded = await _erase(store, before[1], before[3])
-        assert recorded == replace(recorded, seq=5, block=Erased(by="somebody"))
+        assert isinstance(recorded.block, Erased)
+        assert [form.seq for form in recorded.block.forms] == [2, 4]
+        assert recorded == replace(recorded, seq=5, block=Erased(by="somebody", forms=recorded.block.forms))
         after = await store.load(CONVERSATION)
         assert after == [before[0], _erased(before[1]), before[2], _erased(before[3]), recorded]
         info = await store.info(CONVERSATION)

@@ -73,7 +73,9 @@ def test_a_message_is_gone_from_every_file_and_its_place_stays(tmp_path: Path) -
         after = await room.entries(store)
         places = [[(one.seq, one.turn_id, one.ts, type(one.block), one.path) for one in log] for log in (before, after)]
         assert places[1][:-1] == places[0]
-        assert after[-1].block == Erased(by="ann")
+        recorded = after[-1].block
+        assert isinstance(recorded, Erased) and recorded.by == "ann"
+        assert [form.seq for form in recorded.forms] == [entry.seq for entry in report.entries]
         assert [one.block for one in after if one.path == path] == [UserPrompt(text="[ERASED]", erased=True)]
         assert {place.why for place in report.entries} >= {"named", "title made from it", "request that showed it"}
         assert (await store.info(room.conversation)).title == "[ERASED]"

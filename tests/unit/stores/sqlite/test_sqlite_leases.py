@@ -168,7 +168,7 @@ def make_old(folder: Path, monkeypatch: pytest.MonkeyPatch, entries: int = 0) ->
             " last_ts, tail) SELECT id, tenant, project, user, bundle, parent, started_ts, title, title_seq, last_ts,"
             " tail FROM new.conversations"
         )
-        connection.execute("INSERT INTO entries SELECT * FROM new.entries")
+        connection.execute("INSERT INTO entries SELECT place, form, crc, record FROM new.entries")
 
     async def make_new() -> None:
         async with await SqliteStore.open(folder / "new") as store:

@@ -17,6 +17,7 @@ from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.search_terms import replace_surrogates
 from timeloom.stores.sqlite.database import Database, convert_rows
 from timeloom.stores.sqlite.tables import feedback, leases, ledger_sql, open_turns
+from timeloom.wire.chain import hash_before_first, link_entries
 from timeloom.wire.record import RECORD_VERSION
 
 
@@ -30,6 +31,8 @@ class ConversationRow(NamedTuple):
     epoch: int = 0
     holder: str = ""
     open_turn: TurnId | None = None
+    head: bytes | None = None
+    """The hash of the last entry; None in a conversation without a hash chain."""
 
 
 def place_before(number: int) -> int:
@@ -65,7 +68,7 @@ def append(
     staged: StagedPayloads,
     lease: Lease | None,
 ) -> ConversationRow:
-    """Append the batch and return the row as it was before.
+    """Append the batch and return the row as it was before, with the new head.
 
     Raises `ConflictError` if the tail is not the expected one. Raises `ConversationHeldError` or `LeaseLostError` if
     the lease does not allow the append.
@@ -79,23 +82,23 @@ def append(
     if tail != batch.expected_tail:
         raise ConflictError(batch.conversation, batch.expected_tail, tail)
     found = found or _create(connection, batch)
-    _insert_entries(connection, found.number, batch)
+    head = _insert_entries(connection, found, batch)
     if batch.references:
         _store_payloads(connection, blobs, found, batch, staged)
     _index_text(connection, found, batch)
     if batch.title:
-        sql = "UPDATE conversations SET tail = ?, last_ts = ?, title = ?, title_seq = ? WHERE n = ?"
+        sql = "UPDATE conversations SET tail = ?, last_ts = ?, head = ?, title = ?, title_seq = ? WHERE n = ?"
         title_seq, title = batch.title
-        connection.execute(sql, (batch.tail, batch.last_ts, title[:TITLE_CHARS], title_seq, found.number))
+        connection.execute(sql, (batch.tail, batch.last_ts, head, title[:TITLE_CHARS], title_seq, found.number))
     else:
-        sql = "UPDATE conversations SET tail = ?, last_ts = ? WHERE n = ?"
-        connection.execute(sql, (batch.tail, batch.last_ts, found.number))
+        sql = "UPDATE conversations SET tail = ?, last_ts = ?, head = ? WHERE n = ?"
+        connection.execute(sql, (batch.tail, batch.last_ts, head, found.number))
     if feedback_rows := extract_batch_feedback(batch):
         feedback.record_feedback(connection, found.number, feedback_rows)
     open_turn = open_turn_after(found.open_turn, batch.entries)
     if open_turn != found.open_turn:
         open_turns.write_open_turn(connection, found.number, open_turn)
-    return found
+    return found._replace(head=head)
 
 
 def delete(connection: Database, conversation: ConversationId) -> ConversationRow:
@@ -145,7 +148,7 @@ def is_payload_used(connection: Database, tenant: str, sha256: bytes) -> bool:
 
 
 def _find_with_lease(connection: Database, conversation: ConversationId) -> ConversationRow | None:
-    sql = "SELECT n, tenant, tail, title_seq, epoch, holder, open_turn FROM conversations WHERE id = ?"
+    sql = "SELECT n, tenant, tail, title_seq, epoch, holder, open_turn, head FROM conversations WHERE id = ?"
     row = connection.execute(sql, (replace_surrogates(conversation),)).fetchone()
     return msgspec.convert(row, ConversationRow) if row else None
 
@@ -165,13 +168,21 @@ def _create(connection: Database, batch: Batch) -> ConversationRow:
     return ConversationRow(connection.last_insert_rowid(), header.tenant, 0, 0)
 
 
-def _insert_entries(connection: Database, number: int, batch: Batch) -> None:
-    before = place_before(number)
+def _insert_entries(connection: Database, found: ConversationRow, batch: Batch) -> bytes:
+    """Insert the entries, each with the hash of the one before it, and return the hash of the last one."""
+    place, first_seq = place_before(found.number), batch.entries[0].seq
+    before = found.head or hash_before_first(batch.conversation, first_seq)
+    carried, head = link_entries(before, first_seq, batch.contents, batch.records)
     rows = [
-        (before | entry.seq, RECORD_VERSION, record_crc(batch.conversation, entry.seq, record), record)
-        for entry, record in zip(batch.entries, batch.records, strict=True)
+        (place | seq, RECORD_VERSION, record_crc(batch.conversation, seq, record), record, salt, hashed)
+        for seq, (record, salt, hashed) in enumerate(zip(batch.records, batch.salts, carried, strict=True), first_seq)
     ]
-    connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
+    sql = "INSERT INTO entries(place, form, crc, record, salt, before) VALUES (?, ?, ?, ?, ?, ?)"
+    if len(rows) == 1:
+        connection.execute(sql, rows[0])
+    else:
+        connection.executemany(sql, rows)
+    return head
 
 
 def _store_payloads(

@@ -1,5 +1,7 @@
 """Replaces erased records in the journal and removes their traces from its files."""
 
+from typing import cast
+
 import apsw
 
 from timeloom.core.timeline import Entry
@@ -10,7 +12,7 @@ from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenc
 from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.sqlite.connections import ConnectionPool, to_store_error
 from timeloom.stores.sqlite.database import Database
-from timeloom.stores.sqlite.tables import append_delete, feedback
+from timeloom.stores.sqlite.tables import append_delete, chain, feedback
 from timeloom.stores.sqlite.tables.read_entries import decode_row, read_rows
 
 
@@ -21,7 +23,8 @@ def erase(
     conversation = erasure.batch.conversation
     append_delete.get_conversation(connection, conversation)
     found = append_delete.append(connection, blobs, locks, erasure.batch, StagedPayloads(blobs), lease)
-    entries = [decode_row(conversation, row) for row in read_rows(connection, found.number)]
+    rows = list(read_rows(connection, found.number))
+    entries = [decode_row(conversation, row) for row in rows]
     existing = _entries_at(entries, erasure)
     check_erased_forms(existing, erasure)
     erased_seqs = frozenset(erasure.seqs)
@@ -30,6 +33,8 @@ def erase(
     )
     # Overwrites the old records on disk instead of only unlinking them.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
+    old_records = [cast(bytes, rows[seq - 1][3]) for seq in erasure.seqs]
+    chain.write_erased_links(connection, found.number, erasure, old_records)
     _replace_records(connection, found, erasure)
     for ref in unreferenced:
         sha256 = bytes.fromhex(ref.sha256)
