@@ -15,7 +15,7 @@ from timeloom.cli.sanitize import sanitize
 from timeloom.cli.signals import run_until_signalled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.ports.store import Store
+from timeloom.ports.store import Store, StoreError
 from timeloom.stores.sqlite import SqliteStore
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "data_dir_option",
     "has_conversations",
     "open_existing_store",
+    "open_store_for_reading",
     "print_error",
     "select_conversations",
 ]
@@ -60,13 +61,35 @@ def has_conversations(data_dir: Path) -> bool:
 @asynccontextmanager
 async def open_existing_store(data_dir: Path) -> AsyncGenerator[SqliteStore]:
     """Open the store of an existing data folder; raises `click.BadParameter` where there is no journal."""
+    _require_journal(data_dir)
+    async with await SqliteStore.open(data_dir, create=False) as store:
+        yield store
+
+
+@asynccontextmanager
+async def open_store_for_reading(data_dir: Path) -> AsyncGenerator[SqliteStore]:
+    """Open the store of a data folder that may be read-only or damaged."""
+    _require_journal(data_dir)
+    try:
+        store = await SqliteStore.open(data_dir, create=False)
+    except StoreError as error:
+        if error.code not in ("store_unwritable", "store_damaged"):
+            raise
+        store = await SqliteStore.open_read_only(data_dir)
+    async with store:
+        yield store
+
+
+def _require_journal(data_dir: Path) -> None:
     if not (data_dir / "journal.db").exists():
-        hint = "its journal.db is missing" if (data_dir / "blobs").exists() else "`timeloom demo` creates one"
+        hint = (
+            "its journal.db is missing; put it back from a backup"
+            if (data_dir / "blobs").exists()
+            else "`timeloom demo` creates one"
+        )
         raise click.BadParameter(
             f"there are no conversations in {click.format_filename(data_dir)}; {hint}", param_hint="--data-dir"
         )
-    async with await SqliteStore.open(data_dir, create=False) as store:
-        yield store
 
 
 async def select_conversations(store: Store, only: str | None) -> AsyncIterator[ConversationId]:

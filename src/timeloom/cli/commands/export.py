@@ -8,7 +8,13 @@ from typing import BinaryIO
 
 import click
 
-from timeloom.cli.command import async_command, data_dir_option, open_existing_store, print_error, select_conversations
+from timeloom.cli.command import (
+    async_command,
+    data_dir_option,
+    open_store_for_reading,
+    print_error,
+    select_conversations,
+)
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.store import Store
@@ -40,7 +46,7 @@ async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bo
     if sources and not as_json:
         raise click.UsageError("--sources needs --json; without --json the sources are always written to a file")
     failed = 0
-    async with open_existing_store(data_dir) as store:
+    async with open_store_for_reading(data_dir) as store:
         async for conversation in select_conversations(store, only):
             try:
                 if as_json:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.cli.chat.display.block_summary import summarize_block
-from timeloom.cli.command import async_command, data_dir_option, open_existing_store
+from timeloom.cli.command import async_command, data_dir_option, open_store_for_reading
 from timeloom.cli.sanitize import one_line, sanitize
 from timeloom.core.blocks import Hidden, Pruned, ToolCall
 from timeloom.core.blocks.extract_payloads import find_blob_refs
@@ -82,7 +82,7 @@ async def inspect(
         if wanted is not None:
             raise click.UsageError("CONVERSATION and --conversation exclude each other; pass only one")
         wanted, what = what, None
-    async with open_existing_store(data_dir) as store:
+    async with open_store_for_reading(data_dir) as store:
         conversation = await _find_conversation(store, wanted)
         inspector = _ConversationInspector(store, conversation, await load_views(store, conversation))
         if what is not None:

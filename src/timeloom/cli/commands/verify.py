@@ -1,16 +1,20 @@
 """`timeloom verify`: checks that stored data is complete and that removed content can be read again."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
 
-from timeloom.cli.command import async_command, data_dir_option, open_existing_store, select_conversations
+from timeloom.cli.command import async_command, data_dir_option, open_store_for_reading, select_conversations
 from timeloom.cli.sanitize import sanitize
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.store import Store, StoreProblem, VerifyReport
 from timeloom.runtime.replay.check_retrievable import RetrievalReport, check_retrieval
+
+MAX_LATE_CHAINS: Final = 20
+"""How many conversations with older entries are listed; `--json` lists more."""
 
 
 @click.command()
@@ -28,7 +32,7 @@ async def verify(data_dir: Path, only: str | None, *, recovery: bool, as_json: b
     """
     if only is not None and not recovery:
         raise click.UsageError("--conversation needs --recovery; without it, the whole folder is checked")
-    async with open_existing_store(data_dir) as store:
+    async with open_store_for_reading(data_dir) as store:
         if recovery:
             return await _check_recovery(store, only, as_json=as_json)
         found = await store.verify()
@@ -43,7 +47,14 @@ def print_verified(found: VerifyReport) -> None:
     """Print each finding with its place, then the counts and the verdict."""
     for finding in found.findings:
         click.echo(_format_finding(finding))
+    for late in found.late_chains[:MAX_LATE_CHAINS]:
+        begins = f"its hash chain begins at entry {late.seq}" if late.seq else "it has no hash chain yet"
+        click.echo(f"{late.conversation}: {begins}; older entries were stored without one")
+    if len(found.late_chains) > MAX_LATE_CHAINS:
+        click.echo(f"… and {len(found.late_chains) - MAX_LATE_CHAINS} more conversations with older entries")
     counts = f"conversations: {found.conversations}, entries: {found.entries}, payloads: {found.blobs}"
+    counts += f", erased entries: {found.erased}" if found.erased else ""
+    counts += f", unreferenced payloads: {found.orphans}" if found.orphans else ""
     click.echo(f"Checked {counts}; {_verdict(len(found.findings))}.")
 
 

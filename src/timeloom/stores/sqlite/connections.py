@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final, cast
+from urllib.parse import quote
 
 import apsw
 import msgspec
@@ -25,8 +26,9 @@ A smaller value makes the file system allocate the same space repeatedly."""
 class ConnectionPool:
     """Opens connections to one database and keeps idle ones for the next reader."""
 
-    def __init__(self, path: Path, lock_wait_s: float, vfs: str) -> None:
+    def __init__(self, path: Path, lock_wait_s: float, vfs: str, *, read_only: bool = False) -> None:
         self._path = path
+        self._read_only = read_only
         self.lock_wait_ms = int(lock_wait_s * 1000)
         self._vfs = vfs
         self._idle: queue.SimpleQueue[Database] = queue.SimpleQueue()
@@ -82,8 +84,11 @@ class ConnectionPool:
                 self._idle.get_nowait().close()
 
     def _open(self) -> Database:
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-        connection = cast(Database, apsw.Connection(str(self._path), flags=flags, vfs=self._vfs or None))
+        if self._read_only:
+            connection = self._open_read_only()
+        else:
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+            connection = cast(Database, apsw.Connection(str(self._path), flags=flags, vfs=self._vfs or None))
         connection.set_busy_timeout(self.lock_wait_ms)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         if self.salvaging:
@@ -96,6 +101,31 @@ class ConnectionPool:
         # Otherwise savepoints spill into temporary files outside the data folder.
         _pragma(connection, "temp_store = MEMORY")
         return connection
+
+    def _open_read_only(self) -> Database:
+        """Return a connection that creates no file beside the database.
+
+        Without a write-ahead log the database is complete and cannot change. With one, SQLite shares the log's index
+        in a file. If it cannot, this connection keeps the index in memory; SQLite then wants exclusive access, for
+        which a VFS without locks does not ask the file system.
+        """
+        log = self._path.with_name(f"{self._path.name}-wal")
+        if not log.exists() or not log.stat().st_size:
+            return self._connect_read_only("?immutable=1")
+        connection = self._connect_read_only("")
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError):
+            connection.close()
+        else:
+            return connection
+        connection = self._connect_read_only("", vfs="unix-none")
+        _pragma(connection, "locking_mode = EXCLUSIVE")
+        return connection
+
+    def _connect_read_only(self, options: str, vfs: str | None = None) -> Database:
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
+        return cast(Database, apsw.Connection(f"file:{quote(str(self._path))}{options}", flags=flags, vfs=vfs))
 
 
 DATABASE_ERRORS: Final = (apsw.Error, UnicodeDecodeError, msgspec.ValidationError)

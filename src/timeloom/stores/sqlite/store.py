@@ -22,7 +22,7 @@ from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
 from timeloom.ports.signer import Signer
-from timeloom.ports.store import StoreError, VerifyReport
+from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import Batch, is_light, make_batch, tenant_from_header
 from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
 from timeloom.stores.disk import Disk
@@ -70,14 +70,23 @@ class SqliteStore:
     """A `Store` in a folder. Several stores, also in several processes, may have the same folder open."""
 
     def __init__(
-        self, data_dir: Path, lock_wait_s: float, vfs: str, disk: Disk, clock: Clock, signer: Signer | None
+        self,
+        data_dir: Path,
+        lock_wait_s: float = 10.0,
+        vfs: str = "",
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        signer: Signer | None = None,
+        *,
+        read_only: bool = False,
     ) -> None:
+        disk, clock = disk or Disk(), clock or SystemClock()
         self._data_dir = data_dir
         self._disk = disk
         self._blobs = BlobFolder(data_dir / "blobs", disk)
         self._snapshots = SnapshotFolder(data_dir / "snapshots")
         self._heads = HeadFolder(data_dir / "heads", signer)
-        self._connections = ConnectionPool(data_dir / "journal.db", lock_wait_s, vfs)
+        self._connections = ConnectionPool(data_dir / "journal.db", lock_wait_s, vfs, read_only=read_only)
         self._followers = Followers()
         self._clock = clock
         self._process_locks = ProcessLocks(data_dir / "holders", clock, RandomIds())
@@ -86,6 +95,7 @@ class SqliteStore:
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="timeloom-reader")
         self._writer: Writer | None = None
         self._damage_message = ""
+        self._read_only = read_only
         self._lock_descriptor: int | None = None
         self._has_deletions = False
         self._unreleased: dict[ConversationId, Lease] = {}
@@ -111,9 +121,20 @@ class SqliteStore:
         """
         # SQLite is configured not to follow links. A link to the data folder itself is allowed and resolved here.
         resolved = await asyncio.to_thread(Path(data_dir).resolve)
-        store = cls(resolved, lock_wait_s, vfs, disk or Disk(), clock or SystemClock(), signer)
+        store = cls(resolved, lock_wait_s, vfs, disk, clock, signer)
         try:
             await asyncio.to_thread(store._start, create)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @classmethod
+    async def open_read_only(cls, data_dir: Path | str) -> Self:
+        """Open the store in that folder without creating or changing a file; also if it lost its write-ahead log."""
+        store = cls(await asyncio.to_thread(Path(data_dir).resolve), read_only=True)
+        try:
+            await asyncio.to_thread(store._start_read_only)
         except BaseException:
             await store.close()
             raise
@@ -312,7 +333,14 @@ class SqliteStore:
         return await self._in_thread(self._snapshots.remove_all)
 
     async def verify(self) -> VerifyReport:
-        return await self._read(lambda connection: verify(connection, self._blobs, self._heads, self._find_row))
+        def check(connection: Database) -> VerifyReport:
+            report = verify(connection, self._blobs, self._heads, self._find_row)
+            # A store that writes refuses such a folder when it is opened.
+            lost = find_lost_log(self._data_dir, log_number.read(connection)) if self._read_only else None
+            problems = (StoreProblem(lost.code, str(lost)),) if lost else ()
+            return msgspec.structs.replace(report, findings=problems + report.findings)
+
+        return await self._read(check)
 
     async def close(self) -> None:
         if not self._closed:
@@ -341,6 +369,17 @@ class SqliteStore:
         except apsw.Error as error:
             raise to_store_error(error) from error
         self._start_writer(connection, alone)
+
+    def _start_read_only(self) -> None:
+        check_journal(self._data_dir)
+        try:
+            with self._connections.reader() as connection:
+                migrations.read_version(connection)
+                connection.execute("SELECT n FROM conversations LIMIT 1").fetchall()
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            self._open_damaged(error)
+        except DATABASE_ERRORS as error:
+            raise to_store_error(error) from error
 
     def _start_writer(self, connection: Database, alone: bool) -> None:
         try:
@@ -458,6 +497,8 @@ class SqliteStore:
 
     def _require_writer(self, conversation: ConversationId | None = None) -> Writer:
         self._check_open()
+        if self._read_only:
+            raise StoreError("store_unwritable", "the store is open for reading only; nothing can be changed")
         if self._writer is None:
             subject = f"conversation {conversation}" if conversation else "the store"
             raise StoreError("store_damaged", f"{subject} cannot be changed: {self._damage_message}")
