@@ -15,6 +15,7 @@ from timeloom.cli.sanitize import sanitize
 from timeloom.cli.signals import run_until_signalled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.ports.signer import Signer
 from timeloom.ports.store import Store, StoreError
 from timeloom.stores.sqlite import SqliteStore
 
@@ -59,10 +60,10 @@ def has_conversations(data_dir: Path) -> bool:
 
 
 @asynccontextmanager
-async def open_existing_store(data_dir: Path) -> AsyncGenerator[SqliteStore]:
+async def open_existing_store(data_dir: Path, signer: Signer | None = None) -> AsyncGenerator[SqliteStore]:
     """Open the store of an existing data folder; raises `click.BadParameter` where there is no journal."""
     _require_journal(data_dir)
-    async with await SqliteStore.open(data_dir, create=False) as store:
+    async with await SqliteStore.open(data_dir, create=False, signer=signer) as store:
         yield store
 
 

@@ -12,6 +12,7 @@ from timeloom.config.sections.context import ContextSettings
 from timeloom.config.sections.execution import ExecutionSettings
 from timeloom.config.sections.governance import BudgetSettings, PolicySettings
 from timeloom.config.sections.server import ServerSettings
+from timeloom.config.sections.storage import StorageSettings
 from timeloom.config.sections.telemetry import TelemetrySettings
 from timeloom.config.value_types import Seconds, Url
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
@@ -232,4 +233,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     context: ContextSettings = ContextSettings()
     execution: ExecutionSettings = ExecutionSettings()
     server: ServerSettings = ServerSettings()
+    storage: StorageSettings = StorageSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -14,6 +14,7 @@ from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.governance import NoLimit
 from timeloom.config.sections.server import ServerLimitSettings, ServerSettings
 from timeloom.config.settings import Settings
+from timeloom.config.signing import open_signer
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 from timeloom.data_folder import build_side_file_erasers
@@ -126,7 +127,7 @@ async def open_services(
         # Before the folder is created, so that an unknown model name leaves no files behind.
         model, side_models = models.get(settings.model), models.get_side_models(settings.model)
         rerun_models = tuple((models.get(name), models.get_side_models(name).summary) for name in server.models)
-        store = await stack.enter_async_context(await SqliteStore.open(settings.data_dir))
+        store = await stack.enter_async_context(await SqliteStore.open(settings.data_dir, signer=open_signer(settings)))
         parts = ServerParts(
             store=store,
             model=model,

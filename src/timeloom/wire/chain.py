@@ -32,6 +32,8 @@ class ChainLink(msgspec.Struct, frozen=True, omit_defaults=True):
     """The hash of the entry before this one."""
     content: bytes = b""
     """Set by an erase: the salted hash of the erased record. The beginning of that record follows if it differed."""
+    record: bytes = b""
+    """The record as it is stored, if the link was read together with it."""
 
 
 class ChainProblem(msgspec.Struct, frozen=True):
@@ -59,6 +61,14 @@ def hash_entry(before: bytes, content: bytes, seq: int, beginning: bytes) -> byt
 def record_beginning(record: bytes) -> bytes:
     """Return the record up to the end of its type: turn, time and type."""
     return record[: record.find(b'"', record.find(b"\n") + _KIND_STARTS)]
+
+
+def hash_link(link: ChainLink) -> bytes:
+    """Return the hash of the entry with that link and record; empty if it has none."""
+    if not link.before:
+        return b""
+    content = link.content[:HASH_BYTES] or hash_content(link.salt, link.record)
+    return hash_entry(link.before, content, link.seq, link.content[HASH_BYTES:] or record_beginning(link.record))
 
 
 def link_entries(
@@ -126,9 +136,7 @@ class ChainChecker:
             self._expected = None
             return
         self._check_before(entry.seq, link)
-        content = link.content[:HASH_BYTES] or hash_content(link.salt, record)
-        beginning = link.content[HASH_BYTES:] or record_beginning(record)
-        self._expected = hash_entry(link.before, content, entry.seq, beginning)
+        self._expected = hash_link(msgspec.structs.replace(link, record=record))
         written = self._heads.get(entry.seq)
         if written is not None and written != self._expected.hex():
             self._add_problem(entry.seq, "or an earlier one is not the one whose hash was written at a turn's end")

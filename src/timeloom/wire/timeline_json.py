@@ -59,6 +59,16 @@ def timeline_foot(views: Views) -> bytes:
     return b'],"sources_pool":' + msgspec.json.encode(rows) + b"}"
 
 
+def chain_head(foot: bytes) -> bytes:
+    """Return the end of the timeline object up to the first link of its hash chain."""
+    return foot[:-1] + b',"chain":{"links":['
+
+
+def chain_foot(head: bytes) -> bytes:
+    """Return the end of the chain and of the timeline object; `head` is the hash of the last entry."""
+    return b'],"head":' + msgspec.json.encode(head.hex()) + b"}}"
+
+
 def sources_head(conversation: ConversationId) -> bytes:
     """Return the start of the pool's object, up to its first row."""
     return msgspec.json.encode({"type": SOURCES_TYPE, "conversation_id": conversation})[:-1] + b',"rows":['

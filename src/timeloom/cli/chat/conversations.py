@@ -13,6 +13,7 @@ from timeloom.cli.command import open_existing_store
 from timeloom.cli.sanitize import sanitize
 from timeloom.config.catalogue import describe_how_to_set
 from timeloom.config.settings import Settings
+from timeloom.config.signing import open_signer
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
@@ -165,7 +166,12 @@ async def open_local_conversations(
     async with ModelPool(settings) as models, open_tools(settings) as tools:
         # Before the folder is created, so that an unknown model name leaves no files behind.
         models.get(settings.model)
-        opening_store = await SqliteStore.open(settings.data_dir) if create else open_existing_store(settings.data_dir)
+        signer = open_signer(settings)
+        opening_store = (
+            await SqliteStore.open(settings.data_dir, signer=signer)
+            if create
+            else open_existing_store(settings.data_dir, signer)
+        )
         try:
             async with (
                 opening_store as store,

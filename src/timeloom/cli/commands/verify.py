@@ -10,8 +10,12 @@ from timeloom.cli.command import async_command, data_dir_option, open_store_for_
 from timeloom.cli.sanitize import sanitize
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.ports.store import Store, StoreProblem, VerifyReport
+from timeloom.ports.store import ChainStart, Store, StoreProblem, VerifyReport
+from timeloom.runtime.read.check_heads import check_heads, group_heads
 from timeloom.runtime.replay.check_retrievable import RetrievalReport, check_retrieval
+from timeloom.stores.signing import is_signed_by, load_public_key
+from timeloom.wire.exported_chain import check_export
+from timeloom.wire.heads import Head, decode_heads
 
 MAX_LATE_CHAINS: Final = 20
 """How many conversations with older entries are listed; `--json` lists more."""
@@ -21,26 +25,119 @@ MAX_LATE_CHAINS: Final = 20
 @data_dir_option
 @click.option("--recovery", is_flag=True, help="Check instead that the model can read removed content again.")
 @click.option("--conversation", "only", metavar="ID", help="With --recovery: check only this conversation.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="HEADS",
+    help="Also compare with a copy of heads: a file of JSON lines, or a folder of such files.",
+)
+@click.option(
+    "--public-key",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With --against: accept only heads with a signature of this Ed25519 key (PEM).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; with --recovery one per conversation.")
+@click.argument("exports", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @async_command
-async def verify(data_dir: Path, only: str | None, *, recovery: bool, as_json: bool) -> int:
+async def verify(
+    data_dir: Path,
+    only: str | None,
+    against: Path | None,
+    public_key: Path | None,
+    exports: tuple[Path, ...],
+    *,
+    recovery: bool,
+    as_json: bool,
+) -> int:
     """Check every stored conversation and payload.
 
     Reads the whole data folder and changes nothing. If data is damaged or missing, prints the conversation and exits
     with 1; other conversations stay readable. With --recovery, checks instead that the model can read all content its
-    next prompt does not show in full, byte for byte, with at most two reads.
+    next prompt does not show in full, byte for byte, with at most two reads. With EXPORTS, checks these files of
+    `timeloom export` instead and needs no data folder.
+
+    \b
+    Example: timeloom verify --against heads.jsonl export/conv_.../timeline.json
     """
     if only is not None and not recovery:
         raise click.UsageError("--conversation needs --recovery; without it, the whole folder is checked")
+    if public_key is not None and against is None:
+        raise click.UsageError("--public-key needs --against; it checks the signatures of those heads")
+    heads, problems = load_heads(against, public_key) if against else ([], [])
+    if exports:
+        return _check_exports(exports, heads, problems, as_json=as_json)
     async with open_store_for_reading(data_dir) as store:
         if recovery:
             return await _check_recovery(store, only, as_json=as_json)
         found = await store.verify()
+        problems += await check_heads(store, heads)
+    found = msgspec.structs.replace(found, findings=(*problems, *found.findings))
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
         print_verified(found)
     return 1 if found.findings else 0
+
+
+def load_heads(path: Path, public_key: Path | None) -> tuple[list[Head], list[StoreProblem]]:
+    """Return the heads of a file or folder, and a problem for each conversation without a valid signature."""
+    files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
+    heads = [head for file in files for head in decode_heads(file.read_bytes().splitlines())]
+    if public_key is None:
+        return heads, []
+    key = load_public_key(public_key)
+    problems = [
+        StoreProblem(
+            "signature_invalid",
+            f"the head of conversation {head.conversation} at entry {head.seq} has a wrong signature",
+            head.conversation,
+            head.seq,
+        )
+        for head in heads
+        if head.signature and not is_signed_by(head, key)
+    ]
+    # A head without a signature proves nothing; `timeloom fork` writes such heads.
+    signed = [head for head in heads if head.signature and is_signed_by(head, key)]
+    for conversation in {head.conversation for head in heads} - {head.conversation for head in signed}:
+        message = f"conversation {conversation} has no head with a signature of this key"
+        problems.append(StoreProblem("signature_invalid", message, conversation))
+    return signed, problems
+
+
+def _check_exports(exports: tuple[Path, ...], heads: list[Head], problems: list[StoreProblem], *, as_json: bool) -> int:
+    """Check exported timelines, one JSON object per line or per file, without a data folder."""
+    hashes = {
+        conversation: {seq: head.hash for seq, head in by_seq.items()}
+        for conversation, by_seq in group_heads(heads).items()
+    }
+    reports = [check_export(each, hashes) for path in exports for each in _split_export(path.read_bytes())]
+    found = [
+        StoreProblem("chain_broken", one.message, each.conversation, one.seq)
+        for each in reports
+        for one in each.problems
+    ]
+    report = VerifyReport(
+        conversations=len(reports),
+        entries=sum(each.entries for each in reports),
+        blobs=0,
+        findings=(*problems, *found),
+        erased=sum(each.erased for each in reports),
+        late_chains=tuple(
+            ChainStart(each.conversation, each.chained_from) for each in reports if each.chained_from != 1
+        ),
+    )
+    if as_json:
+        click.echo(msgspec.json.encode(report).decode())
+    else:
+        print_verified(report)
+    return 1 if report.findings else 0
+
+
+def _split_export(data: bytes) -> list[bytes]:
+    """Return the timelines of a file: `timeloom export --json` prints one per line."""
+    lines = [line for line in data.splitlines() if line.strip()]
+    return lines if all(line.startswith(b"{") and line.endswith(b"}") for line in lines) else [data]
 
 
 def print_verified(found: VerifyReport) -> None:

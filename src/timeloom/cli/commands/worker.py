@@ -14,6 +14,7 @@ from timeloom.cli.options import OPTION_KEYS, command_line_options, with_setting
 from timeloom.cli.sanitize import sanitize
 from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
+from timeloom.config.signing import open_signer
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
@@ -64,7 +65,7 @@ async def worker(loaded: LoadedSettings, *, as_json: bool) -> int:
     async with (
         ModelPool(settings) as models,
         open_tools(settings) as tools,
-        open_existing_store(settings.data_dir) as store,
+        open_existing_store(settings.data_dir, open_signer(settings)) as store,
     ):
         outcomes = await resume_open_turns(store, _make_opener(store, models, tools, settings), on_result=print_outcome)
     if not outcomes and not as_json:

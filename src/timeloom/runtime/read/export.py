@@ -15,6 +15,8 @@ from timeloom.ports.store import Store
 from timeloom.runtime.session.load_views import load_views
 from timeloom.wire import timeline_json
 from timeloom.wire.block_json import encode_block
+from timeloom.wire.chain import ChainLink, hash_link
+from timeloom.wire.exported_chain import export_link
 
 PAGE: Final = 200
 """Entries per page, held in memory with their payloads."""
@@ -23,16 +25,23 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 async def export_timeline(store: Store, conversation: ConversationId) -> AsyncIterator[bytes]:
-    """Yield the pieces of one `conv.timeline.v1` object with payloads in place."""
+    """Yield the pieces of one `conv.timeline.v1` object with payloads in place, and its hash chain."""
     tenant = (await store.info(conversation)).tenant
     views = await load_views(store, conversation)
     yield timeline_json.timeline_head(conversation, views)
-    between = b""
-    async for entry in iter_entries_until(store, conversation, views.tail):
+    # Links follow all blocks, so that a reader of the blocks need not know them. They are small beside the blocks.
+    links: list[bytes] = []
+    between, head = b"", b""
+    async for entry, link in _iter_linked_entries(store, conversation, views.tail):
         whole = replace(entry, block=await with_payloads(store, tenant, entry.block))
-        yield between + timeline_json.timeline_block(whole, views)
+        shown = timeline_json.timeline_block(whole, views)
+        links.append(export_link(link, whole, shown))
+        head = hash_link(link)
+        yield between + shown
         between = b","
-    yield timeline_json.timeline_foot(views)
+    yield timeline_json.chain_head(timeline_json.timeline_foot(views))
+    yield b",".join(links)
+    yield timeline_json.chain_foot(head)
 
 
 async def export_sources(store: Store, conversation: ConversationId) -> AsyncIterator[bytes]:
@@ -71,6 +80,17 @@ async def iter_entries_until(store: Store, conversation: ConversationId, tail: i
     while seq < tail and (page := await store.load(conversation, after=seq, limit=min(PAGE, tail - seq))):
         for entry in page:
             yield entry
+        seq = page[-1].seq
+
+
+async def _iter_linked_entries(
+    store: Store, conversation: ConversationId, tail: int
+) -> AsyncIterator[tuple[Entry, ChainLink]]:
+    seq = 0
+    while seq < tail and (page := await store.load(conversation, after=seq, limit=min(PAGE, tail - seq))):
+        links = await store.load_chain(conversation, after=seq, limit=len(page))
+        for entry, link in zip(page, links, strict=True):
+            yield entry, link
         seq = page[-1].seq
 
 

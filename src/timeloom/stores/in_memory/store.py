@@ -192,8 +192,10 @@ class MemoryStore:
     async def load_chain(
         self, conversation: ConversationId, after: int = 0, limit: int | None = None
     ) -> list[ChainLink]:
-        links = self._get_conversation(conversation).links[max(0, after) :]
-        return links if limit is None else links[: max(0, limit)]
+        found, start = self._get_conversation(conversation), max(0, after)
+        stop = found.info.tail if limit is None else start + max(0, limit)
+        pairs = zip(found.links[start:stop], found.records[start:stop], strict=True)
+        return [replace(link, record=record) for link, record in pairs]
 
     async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
         found = self._get_conversation(conversation)

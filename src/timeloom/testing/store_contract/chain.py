@@ -30,7 +30,7 @@ async def each_entry_carries_the_hash_of_the_one_before_it(open_store: Open) -> 
         before = hash_before_first(CONVERSATION, 1)
         for entry, link in zip(await store.load(CONVERSATION), links, strict=True):
             record = encode_record(entry)
-            assert link == ChainLink(entry.seq, link.salt, before)
+            assert link == ChainLink(entry.seq, link.salt, before, b"", record)
             before = hash_entry(before, hash_content(link.salt, record), entry.seq, record_beginning(record))
         assert {len(link.salt) for link in links} == {SALT_BYTES}
         assert len({link.salt for link in links}) == len(links)

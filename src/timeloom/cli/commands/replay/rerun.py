@@ -16,6 +16,7 @@ from timeloom.cli.chat.display.format import format_count, format_duration
 from timeloom.cli.command import open_existing_store
 from timeloom.cli.sanitize import one_line
 from timeloom.config.settings import Settings
+from timeloom.config.signing import open_signer
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
@@ -80,7 +81,7 @@ async def run_rerun(settings: Settings, only: str | None, options: RerunOptions,
     async with (
         ModelPool(settings) as models,
         open_tools(settings) as tools,
-        open_existing_store(settings.data_dir) as store,
+        open_existing_store(settings.data_dir, open_signer(settings)) as store,
     ):
         model, side = models.get(settings.model), replace(models.get_side_models(settings.model), title=None)
 

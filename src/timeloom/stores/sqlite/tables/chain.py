@@ -24,7 +24,7 @@ def read_links(connection: Database, number: int, after: int = 0, limit: int = -
     """Return the links of the entries after that seq, in order; a negative limit means all."""
     place = place_before(number)
     columns = _COLUMNS if has_chain(connection) else "NULL, NULL, NULL"
-    sql = f"SELECT place - ?, {columns} FROM entries WHERE place > ? AND place <= ? ORDER BY place LIMIT ?"
+    sql = f"SELECT place - ?, {columns}, record FROM entries WHERE place > ? AND place <= ? ORDER BY place LIMIT ?"
     rows = connection.execute(sql, (place, place + after, last_place(number), limit))
     return [to_link(seq, values) for seq, *values in rows]
 
@@ -36,7 +36,7 @@ def read_rows_with_links(connection: Database, number: int) -> Iterator[tuple[En
     sql = f"SELECT place - ?, form, crc, record, {columns} FROM entries WHERE place > ? AND place <= ? ORDER BY place"
     for row in connection.execute(sql, (place, place, last_place(number))):
         try:
-            link = to_link(row[0], list(row[4:]))
+            link = to_link(row[0], [*row[4:], row[3]])
         except StoreError:
             link = None
         yield row[:4], link
@@ -62,7 +62,7 @@ def write_erased_links(connection: Database, number: int, erasure: Erasure, old_
 def to_link(seq: int, values: list[object]) -> ChainLink:
     """Return the link for the columns of a row; raises `StoreError` if they have wrong types."""
     try:
-        salt, before, content = msgspec.convert(values, tuple[bytes | None, bytes | None, bytes | None])
+        salt, before, content, record = msgspec.convert(values, tuple[bytes | None, bytes | None, bytes | None, bytes])
     except msgspec.ValidationError as error:
         raise StoreError("entry_damaged", f"the hashes of entry {seq} have wrong types") from error
-    return ChainLink(seq, salt or b"", before or b"", content or b"")
+    return ChainLink(seq, salt or b"", before or b"", content or b"", record)

@@ -1,0 +1,20 @@
+"""Settings of the data folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from timeloom.config.field_help import SettingHelp
+
+
+class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The evidence that is written beside the journal."""
+
+    signing_key_file: Annotated[
+        Path | None,
+        SettingHelp(
+            "PEM file with the Ed25519 private key that signs the head of a conversation at the end of each turn.",
+            weakens_protection=True,
+        ),
+    ] = None

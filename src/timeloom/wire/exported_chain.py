@@ -1,0 +1,173 @@
+"""The hash chain of an exported conversation: its JSON, and its verification without a store."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks.extract_payloads import Payloads, extract_payloads, restore_payloads
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views, fold
+from timeloom.wire import timeline_json
+from timeloom.wire.block_json import decode_block, encode_block
+from timeloom.wire.chain import ChainChecker, ChainLink, ChainProblem
+from timeloom.wire.record import RecordError, decode_record, encode_record
+
+
+class ExportedLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The link of one entry, in hex. At most one of `block` and `record` is set."""
+
+    seq: int
+    salt: str = ""
+    before: str = ""
+    content: str = ""
+    block: msgspec.Raw = msgspec.Raw()
+    """The block as it was stored, if the export shows it in another state, for example hidden."""
+    record: str = ""
+    """The record, if it cannot be made from the block again."""
+
+
+class ExportedChain(msgspec.Struct, frozen=True, kw_only=True):
+    """The links of all entries, and the hash of the last entry."""
+
+    head: str = ""
+    links: tuple[ExportedLink, ...] = ()
+
+
+class _ExportedTimeline(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+    conversation_id: ConversationId
+    blocks: tuple[msgspec.Raw, ...]
+    tail: int = 0
+    sources_pool: msgspec.Raw = msgspec.Raw(b"[]")
+    chain: ExportedChain = ExportedChain()
+
+
+_DECODER: Final = msgspec.json.Decoder(_ExportedTimeline)
+
+
+def export_link(link: ChainLink, whole: Entry, shown: bytes) -> bytes:
+    """Return the JSON of a link; `whole` is the entry with its payloads, `shown` its block as the export has it."""
+    exported = ExportedLink(seq=link.seq, salt=link.salt.hex(), before=link.before.hex(), content=link.content.hex())
+    if _rebuild_record(shown, whole.ts)[1] != link.record:
+        stored = encode_block(whole)
+        if _rebuild_record(stored, whole.ts)[1] == link.record:
+            exported = replace(exported, block=msgspec.Raw(stored))
+        else:
+            exported = replace(exported, record=link.record.decode())
+    return msgspec.json.encode(exported)
+
+
+class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of checking one export."""
+
+    conversation: ConversationId
+    entries: int
+    chained_from: int
+    """The seq at which the chain begins; 0 if the export has none."""
+    erased: int
+    problems: tuple[ChainProblem, ...]
+
+
+def check_export(data: bytes, heads: Mapping[ConversationId, Mapping[int, str]]) -> ExportReport:
+    """Check the chain of an export, that it shows what its records say, and the heads of its conversation.
+
+    Raises `RecordError` if the data is no `conv.timeline.v1` object.
+    """
+    try:
+        exported = _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f"this is no {timeline_json.TIMELINE_TYPE} object: {error}") from error
+    if exported.type != timeline_json.TIMELINE_TYPE:
+        raise RecordError(f"expected a {timeline_json.TIMELINE_TYPE} object, got {exported.type[:60]!r}")
+    return _ExportChecker(exported, heads.get(exported.conversation_id, {})).check()
+
+
+class _ExportChecker:
+    def __init__(self, exported: _ExportedTimeline, heads: Mapping[int, str]) -> None:
+        self._exported = exported
+        self._heads = heads
+        self._problems: dict[int, str] = {}
+        self._chain = ChainChecker(exported.conversation_id, heads)
+
+    def check(self) -> ExportReport:
+        exported = self._exported
+        links = {link.seq: link for link in exported.chain.links}
+        entries: list[Entry] = []
+        whole: list[Entry] = []
+        for seq, shown in enumerate(exported.blocks, 1):
+            found = self._check_entry(seq, bytes(shown), links.get(seq, ExportedLink(seq=seq)))
+            if found:
+                entries.append(found[0])
+                whole.append(found[1])
+        for problem in self._chain.finish(_from_hex(exported.chain.head)):
+            self._add(problem.seq, problem.message)
+        if len(entries) == len(exported.blocks):
+            self._check_shown(whole, fold(entries))
+        newest = max(self._heads, default=0)
+        if newest > len(exported.blocks):
+            self._add(len(exported.blocks) + 1, f"entries up to {newest} existed at a turn's end and are missing")
+        if exported.tail != len(exported.blocks):
+            self._add(len(exported.blocks) + 1, f"the export has {len(exported.blocks)} blocks, not {exported.tail}")
+        return ExportReport(
+            conversation=exported.conversation_id,
+            entries=len(exported.blocks),
+            chained_from=self._chain.first_seq,
+            erased=self._chain.erased_count,
+            problems=tuple(ChainProblem(seq, self._problems[seq]) for seq in sorted(self._problems)),
+        )
+
+    def _check_entry(self, seq: int, shown: bytes, exported: ExportedLink) -> tuple[Entry, Entry] | None:
+        """Return the entry as it is stored, and with its payloads; None if it cannot be made from the export."""
+        try:
+            payloads, record = _rebuild_record(bytes(exported.block) or shown, _NO_TIME)
+            record = exported.record.encode() or record
+            entry = decode_record(record, seq)
+            link = ChainLink(seq, *map(_from_hex, (exported.salt, exported.before, exported.content)), record=record)
+            whole = replace(entry, block=restore_payloads(entry.block, payloads.__getitem__))
+        except (CodedError, ValueError, KeyError) as error:
+            self._chain.skip(seq)
+            self._add(seq, f"entry {seq} cannot be read from the export ({error})")
+            return None
+        self._chain.add(entry, record, link)
+        return entry, whole
+
+    def _check_shown(self, whole: Sequence[Entry], views: Views) -> None:
+        """Compare the blocks and sources of the export with those that follow from its records."""
+        for entry, shown in zip(whole, self._exported.blocks, strict=True):
+            if _parse(timeline_json.timeline_block(entry, views)) != _parse(bytes(shown)):
+                self._add(entry.seq, f"entry {entry.seq} of the export does not show what its record says")
+        foot = timeline_json.timeline_foot(views).removeprefix(b'],"sources_pool":')[:-1]
+        if _parse(foot) != _parse(bytes(self._exported.sources_pool)):
+            self._add(len(whole), "the sources of the export do not follow from its entries")
+
+    def _add(self, seq: int, message: str) -> None:
+        self._problems.setdefault(seq, message)
+
+
+_NO_TIME: Final = "1970-01-01T00:00:00Z"
+"""The time of a block without one. No stored block is without one, so that it changes the record."""
+
+
+def _rebuild_record(block: bytes, ts: str) -> tuple[Payloads, bytes]:
+    """Return the payloads of a block in JSON, and the record that a store makes of it."""
+    draft = decode_block(block, ts)
+    try:
+        stored, payloads = extract_payloads(draft)
+        return payloads, encode_record(stored)
+    except UnicodeEncodeError:
+        return {}, b""
+
+
+def _parse(data: bytes) -> object:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return data
+
+
+def _from_hex(text: str) -> bytes:
+    return bytes.fromhex(text)
