@@ -72,12 +72,21 @@ async def verify(
             return await _check_recovery(store, only, as_json=as_json)
         found = await store.verify()
         problems += await check_heads(store, heads)
+    problems += _check_audit_logs(data_dir)
     found = msgspec.structs.replace(found, findings=(*problems, *found.findings))
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
         print_verified(found)
     return 1 if found.findings else 0
+
+
+def _check_audit_logs(data_dir: Path) -> list[StoreProblem]:
+    # Lazy: only here does this command need a part of the server.
+    from timeloom.server.auth.audit_log import verify_audit_logs  # noqa: PLC0415
+
+    _, problems = verify_audit_logs(data_dir / "audit")
+    return [StoreProblem(problem.code, problem.message) for problem in problems]
 
 
 def load_heads(path: Path, public_key: Path | None) -> tuple[list[Head], list[StoreProblem]]:

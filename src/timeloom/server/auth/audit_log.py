@@ -1,6 +1,8 @@
 """Append-only audit log of decisions, erasures, deletions and access to conversations of other users."""
 
 import asyncio
+import fcntl
+import hashlib
 import os
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,6 +14,10 @@ from timeloom.core.codes import CodedError
 
 PAGE_BYTES: Final = 1024 * 1024
 """Maximum number of bytes that are read from a file for one page."""
+
+
+LINE_BYTES: Final = 64 * 1024
+"""Maximum length of a line. Names and ids in an entry are much shorter."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,8 +51,29 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str
 
 
+class _ChainedEntry(AuditEntry, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry as the file has it."""
+
+    before: str = ""
+    """The SHA-256 of the line before; in the first line, of the file's name."""
+
+
+class _AuditHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of a file and the hash of its last line, kept in a second file."""
+
+    size: int
+    hash: str
+
+
+class AuditProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of an audit log that is not what was written, with a code."""
+
+    code: str
+    message: str
+
+
 class AuditLog:
-    """One JSON Lines file per project; every entry is synced to disk."""
+    """One JSON Lines file per project; every entry is synced to disk and has the hash of the one before it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -70,12 +97,18 @@ class AuditLog:
             is_new = not path.exists()
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(descriptor, "r+b", buffering=0) as file:
-                line = msgspec.json.encode(entry) + b"\n"
+                # Another process may write to the same file.
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
                 size = os.fstat(descriptor).st_size
+                last = _read_last_line(descriptor, size)
                 # A power failure may have left an incomplete line.
-                torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+                torn = size > 0 and not last.endswith(b"\n")
+                before = _hash_line(last) if size else _hash_name(entry.tenant, entry.project)
+                line = msgspec.json.encode(_ChainedEntry(**msgspec.structs.asdict(entry), before=before)) + b"\n"
                 file.write(b"\n" + line if torn else line)
                 os.fsync(descriptor)
+                head = _AuditHead(size=size + torn + len(line), hash=_hash_line(line))
+                _write_head(path.with_suffix(".head"), head)
             if is_new:
                 _sync_folder(path.parent)
         except OSError as error:
@@ -102,6 +135,81 @@ class AuditLog:
 
     def _file(self, tenant: str, project: str) -> Path:
         return self._folder / tenant / f"{project}.jsonl"
+
+
+def verify_audit_logs(folder: Path) -> tuple[int, list[AuditProblem]]:
+    """Return the number of entries in all audit logs of the folder, and the first problem of each log."""
+    entries, problems = 0, list[AuditProblem]()
+    for path in sorted({*folder.glob("*/*.jsonl"), *(head.with_suffix(".jsonl") for head in folder.glob("*/*.head"))}):
+        count, problem = _verify_file(path)
+        entries += count
+        problems += [problem] if problem else []
+    return entries, problems
+
+
+def _verify_file(path: Path) -> tuple[int, AuditProblem | None]:
+    name = f"{path.parent.name}/{path.stem}"
+    head = _read_head(path.with_suffix(".head"))
+    expected, chained, count, size = _hash_name(path.parent.name, path.stem), False, 0, 0
+    head_found = head is None
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                size += len(line)
+                entry = _decode_chained(line)
+                count += entry is not None
+                if entry and (chained or entry.before) and entry.before != expected:
+                    message = (
+                        f"line {max(1, number - 1)} of the audit log {name}, or the one after it, was changed or moved"
+                    )
+                    return count, AuditProblem(code="chain_broken", message=message)
+                chained = chained or bool(entry and entry.before)
+                expected = _hash_line(line)
+                head_found = head_found or (head is not None and (head.size, head.hash) == (size, expected))
+    except OSError:
+        size = 0
+    if not head_found and head is not None and size < head.size:
+        message = f"the audit log {name} was cut: it had {head.size} bytes and has {size}"
+        return count, AuditProblem(code="journal_truncated", message=message)
+    if not head_found:
+        message = f"line {count} of the audit log {name} is not the one that was written last"
+        return count, AuditProblem(code="chain_broken", message=message)
+    return count, None
+
+
+def _read_last_line(descriptor: int, size: int) -> bytes:
+    data = os.pread(descriptor, LINE_BYTES, max(0, size - LINE_BYTES))
+    return data[data.rfind(b"\n", 0, -1) + 1 :]
+
+
+def _hash_line(line: bytes) -> str:
+    return hashlib.sha256(line.rstrip(b"\n")).hexdigest()
+
+
+def _hash_name(tenant: str, project: str) -> str:
+    return hashlib.sha256(f"timeloom audit 1\n{tenant}/{project}".encode()).hexdigest()
+
+
+def _write_head(path: Path, head: _AuditHead) -> None:
+    """Replace the head, without a sync: after a power cut it may be older than the log, but never newer."""
+    partial = path.with_suffix(".head.partial")
+    partial.touch(mode=0o600)
+    partial.write_bytes(msgspec.json.encode(head))
+    partial.replace(path)
+
+
+def _read_head(path: Path) -> _AuditHead | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_AuditHead)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _decode_chained(line: bytes) -> _ChainedEntry | None:
+    try:
+        return msgspec.json.decode(line, type=_ChainedEntry)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def _decode_line(line: bytes, tenant: str, project: str) -> list[AuditEntry]:
