@@ -6,7 +6,13 @@ from typing import Final
 import click
 import msgspec
 
-from timeloom.cli.command import async_command, data_dir_option, open_store_for_reading, select_conversations
+from timeloom.cli.command import (
+    async_command,
+    data_dir_option,
+    has_conversations,
+    open_store_for_reading,
+    select_conversations,
+)
 from timeloom.cli.sanitize import sanitize
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
@@ -14,6 +20,7 @@ from timeloom.ports.store import ChainStart, Store, StoreProblem, VerifyReport
 from timeloom.runtime.read.check_heads import check_heads, group_heads
 from timeloom.runtime.replay.check_retrievable import RetrievalReport, check_retrieval
 from timeloom.stores.signing import is_signed_by, load_public_key
+from timeloom.stores.sqlite.salvage import LEFTOVERS, copy_readable_files, salvage
 from timeloom.wire.exported_chain import check_export
 from timeloom.wire.heads import Head, decode_heads
 
@@ -37,6 +44,13 @@ MAX_LATE_CHAINS: Final = 20
     metavar="FILE",
     help="With --against: accept only heads with a signature of this Ed25519 key (PEM).",
 )
+@click.option(
+    "--salvage",
+    "salvage_to",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="OUT",
+    help="Write everything readable of a damaged data folder to this new data folder.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; with --recovery one per conversation.")
 @click.argument("exports", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @async_command
@@ -46,6 +60,7 @@ async def verify(
     against: Path | None,
     public_key: Path | None,
     exports: tuple[Path, ...],
+    salvage_to: Path | None,
     *,
     recovery: bool,
     as_json: bool,
@@ -64,6 +79,8 @@ async def verify(
         raise click.UsageError("--conversation needs --recovery; without it, the whole folder is checked")
     if public_key is not None and against is None:
         raise click.UsageError("--public-key needs --against; it checks the signatures of those heads")
+    if salvage_to is not None:
+        return await _salvage(data_dir, salvage_to, as_json=as_json)
     heads, problems = load_heads(against, public_key) if against else ([], [])
     if exports:
         return _check_exports(exports, heads, problems, as_json=as_json)
@@ -79,6 +96,25 @@ async def verify(
     else:
         print_verified(found)
     return 1 if found.findings else 0
+
+
+async def _salvage(data_dir: Path, out: Path, *, as_json: bool) -> int:
+    if not has_conversations(data_dir):
+        raise click.BadParameter("the folder has neither a journal nor payloads", param_hint="--data-dir")
+    report = await salvage(data_dir, out)
+    # The audit logs must hold in the new folder; damaged ones are kept beside it.
+    damaged = bool(_check_audit_logs(data_dir))
+    copy_readable_files(data_dir / "workspaces", out / "workspaces")
+    copy_readable_files(data_dir / "audit", out / (f"{LEFTOVERS}/audit" if damaged else "audit"))
+    if as_json:
+        click.echo(msgspec.json.encode(report).decode())
+        return 0
+    for note in report.notes:
+        click.echo(sanitize(note))
+    lost = f"lost entries: {report.lost_entries}, entries without payload: {report.lost_payloads}"
+    left = f", unreferenced payloads in {LEFTOVERS}/: {report.leftovers}" if report.leftovers else ""
+    click.echo(f"Salvaged conversations: {report.conversations}, entries: {report.entries}; {lost}{left}.")
+    return 0
 
 
 def _check_audit_logs(data_dir: Path) -> list[StoreProblem]:
