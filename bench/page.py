@@ -114,7 +114,7 @@ def _visit(browser: Browser, url: str, blocks: int) -> _VisitTimes:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
-    page.goto(f"{url}/health?token={TOKEN}")
+    context.request.post(f"{url}/login", data={"token": TOKEN})
     page.goto(f"{url}/#/c/{CONVERSATION}")
     shown = page.wait_for_function(SHOWN).json_value()
     painted = page.evaluate(PAINTED)

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 EVER = {"start": "2000-01-01T00:00:00.000000Z", "end": "2100-01-01T00:00:00.000000Z"}
 
 BODIES: dict[str, Json] = {
+    "post_login": {"token": "ann"},
     "post_message": {"message": "hello"},
     "post_event": {"kind": "followup", "text": "hello"},
     "post_fetch": {"conversation_id": "<conversation_id>"},
@@ -246,36 +247,6 @@ def test_a_list_shows_the_callers_own_and_an_admin_may_ask_for_anybodys(tmp_path
     run(check)
 
 
-def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(tmp_path: Path) -> None:
-    async def check() -> None:
-        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
-            sent = await served.http.get(LIST, params={"token": "ann", "limit": 3})
-            assert (sent.status_code, sent.headers["location"]) == (303, f"{LIST}?limit=3")
-            cookie = sent.headers["set-cookie"]
-            assert "HttpOnly" in cookie and "SameSite=strict" in cookie
-            assert (await served.http.get(sent.headers["location"])).status_code == 200
-            # The client has the cookie now, and so has a browser; a page of another origin must not use it.
-            body = {"message": "hello"}
-            foreign = await served.http.post("/chat/home/demo", json=body, headers={"origin": "http://evil.example"})
-            assert (foreign.status_code, foreign.json()["code"]) == (403, "forbidden")
-            own = await served.http.post("/chat/home/demo", json=body, headers={"origin": served.url})
-            assert own.status_code == 202
-
-    run(check)
-
-
-def test_two_servers_of_a_machine_do_not_log_each_other_out(tmp_path: Path) -> None:
-    async def check() -> None:
-        async with ServerHarness(tmp_path / "one").serve() as one, ServerHarness(tmp_path / "two").serve() as two:
-            # A browser sends the cookies of a host to all of its ports, and this client is one.
-            for served, token in ((one, "ann"), (two, "bob")):
-                await one.http.get(f"{served.url}{LIST}", params={"token": token})
-            for served, user in ((one, "ann"), (two, "bob")):
-                assert (await one.http.get(f"{served.url}/me")).json()["user"] == user
-
-    run(check)
-
-
 @pytest.mark.parametrize(
     ("host", "name"),
     [
@@ -313,15 +284,5 @@ def test_me_names_the_model_and_says_whether_it_is_a_demo(tmp_path: Path, name: 
         async with stage.serve() as served:
             me = (await served.ann.get("/me")).json()
             assert (me["model"], me["demo"], len(me["examples"])) == (name, demo, 3 if demo else 0)
-
-    run(check)
-
-
-def test_a_wrong_token_in_the_address_sets_nothing(tmp_path: Path) -> None:
-    async def check() -> None:
-        async with ServerHarness(tmp_path).serve() as served:
-            refused = await served.http.get(LIST, params={"token": "guess"})
-            assert refused.status_code == 401
-            assert "set-cookie" not in refused.headers
 
     run(check)

@@ -100,19 +100,6 @@ def test_blanks_are_no_message_for_any_client(tmp_path: Path) -> None:
     run(check)
 
 
-def test_a_token_in_the_address_is_for_get(tmp_path: Path) -> None:
-    async def check() -> None:
-        async with ServerHarness(tmp_path).serve() as served:
-            for token in ("ann", "nobody"):
-                refused = await served.http.post(f"{CHAT}?token={token}", json={"message": "x"})
-                assert refused.status_code == 401
-                assert "works only with GET" in refused.json()["detail"]
-            refused = await served.http.get(f"{LIST}?token=nobody")
-            assert (refused.status_code, refused.json()["detail"]) == (401, "the token is unknown or was revoked")
-
-    run(check)
-
-
 def test_a_body_that_never_says_its_size_is_counted(tmp_path: Path) -> None:
     async def check() -> None:
         async with ServerHarness(tmp_path).serve() as served:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Final, cast
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl
 
 import msgspec
 import msgspec.inspect
@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub.state import SendReceipt
-from timeloom.server.auth.authenticate import TokenError, client_address, cookie_name
+from timeloom.server.auth.authenticate import is_native_form
 from timeloom.server.authorize import authorize, handshake_request
 from timeloom.server.endpoints import ENDPOINTS, WEBSOCKET_ENDPOINTS, Endpoint, WebSocketEndpoint
 from timeloom.server.http.downloads import FileDownload
@@ -38,14 +38,18 @@ from timeloom.server.protocols.openai.routes import to_openai_error
 from timeloom.server.protocols.socketio import PATH as SOCKETIO_PATH
 from timeloom.server.protocols.socketio import socketio_app
 from timeloom.server.request_context import RequestContext
+from timeloom.server.routes.login import log_in_by_address
 from timeloom.server.routes.web_ui import page_routes
 from timeloom.server.services import Services
-
-TOKEN_PARAMETER: Final = "token"
 
 DRAIN_BYTES: Final = 1024 * 1024
 DRAIN_S: Final = 1.0
 """How many bytes of a rejected body are read, and for how many seconds, before the response is sent."""
+
+MAX_FORM_FIELDS: Final = 16
+
+FORM_REFUSALS: Final = (400, 401, 429)
+"""Statuses of a form that its page reports to the person. Others are no fault of the person and stay as they are."""
 
 _logger = logging.getLogger(__name__)
 
@@ -60,7 +64,7 @@ def build_app(services: Services) -> ASGIApp:
         return Response(openapi_json, media_type="application/json")
 
     async def log_in(request: Request, token: str) -> Response:
-        return await _redirect_with_cookie(services, request, token)
+        return await log_in_by_address(services, request, token)
 
     routes = [
         *(_build_route(services, one) for one in ENDPOINTS),
@@ -82,10 +86,7 @@ def _build_handler(services: Services, endpoint: Endpoint) -> Handler:
     async def handle(request: Request) -> Response:
         began = time.perf_counter()
         try:
-            if token := request.query_params.get(TOKEN_PARAMETER, ""):
-                response = await _redirect_with_cookie(services, request, token)
-            else:
-                response = await _handle(services, endpoint, request)
+            response = await _handle(services, endpoint, request)
         except CodedError as error:
             services.metrics.count_error(error.code)
             response = error_response(error, request.url.path)
@@ -107,6 +108,8 @@ def _build_handler(services: Services, endpoint: Endpoint) -> Handler:
             # The message is on the timeline: a client that retries automatically would send it twice.
             response.headers["x-should-retry"] = "false"
             del response.headers["retry-after"]
+        if endpoint.form_refusal and response.status_code in FORM_REFUSALS and is_native_form(request):
+            response = RedirectResponse(endpoint.form_refusal, 303)
         if endpoint.error_format and response.media_type == PROBLEM_TYPE:
             response = endpoint.error_format(response)
         await RequestContext(services=services, request=request).record_response(response.status_code)
@@ -124,6 +127,8 @@ async def _handle(services: Services, endpoint: Endpoint, request: Request) -> R
         arguments["query"] = _parse_query(endpoint.query_type, request)
     if endpoint.body_type and endpoint.accepts_files and is_form(request):
         arguments["body"], arguments["files"] = await read_form(endpoint.body_type, request, services.uploads)
+    elif endpoint.body_type and endpoint.form_refusal and is_native_form(request):
+        arguments["body"] = _decode_form(endpoint.body_type, await _read_body(services, request))
     elif endpoint.body_type:
         arguments["body"] = _decode_body(endpoint.body_type, await _read_body(services, request), request)
     request.state.is_read = True
@@ -233,6 +238,18 @@ def _decode_body(kind: type[object], body: bytes, request: Request) -> object:
         ) from error
 
 
+def _decode_form(kind: type[object], body: bytes) -> object:
+    try:
+        fields = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS, errors="strict"
+        )
+        return msgspec.convert(dict(fields), kind)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise CodedError(
+            "request_malformed", f"the form is invalid: {explain_validation_error(error, kind)}"
+        ) from error
+
+
 def _parse_query(kind: type[object], request: Request) -> object:
     params = dict(request.query_params)
     for name in _integer_fields(kind) & params.keys():
@@ -257,22 +274,6 @@ def _is_integer(kind: msgspec.inspect.Type) -> bool:
     if isinstance(kind, msgspec.inspect.UnionType):
         return any(map(_is_integer, kind.types))
     return isinstance(kind, msgspec.inspect.IntType)
-
-
-async def _redirect_with_cookie(services: Services, request: Request, token: str) -> Response:
-    """Move the token from the URL, where histories and logs would keep it, into a cookie, and redirect."""
-    try:
-        if request.method != "GET":
-            raise TokenError("a token in the URL works only with GET; send it as `Authorization: Bearer <token>`")
-        await services.authenticator.authenticate_token(token)
-    except TokenError:
-        services.rate_limiter.count_failure(client_address(request))
-        raise
-    rest = [(key, value) for key, value in request.query_params.multi_items() if key != TOKEN_PARAMETER]
-    response = RedirectResponse(f"{request.url.path}{f'?{urlencode(rest)}' if rest else ''}", 303)
-    secure = request.url.scheme == "https"
-    response.set_cookie(cookie_name(request), token, httponly=True, samesite="strict", secure=secure)
-    return response
 
 
 async def _strip_body(response: Response) -> Response:

@@ -13,7 +13,7 @@ from timeloom.server.authorize import Permission
 from timeloom.server.protocols import websocket
 from timeloom.server.protocols.ag_ui import routes as ag_ui
 from timeloom.server.protocols.openai import routes as openai_api
-from timeloom.server.routes import chat, conversations, feedback, files, health, reruns, search, web_ui
+from timeloom.server.routes import chat, conversations, feedback, files, health, login, reruns, search, web_ui
 from timeloom.server.routes import inspect as inspect_routes
 
 # Needed by every request and expensive to compute.
@@ -33,6 +33,9 @@ class Endpoint:
     """Whether every request is written to the audit log, also those of the owner."""
     error_format: Callable[[Response], Response] | None = None
     """Converts an error response for clients of another API; None keeps problem+json."""
+
+    form_refusal: str = ""
+    """Where a page's own form is redirected to if it is refused; empty accepts no such form."""
 
     @property
     def name(self) -> str:
@@ -87,6 +90,15 @@ _ONE: Final = f"{_LIST}/{{conversation_id}}"
 ENDPOINTS: Final = (
     Endpoint(method="GET", path="/health", requires="anybody", handler=health.get_health),
     Endpoint(method="GET", path="/ready", requires="anybody", handler=health.get_ready),
+    Endpoint(
+        method="POST",
+        path="/login",
+        requires="anybody",
+        handler=login.post_login,
+        status=204,
+        form_refusal=login.REFUSED_PAGE,
+    ),
+    Endpoint(method="POST", path="/logout", requires="anybody", handler=login.post_logout, status=204),
     Endpoint(method="GET", path="/me", requires="known", handler=web_ui.get_me),
     Endpoint(method="GET", path="/metrics", requires="operator", handler=health.get_metrics),
     Endpoint(method="GET", path=f"/audit/{_PROJECT}", requires="admin", handler=health.get_audit),

@@ -8,6 +8,7 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from timeloom import __version__
+from timeloom.server.auth.authenticate import FORM_TYPE
 from timeloom.server.endpoints import Endpoint
 from timeloom.server.http.downloads import FileDownload
 from timeloom.server.http.problem_json import MEDIA_TYPE as PROBLEM_TYPE
@@ -65,6 +66,8 @@ def _operation(one: Endpoint, refs: dict[type | None, Json], components: Json) -
 
 def _body_content(one: Endpoint, body: Json, components: Json) -> Json:
     content: Json = {"application/json": {"schema": body}}
+    if one.form_refusal:
+        content[FORM_TYPE] = {"schema": body}
     if one.accepts_files:
         schema = cast(Json, components[cast(str, body["$ref"]).rpartition("/")[2]])
         files: Json = {"type": "array", "items": {"type": "string", "format": "binary"}}

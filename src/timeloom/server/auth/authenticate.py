@@ -14,6 +14,12 @@ from timeloom.server.auth.principal import Principal
 MAX_TOKEN_CHARS: Final = 16_384
 """Longest token that is checked; tokens of issuers with many claims have a few thousand characters."""
 
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+"""The media type of a form that a page submits without a script and without files."""
+
+SIMPLE_TYPES: Final = (FORM_TYPE, "multipart/form-data", "text/plain")
+"""Media types that a page of any origin can send to any server (the CORS-safelisted ones)."""
+
 
 class TokenError(CodedError):
     """The token of a request is not valid; the message is sent to the client."""
@@ -87,6 +93,26 @@ def cookie_name(connection: HTTPConnection) -> str:
     return f"timeloom_token_{port}" if port.isdecimal() and port.isascii() else "timeloom_token"
 
 
+def is_native_form(connection: HTTPConnection) -> bool:
+    """Whether a form of a page was submitted without a script."""
+    return _media_type(connection) == FORM_TYPE
+
+
+def is_same_origin(connection: HTTPConnection) -> bool:
+    """Whether a request to sign in or out comes from a page of this server, or from a program.
+
+    A browser reports the origin of the page in `Origin`, and newer ones also in `Sec-Fetch-Site`. A page without
+    referrers sends `Origin: null` with its forms. A page of another origin cannot send JSON without asking the server
+    first, so JSON without both headers was sent by a program.
+    """
+    origin, site = connection.headers.get("origin"), connection.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin" and origin in (None, "null", _own_origin(connection))
+    if origin is not None:
+        return origin == _own_origin(connection)
+    return _media_type(connection) not in SIMPLE_TYPES
+
+
 def client_address(connection: HTTPConnection) -> str:
     """Return the address by which failed attempts are counted: for IPv6 its /64 network, which one client may own."""
     host = connection.client.host if connection.client else ""
@@ -104,5 +130,13 @@ def _is_cross_origin(connection: HTTPConnection) -> bool:
     origin, site = connection.headers.get("origin"), connection.headers.get("sec-fetch-site")
     if not origin:
         return site not in (None, "same-origin", "none")
+    return origin != _own_origin(connection)
+
+
+def _own_origin(connection: HTTPConnection) -> str:
     scheme = connection.url.scheme.replace("ws", "http", 1)
-    return origin != f"{scheme}://{connection.url.netloc}"
+    return f"{scheme}://{connection.url.netloc}"
+
+
+def _media_type(connection: HTTPConnection) -> str:
+    return connection.headers.get("content-type", "").partition(";")[0].strip().lower()

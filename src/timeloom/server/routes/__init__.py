@@ -1,4 +1,4 @@
 """The HTTP routes.
 
-Reading order: `chat`, `conversations`, `feedback`, `files`, `search`, `inspect`, `reruns`, `health`, `web_ui`.
+Reading order: `chat`, `conversations`, `feedback`, `files`, `search`, `inspect`, `reruns`, `health`, `login`, `web_ui`.
 """

@@ -11,14 +11,14 @@ import msgspec
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from timeloom.core.codes import CodedError
 from timeloom.providers.registry import Provider, find_installed_provider
 from timeloom.server.auth.principal import Role
 from timeloom.server.http.uploads import REFUSED_SUFFIXES
 from timeloom.server.request_context import RequestContext
+from timeloom.server.routes.login import TOKEN_PARAMETER
 from timeloom.tools.mime import guess_mime
 
 WEB_FOLDER: Final = Path(__file__).parents[2] / "web"
@@ -69,7 +69,7 @@ def frame_csp(scripts: str, *contents: str) -> str:
 CACHE_FOREVER: Final = "public, max-age=31536000, immutable"
 
 LogIn = Callable[[Request, str], Awaitable[Response]]
-"""Stores the token of the URL in a cookie."""
+"""Answers a request for the page whose address has a token."""
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,11 +129,8 @@ def page_routes(log_in: LogIn, folder: Path = WEB_FOLDER) -> list[Route]:
     serve_index = _file_handler(index, "index.html")
 
     async def serve_page(request: Request) -> Response:
-        if token := request.query_params.get("token", ""):
-            try:
-                return await log_in(request, token)
-            except CodedError:
-                return RedirectResponse("/#refused", 303)
+        if token := request.query_params.get(TOKEN_PARAMETER, ""):
+            return await log_in(request, token)
         return await serve_index(request)
 
     gzip = [Middleware(GZipMiddleware, minimum_size=1000)]
