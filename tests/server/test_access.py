@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 from starlette.requests import HTTPConnection
@@ -191,15 +191,14 @@ def test_who_decides_is_a_rule_of_the_server(tmp_path: Path) -> None:
         stage.rules = AccessPolicy(approvals="approver")
         async with stage.serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
-            call = (await served.ann.wait_for_state(conversation, "waiting"))["approvals"]
-            assert isinstance(call, list)
-            path = f"{LIST}/{conversation}/approvals/{call[0]}"
+            (waiting,) = cast(list[Json], (await served.ann.wait_for_state(conversation, "waiting"))["approvals"])
+            path = f"{LIST}/{conversation}/approvals/{waiting['tool_call_id']}"
             refused = await served.ann.post(path, {"approved": True})
             assert (refused.status_code, refused.json()["code"], stage.sent) == (403, "forbidden", [])
             eve = served.client("approver")
             assert (await eve.post(path, {"approved": True})).status_code == 202
             await served.ann.wait_for_state(conversation, "idle")
-            assert stage.sent == call
+            assert stage.sent == [waiting["tool_call_id"]]
             # To decide is not to speak.
             assert (await eve.post(CHAT, {"message": "x", "conversation_id": conversation})).status_code == 404
 

@@ -19,7 +19,7 @@ async def waiting(served: RunningServer, conversation: str = "") -> tuple[str, s
     """A conversation of ann that waits for a decision, and on which call."""
     conversation = str((await served.ann.send_message("send it", conversation))["conversation_id"])
     status: Told = await served.ann.wait_for_state(conversation, "waiting")
-    return conversation, str(status["approvals"][0])
+    return conversation, str(status["approvals"][0]["tool_call_id"])
 
 
 async def audited(served: RunningServer, user: str) -> list[tuple[str, int]]:

@@ -130,7 +130,8 @@ def test_a_turn_waits_for_a_person_and_goes_on_with_the_decision(tmp_path: Path)
             (asked,) = [frame.data for frame in heard if frame.event == "chat.approval"]
             assert (asked["tool_id"], stage.sent) == ("t.send", [])
             conversation = str(heard[-1].data["conversation_id"])
-            assert heard[-1].data["approvals"] == [asked["tool_call_id"]]
+            assert heard[-1].data["approvals"] == [{name: asked[name] for name in ("tool_call_id", "tool_id", "text")}]
+            assert asked["text"]
             url = f"{LIST}/{conversation}/approvals/{asked['tool_call_id']}"
             decided = await served.ann.post(url, {"approved": True, "text": "fine"})
             assert (decided.status_code, decided.json()["status"]) == (202, "decided")

@@ -235,7 +235,8 @@ def test_a_turn_is_logged_as_what_became_of_it(tmp_path: Path, caplog: pytest.Lo
     async def check() -> None:
         async with ServerHarness(tmp_path, calls("t.send"), answers("Sent.")).serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
-            (call,) = cast(list[str], (await served.ann.wait_for_state(conversation, "waiting"))["approvals"])
+            (asked,) = cast(list[Json], (await served.ann.wait_for_state(conversation, "waiting"))["approvals"])
+            call = asked["tool_call_id"]
             await served.ann.post(f"{LIST}/{conversation}/approvals/{call}", {"approved": True})
             while len(told()) < 4:
                 await served.http.get("/health")

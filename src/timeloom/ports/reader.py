@@ -1,6 +1,6 @@
 """The reader port: reads and searches stored conversations."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Protocol
 
 import msgspec
@@ -52,6 +52,17 @@ class ConversationPage(msgspec.Struct, frozen=True):
     cursor: str = ""
 
 
+class OpenTurnQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects conversations of a project whose newest turn is open; an empty user matches all."""
+
+    tenant: str
+    project: str
+    user: str = ""
+    after: str = ""
+    """The id after which the page begins."""
+    limit: int = 100
+
+
 class Reader(Protocol):
     """Reads durable entries only."""
 
@@ -69,6 +80,17 @@ class Reader(Protocol):
 
     async def conversations(self, query: ConversationQuery) -> ConversationPage:
         """Return one page of matching conversations, newest first."""
+        ...
+
+    async def conversations_with_open_turn(self, query: OpenTurnQuery) -> list[ConversationInfo]:
+        """Return one page of a project's conversations with an open turn, in the order of their ids.
+
+        The cost does not grow with the number of conversations without an open turn.
+        """
+        ...
+
+    async def having_open_turn(self, conversations: Collection[ConversationId]) -> frozenset[ConversationId]:
+        """Return those of the given conversations whose newest turn is open; unknown ids are left out."""
         ...
 
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:

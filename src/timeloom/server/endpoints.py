@@ -13,7 +13,18 @@ from timeloom.server.authorize import Permission
 from timeloom.server.protocols import websocket
 from timeloom.server.protocols.ag_ui import routes as ag_ui
 from timeloom.server.protocols.openai import routes as openai_api
-from timeloom.server.routes import chat, conversations, feedback, files, health, login, reruns, search, web_ui
+from timeloom.server.routes import (
+    approvals,
+    chat,
+    conversations,
+    feedback,
+    files,
+    health,
+    login,
+    reruns,
+    search,
+    web_ui,
+)
 from timeloom.server.routes import inspect as inspect_routes
 
 # Needed by every request and expensive to compute.
@@ -113,6 +124,7 @@ ENDPOINTS: Final = (
         handler=chat.post_event,
         status=202,
     ),
+    Endpoint(method="GET", path=f"/approvals/{_PROJECT}", requires="member", handler=approvals.list_approvals),
     Endpoint(method="GET", path=_LIST, requires="member", handler=conversations.list_conversations),
     Endpoint(method="GET", path=f"{_LIST}/search", requires="member", handler=search.search_conversations),
     Endpoint(method="POST", path=f"{_LIST}/fetch", requires="member", handler=inspect_routes.post_fetch),

@@ -49,6 +49,11 @@ class GatedStep(msgspec.Struct):
     leave: ApprovalState = "started"
     said: str = ""
     """Who decided, and the reason."""
+    tool_id: str = ""
+    question: str = ""
+    """The text of the approval request; empty if it is too large to be stored inline."""
+    asked_seq: int = 0
+    """The entry of the approval request."""
     withdrawn: bool = False
     """Whether the user steered after the step was proposed or begun. Such a step needs no decision and does not run
     again."""
@@ -142,21 +147,21 @@ class ProgressView(msgspec.Struct):
             case TurnEnded():
                 self.running = False
             case Gate() | ApprovalRequested() | ApprovalDecided() as block:
-                self._add_governance(block)
+                self._add_governance(entry.seq, block)
             case _:
                 self._add_action(entry)
 
-    def _add_governance(self, block: Gate | ApprovalRequested | ApprovalDecided) -> None:
+    def _add_governance(self, seq: int, block: Gate | ApprovalRequested | ApprovalDecided) -> None:
         match block:
             case Gate(verdict="refuse", tool_call_id=None, policy=policy, text=text):
                 self.gate = (policy, text)
             case Gate(verdict="allow"):
                 for question in self._gated_steps(block.tool_call_id):
                     question.leave, question.withdrawn = "started", False
-            case ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, policy=policy) if tool_id == MODEL_TOOL_ID:
-                self.model_call = GatedStep(call_id, policy, "asked")
-            case ApprovalRequested(tool_call_id=call_id, policy=policy) if self._gated_steps(call_id):
-                self.open_call = GatedStep(call_id, policy, "asked", withdrawn=self.steered)
+            case ApprovalRequested(tool_id=tool_id) if tool_id == MODEL_TOOL_ID:
+                self.model_call = _to_asked_step(seq, block)
+            case ApprovalRequested(tool_call_id=call_id) if self._gated_steps(call_id):
+                self.open_call = _to_asked_step(seq, block, withdrawn=self.steered)
             case ApprovalDecided():
                 self._decide(block)
             case _:
@@ -224,8 +229,20 @@ class ProgressView(msgspec.Struct):
         self.credits += credit
 
 
-def pending_approvals(progress: ProgressView) -> tuple[CallId, ...]:
-    """Return the calls of the open turn that a person has to decide on."""
+def pending_approvals(progress: ProgressView) -> tuple[GatedStep, ...]:
+    """Return the steps of the open turn that a person has to decide on."""
     if not progress.running:
         return ()
-    return tuple(one.call_id for one in (progress.open_call, progress.model_call) if one and one.is_pending)
+    return tuple(one for one in (progress.open_call, progress.model_call) if one and one.is_pending)
+
+
+def _to_asked_step(seq: int, request: ApprovalRequested, *, withdrawn: bool = False) -> GatedStep:
+    return GatedStep(
+        call_id=request.tool_call_id,
+        policy=request.policy,
+        leave="asked",
+        tool_id=request.tool_id,
+        question=request.text if isinstance(request.text, str) else "",
+        asked_seq=seq,
+        withdrawn=withdrawn,
+    )

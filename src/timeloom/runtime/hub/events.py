@@ -116,6 +116,14 @@ class ChatError(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+class PendingApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that waits for a person's decision, and the question."""
+
+    tool_call_id: CallId
+    tool_id: str
+    text: str
+
+
 class ConvStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The current state of the conversation."""
 
@@ -128,7 +136,7 @@ class ConvStatus(msgspec.Struct, frozen=True, kw_only=True):
     round: int = 0
     unseen: tuple[int, ...] = ()
     """The seqs of messages to the turn that are not in any prompt yet."""
-    approvals: tuple[CallId, ...] = ()
+    approvals: tuple[PendingApproval, ...] = ()
     """The calls that wait for a person's decision."""
 
 
@@ -164,7 +172,9 @@ def to_status(conversation: ConversationId, views: Views, stored_tail: int) -> C
         turn_id=progress.turn_id,
         round=progress.round,
         unseen=tuple(progress.unseen) if progress.running else (),
-        approvals=asked,
+        approvals=tuple(
+            PendingApproval(tool_call_id=one.call_id, tool_id=one.tool_id, text=one.question) for one in asked
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId, make_conversation_id
 from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.view.progress import ProgressView
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.leases import ConversationHeldError
@@ -196,6 +197,11 @@ class Hub:
         """Append blocks that need no turn, such as a title or feedback; raises `ConversationHeldError`."""
         async with self._use(conversation) as live:
             return await live.append(blocks, turn_id)
+
+    def live_progress(self, conversation: ConversationId) -> tuple[ProgressView, bool] | None:
+        """Return the progress of the newest turn and whether it stopped at an error; None if it is not open here."""
+        live = self._live_conversations.get(conversation)
+        return (live.turn_runner.session.views.progress, live.has_failed) if live and live.turn_runner else None
 
     async def status(self, conversation: ConversationId) -> ConvStatus:
         """Return the conversation's status, also if another process has it open."""

@@ -68,7 +68,8 @@ async def _events_after(store: Store, events: AsyncGenerator[Event], accepted: S
 
 async def _open_approvals(store: Store, status: ConvStatus, sent_approvals: set[CallId]) -> list[ChatApproval]:
     """Return the approval requests that are still open and were not yet sent to this client."""
-    missing, requests, end = set(status.approvals) - sent_approvals, list[ChatApproval](), status.tail
+    waiting = {approval.tool_call_id for approval in status.approvals}
+    missing, requests, end = waiting - sent_approvals, list[ChatApproval](), status.tail
     while missing and end:
         start = max(0, end - PAGE_ENTRIES)
         for entry in reversed(await store.load(status.conversation_id, after=start, limit=end - start)):

@@ -1,4 +1,5 @@
 """The HTTP routes.
 
-Reading order: `chat`, `conversations`, `feedback`, `files`, `search`, `inspect`, `reruns`, `health`, `login`, `web_ui`.
+Reading order: `chat`, `approvals`, `conversations`, `feedback`, `files`, `search`, `inspect`, `reruns`, `health`,
+`login`, `web_ui`.
 """

@@ -3,7 +3,7 @@
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 from starlette.responses import Response, StreamingResponse
 
 from timeloom.core.blocks import Titled
@@ -13,10 +13,11 @@ from timeloom.core.paths import has_invisible_characters
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
 from timeloom.runtime.erase.erase import EraseRequest, ErasureReport, delete_conversation_data, erase
 from timeloom.runtime.fork.fork import ForkResult, fork, fork_at
-from timeloom.runtime.hub.events import ConvStatus
+from timeloom.runtime.hub.events import ConversationState, ConvStatus
 from timeloom.runtime.read.export import encode_whole_block, export_timeline, load_sources_page
 from timeloom.runtime.read.export_chronological import export_chronological
 from timeloom.server.auth.principal import WILDCARD
+from timeloom.server.conversation_states import load_states
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
 from timeloom.server.request_context import RequestContext
 from timeloom.wire.timeline_json import SOURCES_TYPE
@@ -36,6 +37,26 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     user: str = ""
     """The owner; empty means the caller. Only admins may list another user's, or with `*` those of all users."""
+
+
+class ListedConversation(ConversationInfo, frozen=True, kw_only=True):
+    """A conversation and its state."""
+
+    state: ConversationState
+
+
+class ConversationList(msgspec.Struct, frozen=True, kw_only=True):
+    """Conversations, newest first; `cursor` requests the next page and is empty at the end."""
+
+    conversations: tuple[ListedConversation, ...]
+    cursor: str = ""
+
+
+class ConversationDetails(ListedConversation, frozen=True, kw_only=True):
+    """A conversation, its state, and the caller's permission."""
+
+    may_write: bool
+    """Whether the caller may send messages; without it, the caller may only read and perhaps decide on calls."""
 
 
 class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,8 +126,19 @@ class EraseBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     quotes: bool = False
 
 
-async def list_conversations(context: RequestContext, query: ListQuery) -> ConversationPage:
-    """List the caller's conversations, newest first."""
+async def list_conversations(context: RequestContext, query: ListQuery) -> ConversationList:
+    """List the caller's conversations with their states, newest first."""
+    page = await find_conversations(context, query)
+    states = await load_states(context.services, page.conversations)
+    listed = [
+        ListedConversation(**structs.asdict(info), state=state)
+        for info, state in zip(page.conversations, states, strict=True)
+    ]
+    return ConversationList(conversations=tuple(listed), cursor=page.cursor)
+
+
+async def find_conversations(context: RequestContext, query: ListQuery) -> ConversationPage:
+    """Return one page of the conversations that the caller may list, newest first."""
     return await context.services.store.conversations(
         ConversationQuery(
             tenant=context.tenant,
@@ -119,9 +151,12 @@ async def list_conversations(context: RequestContext, query: ListQuery) -> Conve
     )
 
 
-async def get_conversation(context: RequestContext) -> ConversationInfo:
-    """Return the owner, the title and the last entry of a conversation."""
-    return context.conversation
+async def get_conversation(context: RequestContext) -> ConversationDetails:
+    """Return the owner, the title, the last entry and the state of a conversation, and whether the caller may write."""
+    info = context.conversation
+    (state,) = await load_states(context.services, [info])
+    may_write = context.principal.can_access("change", info)
+    return ConversationDetails(**structs.asdict(info), state=state, may_write=may_write)
 
 
 async def get_timeline(context: RequestContext, query: TimelineQuery) -> TimelinePage | StreamingResponse:

@@ -8,7 +8,7 @@ from msgspec import Meta
 from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.read.search import MessageHit, find_messages
 from timeloom.server.request_context import RequestContext
-from timeloom.server.routes.conversations import ListQuery, list_conversations
+from timeloom.server.routes.conversations import ListQuery, find_conversations
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ async def search_conversations(context: RequestContext, query: SearchQuery) -> S
     """Search the caller's conversations for all of the words and return matching messages."""
     store = context.services.store
     list_query = ListQuery(words=query.words, cursor=query.cursor, limit=query.limit, user=query.user)
-    page = await list_conversations(context, list_query)
+    page = await find_conversations(context, list_query)
     matches = [
         ConversationMatch(conversation=info, hits=await find_messages(store, info, query.words, query.hits))
         for info in page.conversations

@@ -2,8 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Self
 
 from msgspec.structs import replace
@@ -18,7 +19,13 @@ from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import HOLDER_CHARS, ConversationHeldError, Lease, LeaseLostError
 from timeloom.ports.ledger import Ledger
-from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
+from timeloom.ports.reader import (
+    ConversationInfo,
+    ConversationPage,
+    ConversationQuery,
+    ConversationUnknownError,
+    OpenTurnQuery,
+)
 from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, open_turn_after, tenant_from_header
 from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads, make_erasure
@@ -221,6 +228,17 @@ class MemoryStore:
             cursor = parse_cursor(query.cursor)
             found = [info for info in found if _sort_key(info) < cursor]
         return ConversationPage(tuple(found[:size]), cursor_after(found[size - 1]) if len(found) > size else "")
+
+    async def conversations_with_open_turn(self, query: OpenTurnQuery) -> list[ConversationInfo]:
+        self._check_open()
+        found = (self._conversations[name].info for name in sorted(self._open_turns) if name > query.after)
+        wanted = (query.tenant, query.project)
+        matching = (info for info in found if (info.tenant, info.project) == wanted and query.user in ("", info.user))
+        return list(islice(matching, max(0, query.limit)))
+
+    async def having_open_turn(self, conversations: Collection[ConversationId]) -> frozenset[ConversationId]:
+        self._check_open()
+        return frozenset(name for name in conversations if name in self._open_turns)
 
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
         found, wanted = self._get_conversation(conversation), _query_words(words)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -20,7 +20,7 @@ from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
-from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
+from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, OpenTurnQuery
 from timeloom.ports.signer import Signer
 from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import Batch, is_light, make_batch, tenant_from_header
@@ -49,7 +49,11 @@ from timeloom.stores.sqlite.ledger import SqliteLedgerTables
 from timeloom.stores.sqlite.poller import Poller
 from timeloom.stores.sqlite.tables import append_delete, chain, erase, leases, log_number
 from timeloom.stores.sqlite.tables.feedback import read_feedback_page
-from timeloom.stores.sqlite.tables.open_turns import read_conversations_with_open_turn
+from timeloom.stores.sqlite.tables.open_turns import (
+    filter_by_open_turn,
+    read_conversations_with_open_turn,
+    read_page_with_open_turn,
+)
 from timeloom.stores.sqlite.tables.read_entries import read_entries
 from timeloom.stores.sqlite.tables.search import get_info, read_ids, read_matching_seqs, read_page
 from timeloom.stores.sqlite.verify import verify
@@ -291,6 +295,12 @@ class SqliteStore:
 
     async def conversations(self, query: ConversationQuery) -> ConversationPage:
         return await self._read(lambda connection: read_page(connection, query))
+
+    async def conversations_with_open_turn(self, query: OpenTurnQuery) -> list[ConversationInfo]:
+        return await self._read(lambda connection: read_page_with_open_turn(connection, query))
+
+    async def having_open_turn(self, conversations: Collection[ConversationId]) -> frozenset[ConversationId]:
+        return await self._read(lambda connection: filter_by_open_turn(connection, conversations))
 
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
         return await self._read(

@@ -37,6 +37,7 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     reader.those_who_look_after_the_place_see_every_conversation,
     reader.a_turn_is_open_from_its_start_to_its_own_end,
     reader.conversations_with_an_open_turn_are_known,
+    reader.open_turns_of_a_project_are_listed,
     reader.paging_shows_each_conversation_once_while_others_are_added,
     reader.a_list_refuses_a_cursor_that_it_did_not_give,
     reader.conversations_are_found_by_the_words_that_were_said,

@@ -10,7 +10,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import ref_of
 from timeloom.ports.journal import ConflictError
-from timeloom.ports.reader import ConversationQuery
+from timeloom.ports.reader import ConversationQuery, OpenTurnQuery
 from timeloom.ports.store import Store
 from timeloom.testing.store_contract.fixtures import (
     CONVERSATION,
@@ -60,6 +60,8 @@ async def a_closed_store_says_so(open_store: Open) -> None:
     await expect_error("store_closed", store.scrub())
     await expect_error("store_closed", store.conversations(ConversationQuery(tenant="t")))
     await expect_error("store_closed", store.open_turns())
+    await expect_error("store_closed", store.conversations_with_open_turn(OpenTurnQuery(tenant="t", project="p")))
+    await expect_error("store_closed", store.having_open_turn([CONVERSATION]))
     await expect_error("store_closed", store.verify())
 
 

@@ -1,5 +1,7 @@
 """Checks of loading, listing and searching conversations."""
 
+import msgspec
+
 from timeloom.core.blocks import (
     AnyBlock,
     Completion,
@@ -14,7 +16,7 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES
 from timeloom.core.ids import ConversationId, MessageId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
-from timeloom.ports.reader import ConversationQuery
+from timeloom.ports.reader import ConversationQuery, OpenTurnQuery
 from timeloom.testing.store_contract.fixtures import (
     CONVERSATION,
     Open,
@@ -136,6 +138,29 @@ async def conversations_with_an_open_turn_are_known(open_store: Open) -> None:
         assert await store.open_turns(after="conv_c") == []
         await store.delete(ConversationId("conv_b"))
         assert await store.open_turns() == ["conv_a", "conv_c"]
+
+
+async def open_turns_of_a_project_are_listed(open_store: Open) -> None:
+    """`conversations_with_open_turn` pages through one project; `having_open_turn` selects from given ids."""
+    async with scoped_store(open_store) as store:
+        opened = (("conv_c", "p", "ann"), ("conv_a", "p", "bob"), ("conv_x", "other", "ann"), ("conv_b", "p", "ann"))
+        for name, project, user in opened:
+            await store.append(ConversationId(name), 0, [header(project=project, user=user), draft(TurnStarted(n=1))])
+        await store.append(ConversationId("conv_d"), 0, [header(project="p")])
+
+        async def listed(**query: str | int) -> list[str]:
+            chosen = msgspec.convert({"tenant": "tenant", "project": "p", **query}, OpenTurnQuery)
+            return [info.id for info in await store.conversations_with_open_turn(chosen)]
+
+        assert await listed() == ["conv_a", "conv_b", "conv_c"]
+        assert await listed(after="conv_a", limit=1) == ["conv_b"]
+        assert await listed(user="ann") == ["conv_b", "conv_c"]
+        assert await listed(tenant="another") == []
+        assert await listed(limit=0) == await listed(user="\ud800") == []
+        (info,) = await store.conversations_with_open_turn(OpenTurnQuery(tenant="tenant", project="other"))
+        assert info == await store.info(ConversationId("conv_x"))
+        asked = [ConversationId(name) for name in ("conv_x", "conv_d", "conv_a", "nowhere", "\ud800")]
+        assert await store.having_open_turn(asked) == {"conv_x", "conv_a"}
 
 
 async def paging_shows_each_conversation_once_while_others_are_added(open_store: Open) -> None:

@@ -130,8 +130,10 @@ class Course:
             assert error.code in REFUSALS, error
 
     async def _decide(self, hub: Hub, name: ConversationId, text: str) -> None:
-        for call_id in (await hub.status(name)).approvals:
-            self._accepted[text] = await hub.decide(name, call_id, self._chance.random() < 0.5, "ann", text)
+        for approval in (await hub.status(name)).approvals:
+            self._accepted[text] = await hub.decide(
+                name, approval.tool_call_id, self._chance.random() < 0.5, "ann", text
+            )
 
     async def _settle(self, name: ConversationId) -> None:
         """Decide all open approvals until the conversation is idle."""

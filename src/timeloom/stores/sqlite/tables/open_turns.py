@@ -1,11 +1,15 @@
 """Keeps the open turn of each conversation in its row and lists conversations that have one."""
 
+from collections.abc import Collection
+
 from timeloom.core.blocks import TurnEnded, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
+from timeloom.ports.reader import ConversationInfo, OpenTurnQuery
 from timeloom.stores.batch import open_turn_after
 from timeloom.stores.search_terms import replace_surrogates
 from timeloom.stores.sqlite.database import Database, convert_rows
 from timeloom.stores.sqlite.tables.entries_by_type import DAMAGE_ERRORS, conversation_numbers, entries_of_type
+from timeloom.stores.sqlite.tables.search import INFO_COLUMNS, info_from_row
 
 
 def read_conversations_with_open_turn(connection: Database, after: str, limit: int) -> list[ConversationId]:
@@ -16,6 +20,24 @@ def read_conversations_with_open_turn(connection: Database, after: str, limit: i
         " WHERE open_turn IS NOT NULL AND id > ? ORDER BY id LIMIT ?"
     )
     return [ConversationId(str(row[0])) for row in connection.execute(sql, (replace_surrogates(after), limit))]
+
+
+def read_page_with_open_turn(connection: Database, query: OpenTurnQuery) -> list[ConversationInfo]:
+    """Return the list columns of a project's conversations with an open turn."""
+    sql = (
+        f"SELECT {INFO_COLUMNS} FROM conversations INDEXED BY conversations_open"
+        " WHERE open_turn IS NOT NULL AND id > ? AND tenant = ? AND project = ? AND (? = '' OR user = ?)"
+        " ORDER BY id LIMIT ?"
+    )
+    after, tenant, project, user = map(replace_surrogates, (query.after, query.tenant, query.project, query.user))
+    rows = connection.execute(sql, (after, tenant, project, user, user, max(0, query.limit)))
+    return [info_from_row(row) for row in rows]
+
+
+def filter_by_open_turn(connection: Database, conversations: Collection[ConversationId]) -> frozenset[ConversationId]:
+    """Return those of the conversations that have an open turn."""
+    sql = "SELECT 1 FROM conversations INDEXED BY conversations_open WHERE open_turn IS NOT NULL AND id = ?"
+    return frozenset(name for name in conversations if connection.execute(sql, (replace_surrogates(name),)).fetchone())
 
 
 def read_open_turn(connection: Database, number: int) -> TurnId | None:

@@ -1,0 +1,47 @@
+"""The states of listed conversations; only those with an open turn are read."""
+
+from collections.abc import Sequence
+
+from timeloom.core.ids import ConversationId
+from timeloom.core.view.progress import ProgressView, pending_approvals
+from timeloom.ports.reader import ConversationInfo, ConversationUnknownError
+from timeloom.runtime.hub.events import ConversationState
+from timeloom.runtime.read.open_turn import load_newest_turn
+from timeloom.server.services import Services
+
+
+async def load_states(services: Services, infos: Sequence[ConversationInfo]) -> list[ConversationState]:
+    """Return the state of each conversation, in the same order."""
+    with_open_turn = await services.store.having_open_turn([info.id for info in infos])
+    return [await _load_state(services, info.id) if info.id in with_open_turn else "idle" for info in infos]
+
+
+async def load_progress(services: Services, conversation: ConversationId) -> ProgressView:
+    """Return the progress of the newest turn, from memory if the conversation is open in this process."""
+    if live := services.hub.live_progress(conversation):
+        return live[0]
+    return await load_newest_turn(services.store, conversation)
+
+
+async def _load_state(services: Services, conversation: ConversationId) -> ConversationState:
+    if live := services.hub.live_progress(conversation):
+        progress, has_failed = live
+        return _to_state(progress, is_run=not has_failed)
+    try:
+        progress = await load_newest_turn(services.store, conversation)
+        is_held = await services.store.is_held(conversation)
+        if _to_state(progress, is_run=is_held) == "interrupted":
+            # The holder may have ended the turn just before it released the lease.
+            progress = await load_newest_turn(services.store, conversation)
+    except ConversationUnknownError:
+        # It was deleted since the list was read.
+        return "idle"
+    return _to_state(progress, is_run=is_held)
+
+
+def _to_state(progress: ProgressView, *, is_run: bool) -> ConversationState:
+    if not progress.running:
+        return "idle"
+    if pending_approvals(progress):
+        return "waiting"
+    return "running" if is_run else "interrupted"
