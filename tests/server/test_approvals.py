@@ -71,7 +71,7 @@ def test_an_item_says_enough_to_decide(tmp_path: Path) -> None:
             assert (item["tool_id"], item["title"], item["user"]) == ("t.send", "A letter", "ann")
             assert item["text"] and item["policy"]
             assert (item["conversation_id"], item["turn_id"]) == (conversation, status["turn_id"])
-            block = (await served.ann.blocks(conversation))[item["seq"] - 1]
+            block = (await served.ann.blocks(conversation))[cast(int, item["seq"]) - 1]
             assert (block["type"], block["ts"], block["text"]) == ("react.approval.request", item["ts"], item["text"])
             url = f"{LIST}/{conversation}/approvals/{item['tool_call_id']}"
             assert (await served.client("approver").post(url, {"approved": False})).status_code == 202

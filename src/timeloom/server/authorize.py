@@ -11,7 +11,7 @@ from starlette.types import Scope
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, parse_conversation_id
 from timeloom.server.auth.access_policy import SAFE_METHODS
-from timeloom.server.auth.authenticate import client_address
+from timeloom.server.auth.authenticate import ON_AUTHENTICATED, client_address
 from timeloom.server.auth.principal import WILDCARD, ConversationAccess, Principal
 from timeloom.server.request_context import RequestContext, unknown_conversation_error
 from timeloom.server.services import Services
@@ -90,6 +90,8 @@ async def authenticate(services: Services, request: Request) -> Principal:
         if error.code == "unauthorized":
             services.rate_limiter.count_failure(client_address(request))
         raise
+    if on_authenticated := request.scope.get(ON_AUTHENTICATED):
+        on_authenticated()
     services.rate_limiter.count_request(principal.id)
     return principal
 

@@ -263,6 +263,8 @@ def _rate_limits(limits: ServerLimitSettings) -> RateLimits:
         burst=limits.burst,
         failures_per_minute=_to_limit(limits.failures_per_minute),
         streams=_to_limit(limits.streams),
+        connections=_to_limit(limits.connections),
+        connections_per_address=_to_limit(limits.connections_per_address),
         reruns=_to_limit(limits.reruns),
         all_reruns=_to_limit(limits.all_reruns),
         body_s=limits.body_s,

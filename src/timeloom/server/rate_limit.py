@@ -33,6 +33,10 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     burst: float = inf
     failures_per_minute: float = inf
     streams: float = inf
+    connections: float = inf
+    """For all clients together."""
+    connections_per_address: float = inf
+    """For connections that have not carried a valid token yet."""
     reruns: float = inf
     all_reruns: float = inf
     head_s: float = 10.0

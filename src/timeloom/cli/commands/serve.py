@@ -42,9 +42,11 @@ async def serve(loaded: LoadedSettings) -> int:
 async def _serve_until_signalled(settings: Settings) -> int:
     # Lazy: the web server takes 150 ms to load, which no other command needs.
     from timeloom.server import bootstrap, http_server  # noqa: PLC0415
+    from timeloom.server.http.connection_limits import raise_descriptor_limit  # noqa: PLC0415
     from timeloom.server.observability.logs import log_to_stderr  # noqa: PLC0415
 
     log_to_stderr()
+    raise_descriptor_limit()
     try:
         async with bootstrap.serve(settings) as server:
             server.shut_down_on_signals()

@@ -89,6 +89,15 @@ class ServerLimitSettings(msgspec.Struct, frozen=True, kw_only=True):
         30.0
     )
     streams: Annotated[Count, SettingHelp("Number of open streams of one caller.")] = 200
+    connections: Annotated[
+        Count,
+        SettingHelp(
+            "Number of open connections of all clients together. The limit of open descriptors may allow fewer."
+        ),
+    ] = 20_000
+    connections_per_address: Annotated[
+        Count, SettingHelp("Number of open connections of one address that have not sent a valid token yet.")
+    ] = 1000
     reruns: Annotated[Count, SettingHelp("Number of running re-runs of one caller.")] = 3
     all_reruns: Annotated[Count, SettingHelp("Number of running re-runs of all callers together.")] = 8
     body_s: Annotated[Seconds, SettingHelp("Timeout for receiving the body of a request, in seconds.")] = 30.0

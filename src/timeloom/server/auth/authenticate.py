@@ -17,6 +17,9 @@ MAX_TOKEN_CHARS: Final = 16_384
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 """The media type of a form that a page submits without a script and without files."""
 
+ON_AUTHENTICATED: Final = "timeloom.on_authenticated"
+"""The key of an ASGI scope with the function to call once a request of its connection had a valid token."""
+
 SIMPLE_TYPES: Final = (FORM_TYPE, "multipart/form-data", "text/plain")
 """Media types that a page of any origin can send to any server (the CORS-safelisted ones)."""
 
@@ -114,8 +117,12 @@ def is_same_origin(connection: HTTPConnection) -> bool:
 
 
 def client_address(connection: HTTPConnection) -> str:
-    """Return the address by which failed attempts are counted: for IPv6 its /64 network, which one client may own."""
-    host = connection.client.host if connection.client else ""
+    """Return the address by which failed attempts are counted."""
+    return group_address(connection.client.host if connection.client else "")
+
+
+def group_address(host: str) -> str:
+    """Return the address by which clients are counted: for IPv6 its /64 network, which one client may own."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -1,12 +1,17 @@
-"""Limits the size and the arrival time of request headers, which uvicorn leaves to a proxy."""
+"""Limits connections, and the size and the arrival time of request headers, which uvicorn leaves to a proxy."""
 
 import asyncio
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
+from starlette.types import Scope
 from typing_extensions import override
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
+
+from timeloom.server.auth.authenticate import ON_AUTHENTICATED
+from timeloom.server.http.connection_limits import ConnectionGuard
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Maximum size of the URL, headers and trailers together; more than any browser sends."""
@@ -18,13 +23,15 @@ _LINE_BYTES: Final = len(": \r\n")
 
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\n"
+_BUSY: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n"
 _CLOSE_HEADERS: Final = b"content-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class HeaderLimitProtocol(HttpToolsProtocol):
-    """Closes connections whose request headers are too large or do not arrive in time."""
+    """Closes connections whose request headers are too large or do not arrive in time, and those beyond a limit."""
 
     head_s = 10.0
+    guard: ConnectionGuard
 
     def __init__(
         self,
@@ -42,11 +49,17 @@ class HeaderLimitProtocol(HttpToolsProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        self._start_deadline()
+        if self.guard.admit(transport, self.client[0] if self.client else ""):
+            self._start_deadline()
+        else:
+            self._is_rejected = True
+            transport.write(_BUSY + _CLOSE_HEADERS)
+            transport.close()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
+        self.guard.release(self.transport)
         super().connection_lost(exc)
 
     @override
@@ -63,6 +76,7 @@ class HeaderLimitProtocol(HttpToolsProtocol):
     @override
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        cast(Scope, self.scope)[ON_AUTHENTICATED] = partial(self.guard.trust, self.transport)
         self._start_deadline()
 
     @override
@@ -79,6 +93,16 @@ class HeaderLimitProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._cancel_deadline()
         super().on_headers_complete()
+
+    @override
+    def on_message_complete(self) -> None:
+        self.guard.set_busy(self.transport, True)
+        super().on_message_complete()
+
+    @override
+    def on_response_complete(self) -> None:
+        self.guard.set_busy(self.transport, False)
+        super().on_response_complete()
 
     @override
     def send_400_response(self, msg: str) -> None:
@@ -111,10 +135,11 @@ class HeaderLimitProtocol(HttpToolsProtocol):
             self.loop.call_later(LINGER_S, self.transport.close)
 
 
-def header_limit_protocol(most_s: float) -> type[HeaderLimitProtocol]:
+def header_limit_protocol(most_s: float, connection_guard: ConnectionGuard) -> type[HeaderLimitProtocol]:
     """Return the protocol class with this many seconds for the request headers."""
 
     class _ConfiguredProtocol(HeaderLimitProtocol):
         head_s = most_s
+        guard = connection_guard
 
     return _ConfiguredProtocol

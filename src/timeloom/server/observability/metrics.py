@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -53,6 +53,10 @@ class Metrics:
         self._turns = Counter("timeloom_turns", "Turns started.", registry=registry)
         self._ended = Counter("timeloom_turns_ended", "Turns ended, by reason.", ("reason",), registry=registry)
         self._calls = Counter("timeloom_tool_calls", "Tool calls.", registry=registry)
+        self._connections = Gauge("timeloom_connections_open", "Open connections.", registry=registry)
+        self._limited = Counter(
+            "timeloom_connections_limited", "Connections that a limit ended.", ("action",), registry=registry
+        )
         self._deltas = _DeltaCounter()
         registry.register(self._deltas)
         self._tokens = Counter("timeloom_tokens", "Tokens read and written by models.", ("kind",), registry=registry)
@@ -70,6 +74,14 @@ class Metrics:
     def count_error(self, code: str) -> None:
         """Count an error response."""
         self._errors.labels("request", code).inc()
+
+    def count_connections(self, change: int) -> None:
+        """Count opened connections, or closed ones with a negative number."""
+        self._connections.inc(change)
+
+    def count_limited_connection(self, action: str) -> None:
+        """Count a connection that a limit ended: `closed` for another one, or `refused`."""
+        self._limited.labels(action).inc()
 
     def on_delta(self, _delta: LiveDelta) -> None:
         """Count a delta of streamed text."""
