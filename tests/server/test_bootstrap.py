@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 import timeloom.server
 from tests.harness.replies import answers, calls
 from tests.server.server_harness import repeated_reply
+from timeloom import __version__
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.server import ServerSettings
 from timeloom.config.settings import Settings
@@ -85,6 +87,17 @@ async def test_an_error_in_the_context_shuts_the_server_down(settings: Settings)
             raise LookupError
     assert server is not None
     assert server.serving.done()
+
+
+async def test_the_log_says_when_and_where_the_server_runs(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "timeloom"):
+        async with serve(settings) as server:
+            pass
+    found = {record.message: vars(record).get("fields") for record in caplog.records}
+    expected = {"version": __version__, "mode": "local", "address": server.url, "data_dir": str(settings.data_dir)}
+    assert found["server started"] == found["server stopped"] == expected
 
 
 async def test_services_run_under_any_asgi_server(settings: Settings) -> None:

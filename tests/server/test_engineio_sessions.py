@@ -150,6 +150,17 @@ def test_a_handler_gets_the_scope_of_the_request_that_opened_the_session() -> No
     run(check)
 
 
+def test_the_server_keeps_the_scope_of_each_session() -> None:
+    async def check(library: Library) -> None:
+        why = "count the sessions of an address"
+        attribute(SOCKETIO, library.server, "environ", why)
+        session = await library.connect()
+        assert library.sessions.find_scope(session) is library.scopes[0], need(SOCKETIO, "environ has no session", why)
+        assert library.sessions.find_scope("unknown") is None
+
+    run(check)
+
+
 def test_a_session_closes_without_waiting_for_its_client() -> None:
     async def check(library: Library) -> None:
         why = "close the connections of clients that are rejected or do not read"

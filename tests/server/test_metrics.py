@@ -94,3 +94,17 @@ def test_who_may_read_them_is_a_rule_of_the_server(
             assert (await served.http.get(LIST)).status_code == 401
 
     run(check)
+
+
+def test_the_process_and_the_event_loop_are_measured(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path).serve() as served:
+            operator = served.client("operator")
+            now = samples((await operator.get("/metrics")).text)
+            assert now["process_resident_memory_bytes", ""] > 0
+            assert 0 < now["process_open_fds", ""] < now["process_max_fds", ""]
+            assert now["timeloom_connections_open", ""] >= 1
+            while not samples((await operator.get("/metrics")).text)["timeloom_event_loop_lag_seconds_count", ""]:
+                pass
+
+    run(check)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import httpx2
 import pytest
 import socketio  # pyright: ignore[reportMissingTypeStubs]
 from websockets.asyncio.client import connect
@@ -18,6 +19,7 @@ from websockets.asyncio.client import connect
 from tests.harness.replies import answers, slow_reply
 from tests.server.server_harness import LIST, RunningServer, ServerHarness, calls, number_blocks, repeated_reply, run
 from timeloom.server.observability.logs import JsonLogFormatter
+from timeloom.server.protocols.socketio import socketio_app
 from timeloom.server.rate_limit import RateLimits
 
 pytestmark = pytest.mark.slow
@@ -432,3 +434,45 @@ def test_what_is_said_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFix
 
     with caplog.at_level(logging.INFO, "timeloom"):
         run(check)
+
+
+async def shake_hands(served: RunningServer, **headers: str) -> int:
+    """Open a session by polling and return the status of the answer."""
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return (await served.http.get("/socket.io/?EIO=4&transport=polling", headers=sent)).status_code
+
+
+def test_sessions_without_a_token_are_limited_and_lock_nobody_out(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path, answers("Done.")).serve() as served:
+            while (status := await shake_hands(served)) == 200:
+                pass
+            assert status == 429
+            # A token in the handshake needs no room of strangers.
+            assert await shake_hands(served, authorization="Bearer ann") == 200
+            # An old session makes room for a client that sends its token later.
+            while await shake_hands(served) == 429:
+                pass
+
+    run(check)
+
+
+def test_a_page_of_another_site_opens_no_session(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path).serve() as served:
+            for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+                assert await shake_hands(served, sec_fetch_site=site) == status
+
+    run(check)
+
+
+def test_a_missing_library_is_named(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path).open_services() as services:
+            transport = httpx2.ASGITransport(app=socketio_app(services, "no_such_library"))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
+                said = await http.get("/socket.io/")
+            assert (said.status_code, said.json()["code"]) == (404, "route_unknown")
+            assert "pip install 'timeloom[socketio]'" in said.json()["detail"]
+
+    run(check)

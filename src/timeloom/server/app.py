@@ -71,7 +71,7 @@ def build_app(services: Services) -> ASGIApp:
         *(_build_websocket_route(services, one) for one in WEBSOCKET_ENDPOINTS),
         Route("/openapi.json", openapi),
         *page_routes(log_in),
-        *([Mount(SOCKETIO_PATH, socketio_asgi_app)] if (socketio_asgi_app := socketio_app(services)) else []),
+        Mount(SOCKETIO_PATH, socketio_app(services)),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _handle_unknown_route})
     return with_security_headers(app, services.access_policy)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
+from timeloom import __version__
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, open_tools
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.governance import NoLimit
@@ -33,7 +35,7 @@ from timeloom.server.auth.revocation import CHECK_INTERVAL_S, RevocationMonitor
 from timeloom.server.conversation_factory import ConversationFactory
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.http_server import HttpServer, listen
-from timeloom.server.observability.metrics import Metrics
+from timeloom.server.observability.metrics import Metrics, measure_loop_lag
 from timeloom.server.rate_limit import RateLimiter, RateLimits
 from timeloom.server.rerun_jobs import RerunJobs
 from timeloom.server.services import Services
@@ -45,6 +47,8 @@ GC_THRESHOLDS: Final = (10_000, 20, 20)
 
 Smaller values pause all streams more often, for 100 ms with hundreds of streams. Larger values keep closed
 conversations in memory for longer."""
+
+_logger = logging.getLogger(__name__)
 
 EntryListenerFactory = Callable[[ConversationId], Callable[[Entry], None]]
 """Creates a listener for the entries of each opened conversation."""
@@ -94,7 +98,10 @@ async def serve(
             async with opening as services:
                 http_server = HttpServer(services, proxies=server.proxies)
                 services.hub.resume_open_turns()
-                async with http_server.serve_in_background(listener) as serving:
+                async with (
+                    _log_lifetime(_url(listener), settings),
+                    http_server.serve_in_background(listener) as serving,
+                ):
                     yield Server(
                         url=_url(listener),
                         token=access.token,
@@ -194,6 +201,7 @@ async def build_services(parts: ServerParts) -> AsyncGenerator[Services]:
     async with (
         Hub(parts.store, factory, parts.clock, parts.ids, parts.hub_settings) as hub,
         RerunJobs(factory, rerun_factories, grace_s, parts.rate_limits) as reruns,
+        measure_loop_lag(metrics),
     ):
         metrics.export_live_counts(hub)
         yield Services(
@@ -214,6 +222,22 @@ async def build_services(parts: ServerParts) -> AsyncGenerator[Services]:
             rate_limiter=RateLimiter(parts.rate_limits),
             metrics=metrics,
         )
+
+
+@asynccontextmanager
+async def _log_lifetime(url: str, settings: Settings) -> AsyncGenerator[None]:
+    """Log the start and the stop of the server: its version, mode, address and data folder."""
+    fields = {
+        "version": __version__,
+        "mode": settings.server.mode,
+        "address": url,
+        "data_dir": str(settings.data_dir.absolute()),
+    }
+    _logger.info("server started", extra={"fields": fields})
+    try:
+        yield
+    finally:
+        _logger.info("server stopped", extra={"fields": fields})
 
 
 def tune_garbage_collection() -> None:

@@ -1,21 +1,28 @@
 """Prometheus metrics of the server; labels contain no ids, names or texts."""
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from timeloom.core.blocks import ModelAnswered, ToolCall, TurnEnded, TurnStarted
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
+from timeloom.platform.tasks import cancel_and_wait
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 NANO_USD_PER_USD: Final = 1_000_000_000
 
 _BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+LAG_INTERVAL_S: Final = 0.5
+"""Seconds between two measurements of the event loop's lag."""
 
 
 class LiveCounts(Protocol):
@@ -57,6 +64,14 @@ class Metrics:
         self._limited = Counter(
             "timeloom_connections_limited", "Connections that a limit ended.", ("action",), registry=registry
         )
+        self._lag = Histogram(
+            "timeloom_event_loop_lag_seconds",
+            "How late the event loop ran a timer, measured twice a second.",
+            buckets=_BUCKETS_S,
+            registry=registry,
+        )
+        # Memory, open descriptors and processor time of the process; empty where the system has no /proc.
+        ProcessCollector(registry=registry)
         self._deltas = _DeltaCounter()
         registry.register(self._deltas)
         self._tokens = Counter("timeloom_tokens", "Tokens read and written by models.", ("kind",), registry=registry)
@@ -82,6 +97,10 @@ class Metrics:
     def count_limited_connection(self, action: str) -> None:
         """Count a connection that a limit ended: `closed` for another one, or `refused`."""
         self._limited.labels(action).inc()
+
+    def observe_loop_lag(self, seconds: float) -> None:
+        """Add a measurement of the event loop's lag."""
+        self._lag.observe(seconds)
 
     def on_delta(self, _delta: LiveDelta) -> None:
         """Count a delta of streamed text."""
@@ -114,6 +133,24 @@ class Metrics:
     def render(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
+
+
+@asynccontextmanager
+async def measure_loop_lag(metrics: Metrics, interval_s: float = LAG_INTERVAL_S) -> AsyncGenerator[None]:
+    """Measure how late the event loop runs its timers while the context is open."""
+
+    async def measure() -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due_s = loop.time() + interval_s
+            await asyncio.sleep(interval_s)
+            metrics.observe_loop_lag(max(0.0, loop.time() - due_s))
+
+    task = asyncio.create_task(measure(), name="measuring lag")
+    try:
+        yield
+    finally:
+        await cancel_and_wait(task)
 
 
 class _DeltaCounter(Collector):

@@ -41,6 +41,7 @@ class SocketIoInternals(Protocol):
 
     eio: _EngineIo
     manager: _Manager
+    environ: Mapping[str, Mapping[str, Any]]
 
 
 class EngineIoSessions:
@@ -66,6 +67,11 @@ class EngineIoSessions:
     def find_id(self, sid: str) -> str:
         """Return the id of the session of this client in the default namespace; empty if there is none."""
         return self._server.manager.eio_sid_from_sid(sid, "/") or ""
+
+    def find_scope(self, session_id: str) -> Scope | None:
+        """Return the ASGI scope of the request that opened the session; None if the session has ended."""
+        environ = self._server.environ.get(session_id)
+        return handshake_scope(environ) if environ else None
 
     async def wait_for_delivery(self, session_id: str) -> None:
         """Wait until the client has taken all queued packets; return at once if the session is gone."""

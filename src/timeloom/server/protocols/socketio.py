@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
@@ -24,9 +25,10 @@ from timeloom.platform.tasks import cancel_and_wait
 from timeloom.runtime.hub.events import ChatError, Event, Heartbeat
 from timeloom.runtime.hub.hub import SubscriptionContext
 from timeloom.runtime.hub.state import SendReceipt
+from timeloom.server.auth.authenticate import client_address, request_token
 from timeloom.server.authorize import authorize, handshake_request, reauthorize
 from timeloom.server.http.deliver import deliver_until_closed
-from timeloom.server.http.problem_json import error_response
+from timeloom.server.http.problem_json import error_response, problem_response
 from timeloom.server.protocols.client_message import (
     DECISION,
     EVENT,
@@ -48,6 +50,14 @@ LIBRARY: Final = "socketio"
 
 MAX_SESSIONS: Final = 10_000
 """Maximum number of sessions; the library creates one per client before it is authenticated."""
+
+MAX_UNAUTHENTICATED: Final = 1000
+MAX_UNAUTHENTICATED_PER_ADDRESS: Final = 100
+"""Maximum numbers of sessions whose clients have not sent a valid token yet, in total and of one address. A client
+sends it with its first packet, so fewer would refuse users only in a burst."""
+
+MIN_AGE_S: Final = 2.0
+"""Age from which a session without a valid token makes room for a new one."""
 
 SEND_S: Final = 60.0
 """Seconds for sending one message. Less disconnects clients with slow networks; more keeps dead connections."""
@@ -101,10 +111,10 @@ class _Client:
     revocation_watch: ExitStack = field(default_factory=ExitStack)
 
 
-def socketio_app(services: Services) -> ASGIApp | None:
-    """Return the application at `/socket.io`; None if the library is not installed."""
-    if not find_spec(LIBRARY):
-        return None
+def socketio_app(services: Services, library: str = LIBRARY) -> ASGIApp:
+    """Return the application at `/socket.io`; without the library, one that names the missing package."""
+    if not find_spec(library):
+        return _report_missing_library
     # The library takes 300 ms to load, so it is loaded by the first Socket.IO request.
     socketio_server = cache(lambda: _SocketIoServer(services))
 
@@ -123,6 +133,8 @@ class _SocketIoServer:
         self._clients: dict[str, _Client] = {}
         self._closing_tasks: set[asyncio.Task[None]] = set()
         self._cleanup_task: asyncio.Task[None] | None = None
+        self._unauthenticated: dict[str, tuple[str, float]] = {}
+        """The addresses of unauthenticated sessions and when they were first seen, oldest first."""
         # Below ERROR the library logs message contents. Errors without a traceback are caused by clients.
         quiet = logging.getLogger(f"{__name__}.library")
         quiet.setLevel(logging.ERROR)
@@ -156,7 +168,7 @@ class _SocketIoServer:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or WebSocket of the library's transport."""
         try:
-            self._check_handshake(scope)
+            await self._check_handshake(scope)
         except CodedError as error:
             await _send_denial(error_response(error, scope["path"]), scope, receive, send)
             return
@@ -169,15 +181,43 @@ class _SocketIoServer:
             self._cleanup_task = asyncio.create_task(self._close_unauthenticated(), name="looking for strangers")
         await self._app(scope, receive, send_in_time)
 
-    def _check_handshake(self, scope: Scope) -> None:
+    async def _check_handshake(self, scope: Scope) -> None:
         request = handshake_request(scope)
         origin = request.headers.get("origin", "")
         own_origin = f"{request.url.scheme}://{request.url.netloc}"
         if origin and origin != own_origin and origin not in self._services.access_policy.allow_origins:
             raise CodedError("forbidden", "server.allow_origins does not list the origin of this page")
-        is_new = b"sid" not in parse_qs(scope["query_string"])
-        if is_new and self._sessions.count >= MAX_SESSIONS:
+        # A page can open a session without the header `Origin`, for example as an image.
+        if not origin and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            raise CodedError("forbidden", "requests from pages of another origin are rejected")
+        if b"sid" in parse_qs(scope["query_string"]):
+            return
+        if self._sessions.count >= MAX_SESSIONS:
             raise RateLimitError("too many connections are open; try again later", 5.0)
+        if not await self._services.authenticator.find_principal(request_token(request)):
+            await self._limit_unauthenticated(client_address(request))
+
+    async def _limit_unauthenticated(self, address: str) -> None:
+        """Make room for a session without a token in its handshake; raise if there are too many young ones."""
+        self._update_unauthenticated()
+        pending = self._unauthenticated
+        own = [session for session, (host, _) in pending.items() if host == address]
+        if len(own) < MAX_UNAUTHENTICATED_PER_ADDRESS and len(pending) < MAX_UNAUTHENTICATED:
+            return
+        oldest = own[0] if len(own) >= MAX_UNAUTHENTICATED_PER_ADDRESS else next(iter(pending))
+        if time.monotonic() - pending[oldest][1] < MIN_AGE_S:
+            raise RateLimitError("too many connections without a valid token are open; try again later", 5.0)
+        del pending[oldest]
+        await self._sessions.close(oldest)
+
+    def _update_unauthenticated(self) -> None:
+        """Add new sessions to the table of unauthenticated ones; remove those that ended or have authenticated."""
+        waiting = self._sessions.ids - {client.engine_sid for client in self._clients.values()}
+        for session in self._unauthenticated.keys() - waiting:
+            del self._unauthenticated[session]
+        for session in waiting - self._unauthenticated.keys():
+            if scope := self._sessions.find_scope(session):
+                self._unauthenticated[session] = client_address(handshake_request(scope)), time.monotonic()
 
     async def _on_connect(self, sid: str, environ: Mapping[str, Any], auth: object = None) -> None:
         """Authenticate a new client by the token in its `auth` data or in the headers."""
@@ -344,6 +384,11 @@ class _SocketIoServer:
             await self._server.emit(event.name, msgspec.json.decode(msgspec.json.encode(event)), to=sid)
             # Wait for delivery, so that the events of a slow client wait in the bounded subscription queue.
             await self._sessions.wait_for_delivery(engine_sid)
+
+
+async def _report_missing_library(scope: Scope, receive: Receive, send: Send) -> None:
+    detail = "this server has no Socket.IO; its operator can install it with `pip install 'timeloom[socketio]'`"
+    await _send_denial(problem_response("route_unknown", detail, scope["path"]), scope, receive, send)
 
 
 async def _wait_forever() -> None:
