@@ -29,6 +29,7 @@ ALLOWED: Final[Mapping[str, FoundFileRule]] = {
     "timeouts.connect_s": "at_most_default",
     "timeouts.first_byte_s": "at_most_default",
     "timeouts.between_bytes_s": "at_most_default",
+    "timeouts.call_s": "at_most_default",
     "modality.max_image_bytes": "at_most_default",
     "modality.max_doc_bytes": "at_most_default",
     "read.text_symbols": "at_most_default",
@@ -66,6 +67,7 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
         *("context.compact_at", "context.keep_share", "context.summary_tokens", "context.prose_tokens"),
         *("context.text_chars", "context.result_chars", "context.result_items", "context.result_keys", "context.rows"),
     ),
+    "chooses the key that signs the log": ("storage.signing_key_file",),
     "can let calls run without approval": ("policy.irreversible",),
     "chooses what runs on this machine or in your accounts, and how it is isolated": (
         *("execution.runtime.mode", "execution.runtime.enabled", "execution.runtime.profile"),
@@ -83,6 +85,7 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
         *("server.reader_bytes", "server.heartbeat_s", "server.rest_s", "server.grace_s"),
         *("server.limits.requests_per_s", "server.limits.burst", "server.limits.failures_per_minute"),
         *("server.limits.streams", "server.limits.reruns", "server.limits.all_reruns", "server.limits.body_s"),
+        *("server.limits.connections", "server.limits.connections_per_address"),
         *("server.limits.max_body_bytes", "server.limits.max_upload_bytes", "server.limits.max_uploads"),
         *("server.oidc.issuer", "server.oidc.audience", "server.oidc.algorithms", "server.oidc.leeway_s"),
         *("server.oidc.user_claim", "server.oidc.tenant", "server.oidc.tenant_claim", "server.oidc.project"),

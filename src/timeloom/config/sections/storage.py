@@ -14,7 +14,6 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
     signing_key_file: Annotated[
         Path | None,
         SettingHelp(
-            "PEM file with the Ed25519 private key that signs the head of a conversation at the end of each turn.",
-            weakens_protection=True,
+            "PEM file with the Ed25519 private key that signs the head of a conversation at the end of each turn."
         ),
     ] = None

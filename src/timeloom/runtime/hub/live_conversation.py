@@ -139,7 +139,12 @@ class LiveConversation:
             return None
         session = self._turn_runner.session
         status = to_status(self.conversation, session.views, session.stored_tail)
-        return as_interrupted(status) if isinstance(self._state, FailedState) else status
+        return as_interrupted(status) if self.has_failed else status
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last turn stopped at an error; the next message resumes it."""
+        return isinstance(self._state, FailedState)
 
     async def create(self, header: ConversationStarted) -> None:
         """Create the conversation without messages."""

@@ -484,9 +484,7 @@ class SqliteStore:
                 batch = make_batch(conversation, expected_tail, drafts)
             else:
                 batch = await self._in_thread(lambda: self._build_batch(conversation, expected_tail, drafts, staged))
-            _, done = await self._commit(
-                conversation, change, lambda changed: self._note_appended(batch, changed[0])
-            )
+            _, done = await self._commit(conversation, change, lambda changed: self._note_appended(batch, changed[0]))
         except StoreError as error:
             writer.record_failure(error)
             raise
