@@ -35,8 +35,8 @@ class WriteRecovery:
     ) -> None:
         self._resume = resume
         self._delays_s = delays_s
-        self._waiting: dict[ConversationId, None] = {}
-        """The turns to resume, oldest first."""
+        self._waiting: dict[ConversationId, float] = {}
+        """The turns to resume, oldest first, each with the loop's time before which it is not resumed."""
         self._resumes: Counter[ConversationId] = Counter()
         self._written = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -56,7 +56,7 @@ class WriteRecovery:
                 extra={"fields": {"conversation_id": conversation}},
             )
             return
-        self._waiting[conversation] = None
+        self._waiting[conversation] = self._earliest(self._resumes[conversation])
         self._start()
 
     def on_turn_stopped(self, conversation: ConversationId) -> None:
@@ -65,7 +65,7 @@ class WriteRecovery:
         del self._resumes[conversation]
 
     def on_stored(self) -> None:
-        """Resume the waiting turns now, because an entry was stored."""
+        """Resume the waiting turns now, because an entry was stored; not those that were already resumed in vain."""
         if self._waiting:
             self._written.set()
             self._start()
@@ -76,6 +76,10 @@ class WriteRecovery:
         if self._task:
             await cancel_and_wait(self._task)
 
+    def _earliest(self, resumes: int) -> float:
+        """Return when a turn may be resumed: at once, or later each time if the disk takes only other writes."""
+        return asyncio.get_running_loop().time() + self._delays_s[-1] * 4 ** (resumes - 1) if resumes else 0.0
+
     def _start(self) -> None:
         if self._task is None and not self._closed:
             self._task = asyncio.create_task(self._retry(), name="resuming after failed writes")
@@ -84,8 +88,8 @@ class WriteRecovery:
         failures = 0
         try:
             while self._waiting and failures < len(self._delays_s):
-                earlier = min(self._resumes[conversation] for conversation in self._waiting)
-                await self._wait(self._delays_s[min(failures + earlier, len(self._delays_s) - 1)])
+                earliest_s = min(self._waiting.values()) - asyncio.get_running_loop().time()
+                await self._wait(max(self._delays_s[failures], earliest_s))
                 failures = 0 if await self._resume_waiting() else failures + 1
         finally:
             self._task = None
@@ -102,8 +106,9 @@ class WriteRecovery:
         self._written.clear()
 
     async def _resume_waiting(self) -> bool:
-        """Resume all waiting turns; returns False at the first write that fails."""
-        for conversation in self.waiting:
+        """Resume the waiting turns that may be; returns False at the first write that fails."""
+        now = asyncio.get_running_loop().time()
+        for conversation in [one for one, earliest in self._waiting.items() if earliest <= now]:
             try:
                 await self._resume(conversation)
             except CodedError as error:
