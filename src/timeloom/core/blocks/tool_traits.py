@@ -27,6 +27,8 @@ class ToolTraits(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     """Whether its JSON results list found lines: rows with `logical_path` and `matches`."""
     copies_files: bool = False
     """Whether its JSON results list copied files: rows with `path` and `copied_from`."""
+    brings_files: bool = False
+    """Whether its JSON results list files for programs of the turn: `pulled`, rows with `path`."""
     path_param: str = ""
     """The parameter with the path of the file that it writes; empty if it has none."""
     content_param: str = ""
@@ -69,7 +71,7 @@ _TRAITS_BY_ID: Final = MappingProxyType(
     {
         "react.read": ToolTraits(result_text="file", reads_artifacts=True, numbers_lines=True, conversation_only=True),
         "react.rg": ToolTraits(result_text="file", lists_matches=True, conversation_only=True),
-        "react.pull": ToolTraits(result_text="file", reads_artifacts=True, conversation_only=True),
+        "react.pull": ToolTraits(result_text="file", reads_artifacts=True, brings_files=True, conversation_only=True),
         "react.checkout": ToolTraits(result_text="file", copies_files=True, conversation_only=True),
         "react.write": ToolTraits(
             result_text="own",

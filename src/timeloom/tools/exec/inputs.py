@@ -1,4 +1,4 @@
-"""Collects the input files of a program: files that its code names and all files of the current turn."""
+"""Collects the input files of a program: files that its code names, those of the current turn, and pulled files."""
 
 import asyncio
 import re
@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from timeloom.core.blocks import ResultStatus
+from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import FileForm, FilePath, PhysicalPath, to_physical
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import Entry
 from timeloom.ports.tool import ToolContext
 from timeloom.tools.artifacts import ArtifactError, load_local_file
 from timeloom.tools.exec.settings import ExecSettings
@@ -35,14 +41,55 @@ class ProgramInputs:
 
 
 async def collect_inputs(code: str, context: ToolContext, settings: ExecSettings) -> ProgramInputs:
-    """Return the files that the code names, then the other files of the current turn, within the limits."""
+    """Return the files that the code names, the other files of the current turn, and the files pulled in this turn."""
     inputs = ProgramInputs()
     workspace = Workspace(context.out_dir)
     for path in await _load_named_files(code, context, inputs):
         await asyncio.to_thread(_add_input, to_physical(path), workspace, context.out_dir, inputs, settings)
     for place in (await asyncio.to_thread(workspace.list_files, (str(context.turn_id),))).files:
         await asyncio.to_thread(_add_input, place, workspace, context.out_dir, inputs, settings)
+    for path in await _load_pulled_files(context):
+        await asyncio.to_thread(_add_input, to_physical(path), workspace, context.out_dir, inputs, settings)
     return inputs
+
+
+class _PulledRow(msgspec.Struct):
+    path: str
+
+
+class _PulledFiles(msgspec.Struct):
+    """The part of a pull's status that names the files."""
+
+    pulled: tuple[_PulledRow, ...] = ()
+
+
+async def _load_pulled_files(context: ToolContext) -> list[FileForm]:
+    """Return the files that calls of this turn brought for programs, after copying them into the workspace."""
+    seqs: list[int] = []
+    calls = context.timeline.views.calls.calls
+    for key in reversed(calls):
+        # Calls are in order, so those of the current turn are the last ones.
+        if not key.startswith(f"{context.turn_id}."):
+            break
+        if resolve_traits(calls[key].tool_id, calls[key].traits).brings_files and not calls[key].failed:
+            seqs += calls[key].receipt_seqs
+    found: dict[FileForm, None] = {}
+    for entry in await context.timeline.entries(sorted(seqs)) if seqs else ():
+        for text in await _read_pulled_paths(entry, context):
+            found |= dict.fromkeys(await _load_files(text, context, ProgramInputs()))
+    return list(found)
+
+
+async def _read_pulled_paths(entry: Entry, context: ToolContext) -> list[str]:
+    if not isinstance(entry.block, ResultStatus):
+        return []
+    text = entry.block.text
+    data = await context.timeline.payload(text) if isinstance(text, BlobRef) else text
+    try:
+        return [row.path for row in msgspec.json.decode(data, type=_PulledFiles).pulled]
+    except (msgspec.MsgspecError, RecursionError):
+        # Erased, or of another program: it names no files.
+        return []
 
 
 def find_named_paths(code: str) -> Iterator[tuple[str, ...]]:

@@ -35,7 +35,7 @@ def _reading_tools(read_tool: ReadTool) -> tuple[FunctionTool, ...]:
             "react.pull",
             effect="idempotent",
             examples=('{"paths":["fi:turn_1.user.attachments/data.csv"]}',),
-            traits=ToolTraits(result_text="file", reads_artifacts=True, conversation_only=True),
+            traits=ToolTraits(result_text="file", reads_artifacts=True, brings_files=True, conversation_only=True),
         )(pull),
         tool(
             "react.checkout",

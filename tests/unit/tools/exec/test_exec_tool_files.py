@@ -6,13 +6,15 @@ import pytest
 
 from tests.harness.exec import PlainSandbox, run_exec
 from tests.harness.react_tools import T1, ToolHarness, open_tool_harness
-from timeloom.core.blocks import SourcesAdded
+from timeloom.core.blocks import Digest, ResultDigest, ResultStatus, SourcesAdded, ToolCall
+from timeloom.core.ids import TurnId
 from timeloom.core.paths import FilePath
 from timeloom.core.sources import SourceRow
 from timeloom.ports.tool import Outcome
 from timeloom.tools.artifacts import find_stored_file
 from timeloom.tools.exec.inputs import find_named_paths
 from timeloom.tools.exec.settings import ExecSettings
+from timeloom.tools.react.pull import pull
 from timeloom.tools.react.write import Channel, write
 
 pytestmark = pytest.mark.anyio
@@ -117,6 +119,29 @@ return_1/files/no.md
 def test_only_so_many_names_are_looked_up() -> None:
     code = "\n".join(f"'turn_0/files/{n}.md'" for n in range(1000))
     assert len(list(find_named_paths(code))) == 500
+
+
+async def test_pulled_files_are_there_without_being_named(stage: ToolHarness) -> None:
+    for name in ("a.md", "b.md", "c.md"):
+        await stage.record_file(f"fi:turn_0.files/{name}", f"# {name}", turn=TurnId("turn_0"))
+    context = stage.context()
+    await stage.record("react.pull", context, await pull(context, ("fi:turn_0.files/a.md", "fi:turn_0.files/b.md")))
+    assert listing(await run_exec(stage, LIST)) == ["turn_0/files/a.md", "turn_0/files/b.md"]
+    again = await run_exec(stage, LIST)
+    assert again.artifacts == ()
+
+
+async def test_what_was_pulled_in_another_turn_or_cannot_be_read_is_not_there(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_0.files/a.md", "# a", turn=TurnId("turn_0"))
+    old = stage.context(TurnId("turn_0"))
+    await stage.record("react.pull", old, await pull(old, ("fi:turn_0.files/a.md",)))
+    context = stage.context()
+    await stage.append(
+        ToolCall(tool_id="react.pull", tool_call_id=context.tool_call_id),
+        ResultStatus(tool_call_id=context.tool_call_id, text="[ERASED]"),
+        ResultDigest(tool_call_id=context.tool_call_id, digest=Digest(artifact_path="fi:turn_0.files/a.md")),
+    )
+    assert "turn_0" not in report(await run_exec(stage, LIST))
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------
