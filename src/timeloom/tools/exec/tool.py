@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 import msgspec
@@ -16,7 +18,8 @@ from timeloom.tools.define import tool
 from timeloom.tools.exec.broker import ProgramBroker
 from timeloom.tools.exec.code import load_code
 from timeloom.tools.exec.collect_outputs import OutputCollector, keep_visibility
-from timeloom.tools.exec.contract import ContractFile, DeclaredFile, resolve_contract
+from timeloom.tools.exec.contract import Contract, ContractFile, DeclaredFile, resolve_contract
+from timeloom.tools.exec.conversation_files import add_conversation_files
 from timeloom.tools.exec.guest_modules import make_tool_stubs
 from timeloom.tools.exec.inputs import ProgramInputs, collect_inputs
 from timeloom.tools.exec.output_folder import InputFingerprint
@@ -82,16 +85,29 @@ class ExecTool:
         code = await load_code(context, settings.code_bytes)
         files = resolve_contract(contract, context, settings.contract_files)
         inputs = await collect_inputs(code, context, settings)
-        program = Program(
+        with TemporaryDirectory(prefix="timeloom-exec-") as folder:
+            await add_conversation_files(code, context, Path(folder), inputs)
+            program = self._make_program(code, context, inputs, files, prog_name, timeout_s)
+            return build_envelope(await self._run(program, context, inputs, files.files)).outcome(files.notices)
+
+    def _make_program(
+        self,
+        code: str,
+        context: ToolContext,
+        inputs: ProgramInputs,
+        files: Contract,
+        prog_name: str,
+        timeout_s: float | None,
+    ) -> Program:
+        return Program(
             code=code,
             execution_id=f"{context.turn_id}.{context.tool_call_id}",
             name=replace_lone_surrogates(prog_name[:MAX_NAME_CHARS]) or "program",
             inputs=inputs.files,
             folders=files.folders(context.turn_id),
             stubs=make_tool_stubs(context.nested.specs) if context.nested else (),
-            limits=replace(settings.limits, wall_s=self._wall_s(timeout_s)),
+            limits=replace(self._settings.limits, wall_s=self._wall_s(timeout_s)),
         )
-        return build_envelope(await self._run(program, context, inputs, files.files)).outcome(files.notices)
 
     def _wall_s(self, requested_s: float | None) -> float:
         wall_s = self._settings.limits.wall_s if requested_s is None else requested_s

@@ -6,12 +6,22 @@ import pytest
 
 from tests.harness.exec import PlainSandbox, run_exec
 from tests.harness.react_tools import T1, ToolHarness, open_tool_harness
-from timeloom.core.blocks import Digest, ResultDigest, ResultStatus, SourcesAdded, ToolCall
-from timeloom.core.ids import TurnId
+from timeloom.core.blocks import (
+    Digest,
+    Hosting,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    SourcesAdded,
+    ToolCall,
+    UserPrompt,
+)
+from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import FilePath
 from timeloom.core.sources import SourceRow
 from timeloom.ports.tool import Outcome
 from timeloom.tools.artifacts import find_stored_file
+from timeloom.tools.exec import conversation_files
 from timeloom.tools.exec.inputs import find_named_paths
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.react.pull import pull
@@ -142,6 +152,49 @@ async def test_what_was_pulled_in_another_turn_or_cannot_be_read_is_not_there(st
         ResultDigest(tool_call_id=context.tool_call_id, digest=Digest(artifact_path="fi:turn_0.files/a.md")),
     )
     assert "turn_0" not in report(await run_exec(stage, LIST))
+
+
+async def test_a_program_that_names_the_timeline_and_the_pool_finds_them(stage: ToolHarness) -> None:
+    await stage.append(UserPrompt(text="hello there"))
+    hosted = Hosting(hosted_uri="/secret", rn="rn", key="k")
+    content = ResultContent(
+        tool_call_id=CallId("c1"), artifact_path="fi:turn_1.files/a.md", mime="text/plain", text="a", hosting=hosted
+    )
+    await stage.append(SourcesAdded(rows=(SourceRow(sid=1, title="page", url="https://a.example", rn="rn"),)), content)
+    code = """
+import json
+timeline = json.loads((OUT_DIR / "timeline.json").read_text())
+print(timeline["type"], [b["text"] for b in timeline["blocks"] if b["type"] == "user.prompt"])
+files = [b["meta"] for b in timeline["blocks"] if b.get("path", "").startswith("fi:")]
+print([row["title"] for row in timeline["sources_pool"]], "hosted_uri" in files[0])
+print(json.loads((OUT_DIR / "sources_pool.json").read_text())["rows"])
+"""
+    outcome = await run_exec(stage, code)
+    assert outcome.artifacts == ()
+    assert listing(outcome) == [
+        "conv.timeline.v1 ['hello there']",
+        "['page'] False",
+        "[{'sid': 1, 'source_type': 'web', 'title': 'page', 'url': 'https://a.example'}]",
+    ]
+
+
+async def test_of_a_long_conversation_the_newest_blocks_and_rows_are_there(
+    stage: ToolHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation_files, "MAX_BYTES", 2_000)
+    for n in range(30):
+        await stage.append(UserPrompt(text=f"number {n} " + "x" * 200))
+        await stage.append(SourcesAdded(rows=(SourceRow(sid=n + 1, title="x" * 200, url=f"https://{n}.example"),)))
+    code = """
+import json
+blocks = json.loads((OUT_DIR / "timeline.json").read_text())["blocks"]
+rows = json.loads((OUT_DIR / "sources_pool.json").read_text())["rows"]
+print(0 < len(blocks) < 30, 0 < len(rows) < 30, rows[-1]["sid"])
+"""
+    outcome = await run_exec(stage, code)
+    assert listing(outcome) == ["True True 30"]
+    assert "timeline.json: its" in report(outcome)
+    assert "sources_pool.json: its" in report(outcome)
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------
