@@ -75,10 +75,11 @@ def test_a_store_that_loses_what_it_acknowledged_is_found(
 def lose_last_entry(journal: Path) -> None:
     """Leaves the journal as if its newest entry had never been there."""
     with closing(sqlite3.connect(journal)) as connection, connection:
+        ((head,),) = connection.execute("SELECT before FROM entries ORDER BY place DESC LIMIT 1")
         connection.execute("DELETE FROM entries WHERE place = (SELECT max(place) FROM entries)")
         ((record,),) = connection.execute("SELECT record FROM entries ORDER BY place DESC LIMIT 1")
         last_ts = record.partition(b"\n")[0].decode().split(" ")[1]
-        connection.execute("UPDATE conversations SET tail = tail - 1, last_ts = ?", (last_ts,))
+        connection.execute("UPDATE conversations SET tail = tail - 1, last_ts = ?, head = ?", (last_ts, head))
 
 
 def test_damage_is_found(forks: ForkServer, undisturbed: Mapping[str, BaselineRun], tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ _DECODER: Final = msgspec.json.Decoder(_ExportedTimeline)
 def export_link(link: ChainLink, whole: Entry, shown: bytes) -> bytes:
     """Return the JSON of a link; `whole` is the entry with its payloads, `shown` its block as the export has it."""
     exported = ExportedLink(seq=link.seq, salt=link.salt.hex(), before=link.before.hex(), content=link.content.hex())
-    if _rebuild_record(shown, whole.ts)[1] != link.record:
+    if _rebuild_record(shown)[1] != link.record:
         stored = encode_block(whole)
-        if _rebuild_record(stored, whole.ts)[1] == link.record:
+        if _rebuild_record(stored)[1] == link.record:
             exported = replace(exported, block=msgspec.Raw(stored))
         else:
             exported = replace(exported, record=link.record.decode())
@@ -123,7 +123,7 @@ class _ExportChecker:
     def _check_entry(self, seq: int, shown: bytes, exported: ExportedLink) -> tuple[Entry, Entry] | None:
         """Return the entry as it is stored, and with its payloads; None if it cannot be made from the export."""
         try:
-            payloads, record = _rebuild_record(bytes(exported.block) or shown, _NO_TIME)
+            payloads, record = _rebuild_record(bytes(exported.block) or shown)
             record = exported.record.encode() or record
             entry = decode_record(record, seq)
             link = ChainLink(seq, *map(_from_hex, (exported.salt, exported.before, exported.content)), record=record)
@@ -149,24 +149,23 @@ class _ExportChecker:
 
 
 _NO_TIME: Final = "1970-01-01T00:00:00Z"
-"""The time of a block without one. No stored block is without one, so that it changes the record."""
+"""The time of a foreign block without one. Its record has another, so the export carries the record."""
 
 
-def _rebuild_record(block: bytes, ts: str) -> tuple[Payloads, bytes]:
+def _rebuild_record(block: bytes) -> tuple[Payloads, bytes]:
     """Return the payloads of a block in JSON, and the record that a store makes of it."""
-    draft = decode_block(block, ts)
-    try:
-        stored, payloads = extract_payloads(draft)
-        return payloads, encode_record(stored)
-    except UnicodeEncodeError:
-        return {}, b""
+    stored, payloads = extract_payloads(decode_block(block, _NO_TIME))
+    # A field at its default is left out of a record only if it is the same object as the default.
+    defaults = {
+        field.name: field.default
+        for field in msgspec.structs.fields(stored.block)
+        if field.default == getattr(stored.block, field.name)
+    }
+    return payloads, encode_record(replace(stored, block=replace(stored.block, **defaults)))
 
 
 def _parse(data: bytes) -> object:
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, RecursionError):
-        return data
+    return msgspec.json.decode(data)
 
 
 def _from_hex(text: str) -> bytes:

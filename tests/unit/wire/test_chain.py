@@ -1,5 +1,7 @@
 """The hash chain: what its hashes cover, and how a checker reads it."""
 
+from msgspec.structs import replace
+
 from timeloom.core.blocks import Erased, ErasedForm, Thinking
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import Draft, Entry, to_entry
@@ -11,6 +13,7 @@ from timeloom.wire.chain import (
     hash_before_first,
     hash_content,
     hash_entry,
+    hash_link,
     link_entries,
     record_beginning,
 )
@@ -46,6 +49,12 @@ def test_the_links_are_the_hashes_of_the_entries_before() -> None:
     content = hash_content(SALT, record)
     assert second.before == hash_entry(link.before, content, 1, record_beginning(record))
     assert len(second.before) == HASH_BYTES
+
+
+def test_an_entry_without_a_chain_has_no_hash() -> None:
+    (_, record, link), (_, _, second) = chained(entry(1), entry(2))
+    assert hash_link(replace(link, record=record)) == second.before
+    assert hash_link(ChainLink(1, record=record)) == b""
 
 
 def test_the_chain_goes_on_after_an_entry_that_cannot_be_read_or_is_missing() -> None:

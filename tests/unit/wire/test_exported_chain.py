@@ -47,14 +47,15 @@ async def export(*, erase: bool = True) -> tuple[bytes, Heads]:
         in_turn(Hidden(target="ar:turn_1.assistant.completion.1", replacement="gone")),
     ]
     blocks += [in_turn(Unknown(json='{"type":"foreign.thing","x":1}', foreign_type="foreign.thing"))]
+    blocks += [draft(Unknown(json='{"type":"foreign.thing"}', foreign_type="foreign.thing"))]
     blocks += [in_turn(UserPrompt(text="odd"), '{"type":"user.prompt","text":"odd","extra":true}')]
     blocks += [in_turn(TurnEnded(reason="completed"))]
     await store.append(CONVERSATION, 0, [header(), *blocks])
-    heads = {CONVERSATION: {11: hash_link((await store.load_chain(CONVERSATION))[10]).hex()}}
+    heads = {CONVERSATION: {12: hash_link((await store.load_chain(CONVERSATION))[11]).hex()}}
     if erase:
         entries = await store.load(CONVERSATION)
         gone = replace(entries[2], block=redact_block(entries[2].block))
-        await store.erase(CONVERSATION, 11, [gone], draft(Erased(by="somebody")))
+        await store.erase(CONVERSATION, 12, [gone], draft(Erased(by="somebody")))
     return b"".join([piece async for piece in export_timeline(store, CONVERSATION)]), heads
 
 
@@ -67,7 +68,7 @@ def test_an_export_that_nobody_touched_holds(erase: bool) -> None:
     data, heads = asyncio.run(export(erase=erase))
     report = checked(data, heads)
     assert report == ExportReport(
-        conversation=CONVERSATION, entries=11 + erase, chained_from=1, erased=int(erase), problems=()
+        conversation=CONVERSATION, entries=12 + erase, chained_from=1, erased=int(erase), problems=()
     )
 
 
@@ -92,6 +93,7 @@ def change_bytes(timeline: Any) -> int:
 
 
 def change_hidden(timeline: Any) -> int:
+    assert timeline["blocks"][5]["meta"]["hidden"]
     timeline["blocks"][5]["text"] = "another"
     return 6
 
@@ -121,12 +123,12 @@ def cut(timeline: Any) -> int:
 
 def change_source(timeline: Any) -> int:
     timeline["sources_pool"] = [{"sid": 1}]
-    return 11
+    return 12
 
 
 def change_original(timeline: Any) -> int:
-    timeline["blocks"][9]["extra"] = False
-    return 10
+    timeline["blocks"][10]["extra"] = False
+    return 11
 
 
 def break_hex(timeline: Any) -> int:
@@ -149,8 +151,8 @@ def test_a_changed_export_is_found(harm: Callable[[Any], int]) -> None:
 
 def test_an_export_of_another_history_is_found_by_the_heads() -> None:
     (data, _), (_, heads) = asyncio.run(export()), asyncio.run(export())
-    assert [problem.seq for problem in checked(data, heads).problems] == [11]
-    assert [problem.seq for problem in checked(data, {CONVERSATION: {99: "00"}}).problems] == [13]
+    assert [problem.seq for problem in checked(data, heads).problems] == [12]
+    assert [problem.seq for problem in checked(data, {CONVERSATION: {99: "00"}}).problems] == [14]
 
 
 def test_an_export_of_an_older_version_has_no_chain() -> None:
