@@ -75,6 +75,12 @@ def test_the_locks_agree() -> None:
         assert versions[name].items() <= development.items()
 
 
+def test_running_from_the_repository_includes_socketio_and_prices() -> None:
+    (run_lock,) = [lock for lock in LOCKS if lock.name == "requirements.lock"]
+    pinned = set(re.findall(r"^([a-z0-9._-]+)==", text_of(run_lock), re.MULTILINE))
+    assert {"python-socketio", "genai-prices"} <= pinned
+
+
 @pytest.mark.parametrize("file", PYTHON, ids=name_of)
 def test_a_source_file_says_its_subject_in_one_line(file: Path) -> None:
     docstring = ast.get_docstring(ast.parse(text_of(file)), clean=False)
