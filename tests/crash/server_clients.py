@@ -158,6 +158,8 @@ class ConversationClient:
         self.conversation = conversation
         self._chance = random.Random(f"{clients.seed} {conversation}")
         self._deciding: set[str] = set()
+        self._asked_again: set[str] = set()
+        """Calls whose question arrived while a decision was on its way, which may have been too early for it."""
         self.types: list[str] = []
         """The types of the blocks that the first reader has received."""
         self.moved = asyncio.Event()
@@ -263,7 +265,9 @@ class ConversationClient:
         return self._is_last and _is_over(read)
 
     def _decide_soon(self, call_id: str) -> None:
-        if call_id not in self._deciding:
+        if call_id in self._deciding:
+            self._asked_again.add(call_id)
+        else:
             self._deciding.add(call_id)
             task = asyncio.create_task(self._decide(call_id))
             self._tasks.add(task)
@@ -284,8 +288,10 @@ class ConversationClient:
             decisions = [self._send_decision(call_id, approved=approved)]
             if self._chance.random() < DOUBLE_SHARE:
                 decisions.append(self._send_decision(call_id, approved=False))
+            self._asked_again.discard(call_id)
             is_heard = any(is_answered(one) for one in await asyncio.gather(*decisions))
             await asyncio.sleep(0.001)
+            is_heard = is_heard and call_id not in self._asked_again
         self._deciding.discard(call_id)
 
     async def _send_decision(self, call_id: str, *, approved: bool) -> SentText:

@@ -199,9 +199,8 @@ FAULTS: dict[str, tuple[Callable[[ServerEvidence], ServerEvidence], str]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_evidence_is_found(fault: str, evidence: ServerEvidence) -> None:
     change, expected = FAULTS[fault]
-    known = find_server_problems(evidence)
-    assert not any(expected in problem for problem in known)
-    assert any(expected in problem for problem in find_server_problems(change(evidence)))
+    known, found = find_server_problems(evidence), find_server_problems(change(evidence))
+    assert sum(expected in problem for problem in found) > sum(expected in problem for problem in known)
 
 
 def test_a_server_that_repeats_an_irreversible_call_is_found(tmp_path: Path) -> None:
