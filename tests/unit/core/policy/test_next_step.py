@@ -1,5 +1,6 @@
 """The policy of a turn chooses the next step from its progress, and always terminates."""
 
+import itertools
 import json
 
 import pytest
@@ -50,6 +51,7 @@ from timeloom.core.view.progress import ProgressView
 
 TS = "2026-02-09T02:14:32.676425Z"
 TURN = TurnId("turn_1")
+SEQS = itertools.count(1)
 LIMITS = TurnLimits(max_iterations=3)
 CALL = CallToolDecision("x.y", "{}")
 ANSWER = CompleteDecision("done")
@@ -87,7 +89,7 @@ def steer() -> Steer:
 def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
     view = view or after(TurnStarted(n=1), UserPrompt(text="hi"), view=ProgressView())
     for block in blocks:
-        view.add(to_entry(Draft(TURN, TS, block), 1))
+        view.add(to_entry(Draft(TURN, TS, block), next(SEQS)))
     return view
 
 
