@@ -21,6 +21,7 @@ from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
+from timeloom.core.policy.repair_reply import RepairContext, ToolForm
 from timeloom.core.render.entries.cards import CardLimits
 from timeloom.core.render.entries.previews import preview_for_programs, preview_text
 from timeloom.core.stream.live_reply import LiveDelta
@@ -260,7 +261,7 @@ def build_turn_runner(
         prompt_source=prompt_builder,
         on_delta=on_delta,
         governor=governor,
-        custom_traits=registry.custom_traits,
+        repair_context=_repair_context(registry, settings.limits),
         stored_systems=shared.stored_systems,
         call_s=settings.model_call_s,
     )
@@ -291,6 +292,15 @@ def build_turn_runner(
 
 def _runs_programs(registry: ToolRegistry) -> bool:
     return any(registry.traits_of(spec.tool_id).runs_code for spec in registry.specs())
+
+
+def _repair_context(registry: ToolRegistry, limits: TurnLimits) -> RepairContext:
+    forms = {
+        name: ToolForm(spec.tool_id, spec.params_schema)
+        for spec in registry.specs()
+        for name in (spec.tool_id, *spec.aliases)
+    }
+    return RepairContext(by_name=forms, custom=registry.custom_traits, allows_several=limits.fanout == "safe_fanout")
 
 
 def _prompt_settings(model: Model, settings: AgentSettings) -> PromptSettings:

@@ -102,7 +102,7 @@ REFUSED = {
     "channel_unclosed": f"<channel:thinking>Look first.\n{LOOK}",
     "text_outside_channels": f"Sure, I look. {LOOK}",
     "undeclared_channel": f"<channel:poem>o table</channel:poem>{LOOK}",
-    "several_actions": f"{LOOK}{LOOK}",
+    "several_actions": f"{LOOK}{calls('react.read', paths=['files/b.md'])}",
     "code_without_exec": f"{LOOK}{CODE}",
     "code_missing": calls("exec_tools.execute_code_python", contract=[]),
     "unknown_tool": calls("react.reed", paths=["files/a.md"]),

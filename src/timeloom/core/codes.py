@@ -38,6 +38,7 @@ CODES: Final = MappingProxyType(
         "protocol_violation.several_actions": "The reply has several actions where a round has one.",
         "protocol_violation.fanout_refused": "The actions of the reply may not share a round.",
         "protocol_violation.last_round": "The reply calls a tool in the turn's last round, which must answer.",
+        "repeated_call": "A call had the same result three times in one turn. After four times it is not run again.",
         # sources and citations
         "source_unknown": "A citation names a source id that is not in the pool; the mark was left as it is.",
         "source_malformed": "A source row has a field of the wrong type or size; the message names the field.",

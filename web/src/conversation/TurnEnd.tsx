@@ -20,6 +20,7 @@ const REASONS = table<Reason>({
   exited: { title: "The agent ended the turn without an answer.", next: "Ask again, or add the missing information." },
   max_iterations: { title: "The turn reached its round limit.", next: "Send “continue” to resume it." },
   budget_exhausted: { title: "The budget is used up.", next: "Ask the server's administrator to raise it." },
+  no_progress: { title: "The agent repeated a call without progress.", next: "Try again with more detail.", retryable: true },
   protocol_failure: { title: "The model replied in an invalid format.", next: "Try again, or use another model.", retryable: true },
   provider_error: { title: "The model call failed.", next: "Send the message again in a moment. If it fails again, check the server's log.", retryable: true },
   refused: { title: "The model declined to answer.", next: "Rephrase your message." },

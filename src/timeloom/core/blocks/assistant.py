@@ -15,6 +15,8 @@ class Completion(Block, tag="assistant.completion", frozen=True, kw_only=True):
     n: int = 1
     sources_used: tuple[int, ...] = ()
     suggested_followups: tuple[str, ...] = ()
+    unformatted: bool = False
+    """Whether it is plain text of a reply that had no decision."""
     author: str = "assistant"
 
     def __post_init__(self) -> None:

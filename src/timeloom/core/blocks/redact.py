@@ -61,7 +61,9 @@ def redact_block(block: AnyBlock) -> AnyBlock:
         case ModelCalled():
             return redact_request(block, 0)
         case ModelAnswered():
-            return replace(block, erased=True, text=_redact_text(block.text), detail="")
+            return replace(
+                block, erased=True, text=_redact_text(block.text), repaired=_redact_text(block.repaired), detail=""
+            )
         case Completion():
             return replace(block, erased=True, text=ERASED, suggested_followups=())
         case Feedback():

@@ -101,6 +101,10 @@ class ModelAnswered(Block, tag="react.model.outcome", frozen=True, kw_only=True)
     error: str = ""
     detail: str = ""
     """Details of the error, from the provider or from timeloom."""
+    repairs: tuple[str, ...] = ()
+    """Names of the repairs that made the reply readable; empty if it was read as it stands."""
+    repaired: Text = ""
+    """The repaired reply, which is executed in place of `text`."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

@@ -39,6 +39,8 @@ class ToolTraits(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     """Whether it starts, replaces or closes plans."""
     runs_code: bool = False
     """Whether it runs the program of the code channel."""
+    polled: bool = False
+    """Whether it is meant to be called again until its result changes, so that repeated calls are not stopped."""
     conversation_only: bool = False
     """Whether it reads and writes only the conversation and its files; re-runs then execute it again."""
 

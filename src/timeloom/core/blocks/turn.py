@@ -12,6 +12,7 @@ EndReason = Literal[
     "max_iterations",
     "budget_exhausted",
     "refused",
+    "no_progress",
     "protocol_failure",
     "provider_error",
     "runtime_error",

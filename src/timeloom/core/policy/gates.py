@@ -45,6 +45,8 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag="tool"):
     effect: Effect
     calls_before: int = 0
     """How many times the current turn has called this tool already."""
+    repairs: tuple[str, ...] = ()
+    """Names of the repairs without which the call could not be read; empty if only its JSON spelling was repaired."""
 
 
 class SpendTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +132,15 @@ def tainted_irreversible_needs_approval(proposal: Proposal) -> PolicyResult | No
     match proposal.step:
         case ToolStep(tool_id=tool_id, effect="irreversible") if proposal.is_tainted:
             return ask(f"{tool_id} does something that cannot be undone{_taint_note(proposal)}")
+        case _:
+            return None
+
+
+def repaired_irreversible_needs_approval(proposal: Proposal) -> PolicyResult | None:
+    """Require approval for an irreversible call that was not written in the expected form; always in force."""
+    match proposal.step:
+        case ToolStep(tool_id=tool_id, effect="irreversible", repairs=repairs) if repairs:
+            return ask(f"{tool_id} cannot be undone, and the call was repaired ({', '.join(repairs)})")
         case _:
             return None
 

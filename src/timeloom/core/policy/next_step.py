@@ -5,18 +5,25 @@ from typing import Final, assert_never
 import msgspec
 
 from timeloom.core.blocks import EndReason
-from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits
+from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits, resolve_traits
 from timeloom.core.policy.fanout import FanoutMode, find_fanout_faults
 from timeloom.core.policy.model_retry import RETRIED_ERRORS
-from timeloom.core.policy.read_reply import ParsedReply, ReplyIssue, read_reply
+from timeloom.core.policy.read_reply import ParsedReply, ReplyIssue, plain_answer, read_reply
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.view.progress import STEERED_ERROR, GatedStep, ProgressView
+from timeloom.core.view.repeated_calls import RepeatedCallsView, call_key
 
 DEFAULT_MAX_ITERATIONS: Final = 15
 
 
 BUDGET_POLICY: Final = "budget"
 """The policy name that `Gate` blocks record when a budget is used up."""
+
+WARN_SAME_RESULTS: Final = 3
+"""After how many identical results of the same call in one turn the model is told."""
+
+MAX_SAME_RESULTS: Final = 4
+"""After how many identical results of the same call in one turn it is not run again."""
 
 INTERRUPTED_POLICY: Final = "interrupted"
 """The policy name for a call that may or may not have run; a person decides about it."""
@@ -120,11 +127,12 @@ def next_step(
     reply: ParsedReply | None,
     limits: TurnLimits,
     custom: CustomTraits = NO_CUSTOM_TRAITS,
+    repeated: RepeatedCallsView | None = None,
 ) -> Step:
     """Return the next step of the turn.
 
     `reply` is the parsed reply of the current round, or None if there is none. `custom` holds the traits of the
-    conversation's tools that differ from the built-in ones.
+    conversation's tools that differ from the built-in ones. `repeated` holds the results of this turn's calls.
     """
     if not progress.running:
         return Idle()
@@ -141,7 +149,25 @@ def next_step(
         return EndTurn("refused", f"the model was not asked: refused by {progress.model_call.said}")
     if progress.model_call and progress.model_call.leave == "asked":
         return WaitForApproval()
-    return _continue_turn(progress, reply, limits, custom)
+    step = _continue_turn(progress, reply, limits, custom)
+    return _stop_repetition(step, repeated, custom) if repeated and isinstance(step, ExecuteAction) else step
+
+
+def _stop_repetition(step: ExecuteAction, repeated: RepeatedCallsView, custom: CustomTraits) -> Step:
+    """Return the step, or the end of the turn if the step repeats a call whose result never changes."""
+    match step.decision:
+        case CallToolDecision(tool_id=tool_id, params=params) if not is_polled(tool_id, custom):
+            times = repeated.times(call_key(tool_id, params))
+            if times >= MAX_SAME_RESULTS:
+                return EndTurn("no_progress", f"the model called {tool_id} {times} times with the same result")
+        case _:
+            pass
+    return step
+
+
+def is_polled(tool_id: str, custom: CustomTraits) -> bool:
+    """Whether the tool is meant to be called again until its result changes."""
+    return resolve_traits(tool_id, custom.get(tool_id)).polled
 
 
 def _continue_turn(progress: ProgressView, reply: ParsedReply | None, limits: TurnLimits, custom: CustomTraits) -> Step:
@@ -218,7 +244,7 @@ def _step_after_failure(progress: ProgressView, limits: TurnLimits) -> Step:
 def _step_after_answer(progress: ProgressView, reply: ParsedReply, limits: TurnLimits, custom: CustomTraits) -> Step:
     faults = _find_faults(progress, reply, limits, custom)
     if faults:
-        return _step_after_fault(progress, faults, limits)
+        return _step_after_fault(progress, faults, limits, plain_answer(reply))
     if progress.acted < len(reply.decisions):
         decision = reply.decisions[progress.acted]
         if not isinstance(decision, ExitDecision) or decision.final_answer.strip():
@@ -226,12 +252,20 @@ def _step_after_answer(progress: ProgressView, reply: ParsedReply, limits: TurnL
         if not progress.unseen or is_last_round(progress, limits):
             return EndTurn("exited", decision.notes.strip() or NO_REASON)
         return StartRound(progress.round + 1)
+    if not reply.decisions:
+        return _step_after_plain_answer(progress, limits)
     last = reply.decisions[-1]
     if not isinstance(last, CallToolDecision) and not progress.unseen:
         return EndTurn("completed" if isinstance(last, CompleteDecision) else "exited", last.notes)
     if is_last_round(progress, limits):
         return EndTurn("max_iterations", f"the turn had its {progress.round} rounds and did not come to an answer")
     return StartRound(progress.round + 1)
+
+
+def _step_after_plain_answer(progress: ProgressView, limits: TurnLimits) -> Step:
+    if progress.unseen and not is_last_round(progress, limits):
+        return StartRound(progress.round + 1)
+    return EndTurn("completed", "the model answered in plain text, without a decision")
 
 
 def _find_faults(
@@ -249,10 +283,12 @@ def _find_faults(
     return find_fanout_faults(reply.decisions, limits.fanout, custom)
 
 
-def _step_after_fault(progress: ProgressView, faults: tuple[ReplyIssue, ...], limits: TurnLimits) -> Step:
+def _step_after_fault(progress: ProgressView, faults: tuple[ReplyIssue, ...], limits: TurnLimits, answer: str) -> Step:
     if not progress.told:
         return RejectReply(faults)
     if progress.refusals <= limits.max_rejected_replies:
         return _ask_model(progress, limits)
+    if answer:
+        return ExecuteAction(0, CompleteDecision(answer))
     reason: EndReason = "max_iterations" if faults[0].code == "protocol_violation.last_round" else "protocol_failure"
     return EndTurn(reason, f"the model's answers could not be carried out: {faults[0].text}")

@@ -1,5 +1,6 @@
 """Parses a model's reply into thinking, decisions, code and a summary, with the problems found in it."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,9 +9,12 @@ import msgspec
 from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits, resolve_traits
 from timeloom.core.stream.channels import (
     DECISION,
+    THOUGHT_TAGS,
     ChannelClosed,
     ChannelDelta,
+    ChannelEvent,
     ChannelParser,
+    OutsideText,
     ProtocolViolation,
     coalesce,
     trim_channel_text,
@@ -34,6 +38,10 @@ class ParsedReply(msgspec.Struct, frozen=True):
     summary: str = ""
     faults: tuple[ReplyIssue, ...] = ()
     remarks: tuple[ReplyIssue, ...] = ()
+    repairs: tuple[str, ...] = ()
+    """Names of the repairs without which the reply could not be read."""
+    prose: str = ""
+    """Text outside all channels."""
 
 
 def read_reply(text: str, custom: CustomTraits = NO_CUSTOM_TRAITS) -> ParsedReply:
@@ -43,6 +51,7 @@ def read_reply(text: str, custom: CustomTraits = NO_CUSTOM_TRAITS) -> ParsedRepl
     """
     parser = ChannelParser()
     events = coalesce([*parser.feed(text), *parser.close()])
+    thought, events = _split_thoughts(events)
     texts: dict[tuple[str, int], str] = {}
     for event in events:
         if isinstance(event, ChannelDelta):
@@ -51,20 +60,56 @@ def read_reply(text: str, custom: CustomTraits = NO_CUSTOM_TRAITS) -> ParsedRepl
     remarks = tuple(ReplyIssue(event.code, event.message) for event in events if isinstance(event, ProtocolViolation))
     decisions, faults = _parse_decisions(texts, cut)
     code = _join_channel(texts, "code")
+    thinking = _join_channel(texts, "thinking") or ""
     return ParsedReply(
-        thinking=_join_channel(texts, "thinking") or "",
+        thinking="\n\n".join(part for part in (thought, thinking) if part),
         decisions=decisions,
         code=code,
         summary=_join_channel(texts, "summary") or "",
         faults=(*faults, *(_check_code(decisions, code, custom) if not faults else ())),
         remarks=remarks,
+        prose="\n\n".join(event.text.strip() for event in events if isinstance(event, OutsideText)),
     )
+
+
+def plain_answer(reply: ParsedReply) -> str:
+    """Return the text of a reply that is plainly an answer to the user, without any channel; else an empty string."""
+    codes = {issue.code for issue in reply.faults}
+    strays = {issue.code for issue in reply.remarks} - {"protocol_violation.text_outside_channels"}
+    if codes != {"protocol_violation.decision_missing"} or strays or reply.code is not None:
+        return ""
+    return "" if _PROTOCOL_TEXT.search(reply.prose) else reply.prose
+
+
+_PROTOCOL_TEXT: Final = re.compile(
+    r"<\s*/?\s*(?:channel|tool_call|function|invoke|parameter)\b|[\"'](?:action|tool_calls?|tool_id|final_answer)[\"']\s*:",
+    re.IGNORECASE,
+)
 
 
 def find_programs(decisions: Sequence[Decision], custom: CustomTraits) -> list[CallToolDecision]:
     """Return the calls that run the program of the code channel."""
     calls = [one for one in decisions if isinstance(one, CallToolDecision)]
     return [call for call in calls if resolve_traits(call.tool_id, custom.get(call.tool_id)).runs_code]
+
+
+def _split_thoughts(events: list[ChannelEvent]) -> tuple[str, list[ChannelEvent]]:
+    """Return the thoughts before a close tag without an open tag, and the events after it.
+
+    Some models begin their replies inside thoughts. Everything before the close tag was thought, also a decision.
+    """
+    for at in range(len(events) - 1, -1, -1):
+        event = events[at]
+        if isinstance(event, OutsideText) and (closed := list(_THOUGHTS_END.finditer(event.text))):
+            before = [one.text for one in events[:at]] + [event.text[: closed[-1].start()]]
+            rest = event.text[closed[-1].end() :].lstrip()
+            # The remark about the text outside goes with it.
+            after = events[at + 1 :]
+            return "".join(before).strip(), [OutsideText(0, rest), *after] if rest else after
+    return "", events
+
+
+_THOUGHTS_END: Final = re.compile(rf"</(?:{'|'.join(THOUGHT_TAGS)})>")
 
 
 def _parse_decisions(

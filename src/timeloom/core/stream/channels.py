@@ -29,8 +29,14 @@ class Channel(msgspec.Struct, frozen=True):
     aliases: tuple[str, ...] = ()
 
 
+THINKING: Final = "thinking"
+"""The channel that carries the model's thoughts."""
+
+THOUGHT_TAGS: Final = ("think", "thinking", "thought", "reasoning")
+"""Names of the tags in which models write thoughts by habit: `<think>…</think>`."""
+
 DECLARED: Final = (
-    Channel("thinking", "prose"),
+    Channel(THINKING, "prose"),
     Channel(DECISION, "json", aliases=("action",)),
     Channel("code", "raw"),
     Channel("summary", "prose"),
@@ -110,12 +116,14 @@ class ChannelParser:
         "_held",
         "_index",
         "_last",
+        "_may_withhold",
         "_name",
         "_open_tags",
         "_out",
         "_quotes",
         "_scalars",
         "_utf8",
+        "_withheld",
     )
 
     def __init__(self, declared: Sequence[Channel] = DECLARED) -> None:
@@ -127,17 +135,25 @@ class ChannelParser:
         self._counts: dict[str, int] = {}
         self._out: list[ChannelEvent] = []
         self._held = ""  # a possible beginning of a tag
+        self._withheld: list[str] = []  # text after an open tag inside thoughts, which may be thought as well
+        self._may_withhold = True
         self._ended = False
         self._leave_channel()
 
     def feed(self, text: str) -> list[ChannelEvent]:
-        """Return the events of the next piece of text; only a possible beginning of a tag is held back."""
+        """Return the events of the next piece of text.
+
+        A possible beginning of a tag is held back. So is everything after an open tag inside unclosed thoughts, until
+        their close tag or the end of the reply shows whether it was thought.
+        """
         if self._ended:
             raise ValueError("a closed ChannelParser takes no more text; make a new one for each reply")
         if self._scalars.half or not text.isascii():
             text = self._scalars.feed(text)
         text = self._held + text
-        if "<" in text:
+        if self._withheld:
+            self._withhold(text)
+        elif "<" in text:
             self._process_tags(text)
         else:
             self._write(text)
@@ -153,7 +169,14 @@ class ChannelParser:
             return []
         events = self.feed(self._utf8.decode(b"", final=True))
         self._ended = True
-        self._write(self._held + self._scalars.close())
+        left = self._held + self._scalars.close()
+        if self._withheld:
+            # The thoughts were never closed, so the open tag after them counts.
+            left = "".join(self._withheld) + left
+            self._withheld, self._may_withhold = [], False
+            self._process_tags(left)
+            left = self._held
+        self._write(left)
         if self._name != OUTSIDE:
             self._violation(_UNCLOSED, f"The reply ended inside the channel `{self._name}`. {self._close_rule()}")
             self._end_channel("end_of_stream")
@@ -162,7 +185,7 @@ class ChannelParser:
     @property
     def current(self) -> tuple[str, int] | None:
         """Declared channel and index that more text continues; None if text is held back or no such channel is open."""
-        if self._channel is None or self._held or self._scalars.half:
+        if self._channel is None or self._held or self._scalars.half or self._withheld:
             return None
         return self._name, self._index
 
@@ -184,18 +207,36 @@ class ChannelParser:
             done = at
             if self._quotes.inside:
                 continue
+            if self._name == THINKING and not tag["slash"] and self._may_withhold:
+                self._held = ""
+                self._withhold(text[at:])
+                return
             self._apply_tag(tag)
             done = tag.end()
         self._write_or_hold(text, done)
 
+    def _withhold(self, text: str) -> None:
+        """Collect text that may be thought, until the close tag of the thoughts."""
+        self._held = ""
+        # The tag may have begun in the piece before.
+        before = self._withheld[-1] if self._withheld else ""
+        self._withheld[-1:] = [before + text] if len(before) < _LONGEST_CLOSE_TAG else [before, text]
+        recent = "".join(self._withheld[-2:])
+        found = min((at for tag in self._close_tags if (at := recent.find(tag)) >= 0), default=-1)
+        if found < 0:
+            return
+        thought = "".join(self._withheld[:-2]) + recent[:found]
+        self._withheld = []
+        self._write(thought)
+        self._process_tags(recent[found:])
+
     def _is_effective(self, tag: re.Match[str]) -> bool:
         """Return whether the tag has a meaning here, apart from being inside a JSON string."""
-        slash, name = tag.groups()
         if self._name == OUTSIDE:
-            return not slash
-        if slash:
+            return not tag["slash"] and (tag["name"] is not None or THINKING in self._declared)
+        if tag["slash"]:
             return tag[0] in self._close_tags
-        return name in self._declared and self._may_be_interrupted(tag.string, tag.start())
+        return tag["name"] in self._declared and self._may_be_interrupted(tag.string, tag.start())
 
     def _may_be_interrupted(self, text: str, at: int) -> bool:
         """Return whether this is the start of a line in a channel that the next open tag ends."""
@@ -204,8 +245,7 @@ class ChannelParser:
         return text[at - 1] == "\n" if at else self._last.endswith("\n")
 
     def _apply_tag(self, tag: re.Match[str]) -> None:
-        slash, name = tag.groups()
-        if slash:
+        if tag["slash"]:
             if self._channel is None:
                 self._write(tag[0])
             self._end_channel("close_tag")
@@ -214,7 +254,7 @@ class ChannelParser:
             came = f"`{tag[0]}` came before the channel `{self._name}` was closed"
             self._violation(_UNCLOSED, f"{came}. {self._close_rule()}")
             self._end_channel("open_tag")
-        self._begin_channel(name, tag[0])
+        self._begin_channel(tag["name"] or THINKING, tag[0])
 
     def _begin_channel(self, name: str, tag: str) -> None:
         self._channel = self._declared.get(name)
@@ -227,6 +267,8 @@ class ChannelParser:
             self._write(tag)
         else:
             self._close_tags = tuple(f"</channel:{known}>" for known in (self._name, *self._channel.aliases))
+            if not tag.startswith("<channel:"):
+                self._close_tags += (f"</{tag[1:]}",)
             self._out.append(ChannelOpened(self._name, self._index))
 
     def _end_channel(self, by: Literal["close_tag", "open_tag", "end_of_stream"]) -> None:
@@ -331,8 +373,12 @@ _TEXT_OUTSIDE = "protocol_violation.text_outside_channels"
 _UNDECLARED = "protocol_violation.undeclared_channel"
 
 _NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{MAX_NAME_CHARS - 1}}}")
-_TAG = re.compile(rf"<(/?)channel:({_NAME.pattern})>")
-_TAG_BEGINNING = re.compile(rf"</?(?:channel:(?:{_NAME.pattern})?|channel|channe|chann|chan|cha|ch|c)?")
+_TAG = re.compile(rf"<(?P<slash>/?)(?:channel:(?P<name>{_NAME.pattern})|{'|'.join(THOUGHT_TAGS)})>")
+_WORD_BEGINNINGS = sorted(
+    {word[:n] for word in ("channel", *THOUGHT_TAGS) for n in range(1, len(word) + 1)}, reverse=True
+)
+_TAG_BEGINNING = re.compile(rf"</?(?:channel:(?:{_NAME.pattern})?|{'|'.join(_WORD_BEGINNINGS)})?")
+_LONGEST_CLOSE_TAG = len(f"</channel:{THINKING}>")
 
 
 class _JsonStringTracker:

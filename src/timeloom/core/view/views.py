@@ -20,12 +20,13 @@ from timeloom.core.view.live_events import LiveEventsView
 from timeloom.core.view.paths import PathsView
 from timeloom.core.view.plans import PlansView
 from timeloom.core.view.progress import ProgressView
+from timeloom.core.view.repeated_calls import RepeatedCallsView
 from timeloom.core.view.sources import SourcesView
 from timeloom.core.view.spend import SpendView
 from timeloom.core.view.text_origins import TextOriginsView
 from timeloom.core.view.turns import TurnsView
 
-VIEWS_VERSION: Final = "6"
+VIEWS_VERSION: Final = "7"
 """The version of the folds. Snapshots of other versions are folded again, so increase it with every change of a fold; a
 golden test fails if that is forgotten."""
 
@@ -52,6 +53,7 @@ class Views(msgspec.Struct):
     cached: ProviderCachesView = field(default_factory=ProviderCachesView)
     forgetting: ForgettingView = field(default_factory=ForgettingView)
     progress: ProgressView = field(default_factory=ProgressView)
+    repeated: RepeatedCallsView = field(default_factory=RepeatedCallsView)
     live: LiveEventsView = field(default_factory=LiveEventsView)
     governance: TextOriginsView = field(default_factory=TextOriginsView)
     feedback: FeedbackView = field(default_factory=FeedbackView)
@@ -75,6 +77,7 @@ class Views(msgspec.Struct):
         self.cached.add(entry)
         self.forgetting.add(entry)
         self.progress.add(entry)
+        self.repeated.add(entry)
         self.live.add(entry)
         self.governance.add(entry)
         self.feedback.add(entry)

@@ -32,6 +32,7 @@ from timeloom.core.policy.gates import (
     pick_strictest,
     policy_name,
     refuse,
+    repaired_irreversible_needs_approval,
 )
 from timeloom.core.policy.next_step import BUDGET_POLICY
 from timeloom.core.render.tail.announce import AnnouncedBudget
@@ -85,6 +86,8 @@ class Governor:
 
     session: Session
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
+    fixed_policies: tuple[Policy, ...] = (repaired_irreversible_needs_approval,)
+    """Policies that hold whatever is configured."""
     budgets: Budgets = NO_BUDGETS
     models: tuple[Model, ...] = ()
     """The models of the conversation, which price calls that a crashed process left without an outcome."""
@@ -156,7 +159,7 @@ class Governor:
             conversation=conversation,
             origins=frozenset(self.session.views.governance.origins),
         )
-        rulings = [_apply_policy(policy, proposal) for policy in self.policies]
+        rulings = [_apply_policy(policy, proposal) for policy in (*self.policies, *self.fixed_policies)]
         if isinstance(step, ModelStep) and not step.priced and self._limits_money():
             rulings.append(PolicyResult("refuse", _UNPRICED.format(step.model), BUDGET_POLICY))
         if account := find_exhausted(self._own_budget_usage(turn, conversation), step):

@@ -6,7 +6,7 @@ from functools import cache
 
 import msgspec
 
-from timeloom.core.blocks import ModelCalled, SourcesAdded
+from timeloom.core.blocks import ModelAnswered, ModelCalled, SourcesAdded
 from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, CacheSettings, Lifetime
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan_cache
@@ -118,7 +118,8 @@ class PromptBuilder:
         """Return the prompt at the tail at which it was rendered; entries may be appended while this waits."""
         # Read first: whatever arrives while this waits is rendered below.
         budgets = await self._governor.budgets_for_prompt()
-        rendered = self._render_prompt(session, step, await self._render_pending(), budgets)
+        refused = await self._refused_reply()
+        rendered = self._render_prompt(session, step, await self._render_pending(), budgets, refused)
         request = ModelRequest(
             system=self._system.text,
             segments=await self._request_segments.segments(rendered.plan.points, rendered.tail),
@@ -139,7 +140,12 @@ class PromptBuilder:
         )
 
     def _render_prompt(
-        self, session: Session, step: AskModel, view: PromptView, budgets: tuple[AnnouncedBudget, ...]
+        self,
+        session: Session,
+        step: AskModel,
+        view: PromptView,
+        budgets: tuple[AnnouncedBudget, ...],
+        refused: str,
     ) -> "_RenderedPrompt":
         """Render the tail to the cacheable part of `view`; it waits for nothing, so both show the same entries."""
         views, settings = session.views, self._settings
@@ -161,6 +167,7 @@ class PromptBuilder:
             prompt_tokens=views.reported.to_model_tokens(settings.model, known_tokens),
             window_tokens=settings.window_tokens,
             cache=cache_line(views.reported.last, len(placement.ends)),
+            refused=refused,
         )
         turn, announced = current_turn_section(views), announce_section(round_facts, views)
         tail = join_sections(turn, sources, announced)
@@ -175,6 +182,15 @@ class PromptBuilder:
             plan=plan_cache(views.cached, full_request, placement, view.end_at),
             number=views.spend.outcomes.get("decision", 0),
         )
+
+    async def _refused_reply(self) -> str:
+        """Return the reply that is asked for again because it could not be executed; empty if there is none."""
+        progress = self._session.views.progress
+        if not progress.told:
+            return ""
+        (entry,) = await self._session.entries([progress.answer_seq])
+        assert isinstance(entry.block, ModelAnswered)
+        return await self._session.text(entry.block.text)
 
     def _on_entry(self, entry: Entry) -> None:
         self._unrendered.append(entry)

@@ -189,9 +189,13 @@ def _with_recording(turns: TurnRunner, recording: CallRecording, inputs: Recorde
     """Return the turn runner with recorded tools, relaxed gates and replayed inputs."""
     governor = turns.action_context.governor
     governor.policies = tuple(skip_gates_for_recorded(policy, recording, live=live) for policy in governor.policies)
+    governor.fixed_policies = tuple(
+        skip_gates_for_recorded(policy, recording, live=live) for policy in governor.fixed_policies
+    )
     turns.model_caller.prompt_source = InputReplayer(turns.model_caller.prompt_source, inputs, turns.inbox.interrupt)
     tools = RecordedTools(turns.action_context.registry, recording, live=live)
-    turns.model_caller.custom_traits = tools.custom_traits
+    caller = turns.model_caller
+    caller.repair_context = msgspec.structs.replace(caller.repair_context, custom=tools.custom_traits)
     return dataclasses.replace(
         turns, action_context=dataclasses.replace(turns.action_context, registry=tools), rerun=True
     )

@@ -15,19 +15,19 @@ from timeloom.core.blocks import (
     Notice,
     Thinking,
 )
-from timeloom.core.blocks.tool_traits import CustomTraits
 from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, PolicyResult
 from timeloom.core.policy.model_retry import BACKOFF_S, retry_delay_s
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
+from timeloom.core.policy.repair_reply import RepairContext, read_or_repair
 from timeloom.core.render.prompt import RENDERING
 from timeloom.core.stream.live_reply import LiveDelta, LiveReply
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import MODEL_TOOL_ID
 from timeloom.platform.tasks import run_until_interrupted
 from timeloom.ports.blobs import BlobError
-from timeloom.ports.model import MAX_CALL_S, FinishEvent, Model, ModelError
+from timeloom.ports.model import MAX_CALL_S, FinishEvent, Model, ModelError, TextSegment
 from timeloom.runtime.governance.costs import (
     cut_call_cost,
     has_known_cost,
@@ -51,8 +51,8 @@ class ModelCaller:
     prompt_source: PromptSource
     on_delta: Callable[[LiveDelta], None]
     governor: Governor
-    custom_traits: CustomTraits
-    """The traits of the conversation's tools that differ from the built-in ones."""
+    repair_context: RepairContext
+    """The tools by which replies are read and repaired."""
     backoff: tuple[float, ...] = BACKOFF_S
     call_s: float = MAX_CALL_S
     """Seconds after which a call ends as a timeout."""
@@ -70,8 +70,9 @@ class ModelCaller:
         if self._parsed_reply[0] != progress.answer_seq:
             (entry,) = await self.session.entries([progress.answer_seq])
             assert isinstance(entry.block, ModelAnswered)
-            text = await self.session.text(entry.block.text)
-            self.cache_reply(progress.answer_seq, read_reply(text, self.custom_traits))
+            text = await self.session.text(entry.block.repaired or entry.block.text)
+            reply = read_reply(text, self.repair_context.custom)
+            self.cache_reply(progress.answer_seq, replace(reply, repairs=entry.block.repairs))
         return self._parsed_reply[1]
 
     def cache_reply(self, seq: int, reply: ParsedReply) -> None:
@@ -114,7 +115,14 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
         charge.cost = model_cost(outcome.usage, rounds=_counted_rounds(step))
         caller.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
         if isinstance(ending, FinishEvent):
-            reply = read_reply(buffer.text, caller.custom_traits)
+            reply, repaired = read_or_repair(
+                buffer.text,
+                caller.repair_context,
+                lambda: _prompt_texts(prompt),
+                is_cut=ending.stop_reason == "max_tokens",
+            )
+            if repaired:
+                outcome = replace(outcome, repairs=repaired.repairs, repaired=repaired.text)
             for entry in await session.append_deferred(_answer_blocks(outcome, reply, "".join(buffer.thinking)), turn):
                 if isinstance(entry.block, ModelAnswered):
                     caller.cache_reply(entry.seq, reply)
@@ -198,6 +206,11 @@ def _gate_blocks(session: Session, ruling: PolicyResult) -> list[AnyBlock]:
     call_id = session.new_call_id()
     question = ApprovalRequested(tool_call_id=call_id, tool_id=MODEL_TOOL_ID, text=ruling.text, policy=ruling.policy)
     return [replace(gate, tool_call_id=call_id), question]
+
+
+def _prompt_texts(prompt: PromptRequest) -> list[str]:
+    """Return the text of the prompt after the system text, in which a model may find text to quote."""
+    return [segment.text for segment in prompt.request.segments if isinstance(segment, TextSegment)]
 
 
 def _counted_rounds(step: AskModel) -> int:

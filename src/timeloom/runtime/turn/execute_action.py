@@ -30,12 +30,21 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.plans.acknowledge import read_notes
 from timeloom.core.plans.changes import Moment
 from timeloom.core.policy.gates import PolicyResult, ToolStep
-from timeloom.core.policy.next_step import INTERRUPTED_POLICY, DropCall, RunCall, SettleCall
+from timeloom.core.policy.next_step import (
+    INTERRUPTED_POLICY,
+    WARN_SAME_RESULTS,
+    DropCall,
+    RunCall,
+    SettleCall,
+    is_polled,
+)
 from timeloom.core.policy.read_reply import ParsedReply
+from timeloom.core.policy.repair_reply import is_mechanical
 from timeloom.core.render.foreign_text.fence import ESCAPE, unescape
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.plans import find_current_plan
+from timeloom.core.view.repeated_calls import call_key
 from timeloom.ports.ledger import Amounts, MaxAmounts
 from timeloom.ports.store import StoreError
 from timeloom.ports.tool import Tool, ToolContext
@@ -156,7 +165,8 @@ async def _execute_call(actions: ActionContext, decision: CallToolDecision, repl
     call_id = session.new_call_id()
     traits = actions.registry.custom_traits.get(decision.tool_id)
     call = ToolCall(tool_id=decision.tool_id, tool_call_id=call_id, params=decision.params, traits=traits)
-    admission = await _admit(actions, call, turn)
+    repairs = () if is_mechanical(reply.repairs) else reply.repairs
+    admission = await _admit(actions, call, turn, repairs=repairs)
     ruling, blocks = admission.ruling, _call_blocks(actions, decision, call, reply)
     match ruling.verdict:
         case "allow":
@@ -184,7 +194,9 @@ async def _run_recorded_call(actions: ActionContext, call: ToolCall, turn: TurnI
     await _run_admitted(actions, call, turn, admission)
 
 
-async def _admit(actions: ActionContext, call: ToolCall, turn: TurnId, *, begun: bool = False) -> Admission:
+async def _admit(
+    actions: ActionContext, call: ToolCall, turn: TurnId, *, begun: bool = False, repairs: tuple[str, ...] = ()
+) -> Admission:
     registry = actions.registry
     spec = registry.resolve(call.tool_id).spec
     made = actions.session.views.progress.tool_calls
@@ -195,6 +207,7 @@ async def _admit(actions: ActionContext, call: ToolCall, turn: TurnId, *, begun:
         params=_unescape_params(await actions.session.text(call.params)),
         effect=spec.effect,
         calls_before=times - begun,
+        repairs=repairs,
     )
     # The time of a nested call is part of the reservation for the call that makes it.
     most = MaxAmounts(tool_calls=1, wall_ms=0 if call.by else round(spec.deadline_s * 1000))
@@ -240,6 +253,15 @@ async def _run_admitted(actions: ActionContext, call: ToolCall, turn: TurnId, ad
         # A result lost in a crash costs another run, which is harmless unless the tool is irreversible.
         deferred = tool.spec.effect != "irreversible"
         await append_result(session, results, turn, _append_settings(actions, deferred=deferred))
+    await _warn_of_repetition(actions, call, turn)
+
+
+async def _warn_of_repetition(actions: ActionContext, call: ToolCall, turn: TurnId) -> None:
+    """Append a notice if the call had the same result for the third time."""
+    times = actions.session.views.repeated.times(call_key(call.tool_id, call.params))
+    if times == WARN_SAME_RESULTS and not is_polled(call.tool_id, actions.registry.custom_traits):
+        notice = Notice(code="repeated_call", text=_REPEATED_TEXT, tool_call_id=call.tool_call_id)
+        await actions.session.append_deferred([notice], turn)
 
 
 def _append_settings(actions: ActionContext, *, deferred: bool = False) -> AppendSettings:
@@ -339,6 +361,7 @@ async def _execute_answer(
             n=turn.completions + 1,
             sources_used=tuple(sid for sid in cited if sid in known),
             suggested_followups=decision.suggested_followups,
+            unformatted=decision not in reply.decisions,
         )
     )
     if reply.summary:
@@ -370,6 +393,10 @@ def _plan_blocks(
     return blocks
 
 
+_REPEATED_TEXT = (
+    f"this call had the same result {WARN_SAME_RESULTS} times in this turn; change its parameters, use another tool, "
+    "or answer with what is known"
+)
 _UNKNOWN_OUTCOME_TEXT = (
     "nobody knows whether this call was carried out: the program stopped while it ran. Look before you decide: "
     "approved, it runs again; refused, the model is told that nobody knows"

@@ -86,7 +86,8 @@ class TurnRunner:
         turn = views.progress.turn_id
         while True:
             custom = self.action_context.registry.custom_traits
-            step = next_step(views.progress, await self.model_caller.load_reply(), self.limits, custom)
+            reply = await self.model_caller.load_reply()
+            step = next_step(views.progress, reply, self.limits, custom, views.repeated)
             match step:
                 case WaitForApproval():
                     return "waiting"

@@ -151,7 +151,7 @@ def test_a_new_course_leaves_a_few_rounds() -> None:
 
 
 def test_a_fault_is_told_then_asked_again_then_given_up() -> None:
-    reply = read_reply("no channels at all")
+    reply = read_reply("<channel:thinking>no decision</channel:thinking>")
     progress = after(*asked(), answered())
     step = next_step(progress, reply, LIMITS)
     assert isinstance(step, RejectReply)

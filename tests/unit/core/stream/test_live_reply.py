@@ -151,12 +151,8 @@ def test_an_empty_piece_shows_nothing() -> None:
 
 
 def test_a_line_that_ended_on_the_short_way_lets_the_next_channel_begin() -> None:
-    parts = ["<channel:thinking>", "one", " two\n", "<channel:code>", "x"]
-    assert [(delta.channel, delta.text) for delta in shown(parts)] == [
-        ("thinking", "one"),
-        ("thinking", " two\n"),
-        ("code", "x"),
-    ]
+    parts = ["<channel:summary>", "one", " two\n", "<channel:code>", "x"]
+    assert [(delta.channel, delta.text) for delta in shown(parts)] == [("code", "x")]
 
 
 def test_what_nobody_sees_is_not_shown() -> None:

@@ -95,7 +95,7 @@ def test_a_second_turn_sees_the_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
-        (["nothing"] * 3, "protocol_failure"),
+        (["<channel:thinking>hm</channel:thinking>"] * 3, "protocol_failure"),
         ([{"error": "overloaded", "repeat": 5}], "provider_error"),
         ([calls("t.look")] * 2 + [calls("t.look")] * 3, "max_iterations"),
         ([decision_reply({"action": "exit", "notes": "cannot"})], "exited"),
@@ -144,7 +144,7 @@ def test_a_prompt_that_is_too_long_is_sent_again_with_less(tmp_path: Path) -> No
 
 
 def test_several_actions_share_a_round_where_that_is_allowed(tmp_path: Path) -> None:
-    both = calls("t.look") + calls("t.look")
+    both = calls("t.look") + calls("t.look", size=2)
     for mode, expected in (("safe_fanout", 2), ("off", 0)):
 
         async def check(mode: str = mode, expected: int = expected) -> None:

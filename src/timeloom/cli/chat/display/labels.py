@@ -31,6 +31,7 @@ END_REASON_LABELS: Final[dict[EndReason, str]] = {
     "max_iterations": "no answer within the maximum number of rounds",
     "budget_exhausted": "the budget is used up",
     "refused": "refused",
+    "no_progress": "the model repeated a call without progress",
     "protocol_failure": "the model's replies were invalid",
     "provider_error": "the model did not answer",
     "runtime_error": "an internal error of timeloom",

@@ -10,7 +10,7 @@ from timeloom.core.blocks import Usage
 from timeloom.core.ids import PlanId, TurnId
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.render.foreign_text.fence import one_line
+from timeloom.core.render.foreign_text.fence import fence, one_line
 from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.core.view.feedback import FeedbackItem, FeedbackView
 from timeloom.core.view.live_events import LiveEventsView
@@ -35,6 +35,9 @@ search."""
 
 MAX_AUTHOR_CHARS: Final = 60
 """Maximum length of the name of a feedback author; the block contains the full name."""
+
+MAX_REFUSED_CHARS: Final = 3_000
+"""Maximum length of a refused reply in the next request. A longer one lets a broken reply fill the window."""
 
 MAX_FEEDBACK: Final = 4
 """Maximum number of reactions and remarks, the newest."""
@@ -61,6 +64,8 @@ class RoundFacts(msgspec.Struct, frozen=True, kw_only=True):
     window_tokens: int = 0
     cache: str = ""
     workspace: tuple[str, ...] = ()
+    refused: str = ""
+    """The reply that could not be executed and is asked for again."""
 
 
 def announce_section(this: RoundFacts, views: Views) -> str:
@@ -73,6 +78,7 @@ def announce_section(this: RoundFacts, views: Views) -> str:
         _workspace_lines(this.workspace, views.artifacts, turn),
         [f"[CACHE] {one_line(this.cache)}"] if this.cache else [],
         _feedback_lines(views.feedback),
+        _refused_lines(this.refused),
         _last_round_lines(this),
     ]
     body = "\n".join("\n".join(lines) for lines in groups if lines)
@@ -156,6 +162,17 @@ def _feedback_line(turn: TurnId, given: FeedbackItem) -> str:
     sure = "" if given.confidence is None else f", confidence {given.confidence:.2f}"
     said = f": {one_line(given.hint)}" if given.hint else ""
     return f"  {turn}: {given.reaction or 'remark'}{by}{sure}{said}"
+
+
+def _refused_lines(reply: str) -> list[str]:
+    if not reply:
+        return []
+    left_out = len(reply) - MAX_REFUSED_CHARS
+    if left_out > 0:
+        head = MAX_REFUSED_CHARS * 2 // 3
+        tail = reply[head - MAX_REFUSED_CHARS :]
+        reply = f"{reply[:head]}\n[{left_out} characters left out]\n{tail}"
+    return ["[REFUSED REPLY] Your last reply, which was not executed; the notice above says why.", fence(reply)]
 
 
 def _last_round_lines(this: RoundFacts) -> list[str]:
