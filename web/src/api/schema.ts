@@ -28,10 +28,44 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Check that the server accepts requests: its store responds and it is not shutting down. */
+        /** Check that the server accepts requests: its store responds, its last write succeeded, it is not shutting down. */
         get: operations["get_ready"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign in: set the cookie of the token. A form is redirected to the page; JSON gets an empty response. */
+        post: operations["post_login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign out: remove the cookie. */
+        post: operations["post_logout"];
         delete?: never;
         options?: never;
         head?: never;
@@ -140,6 +174,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/approvals/{tenant}/{project}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the calls of the project that wait for a decision of the caller. */
+        get: operations["list_approvals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/conversations/{tenant}/{project}": {
         parameters: {
             query?: never;
@@ -147,7 +198,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the caller's conversations, newest first. */
+        /** List the caller's conversations with their states, newest first. */
         get: operations["list_conversations"];
         put?: never;
         post?: never;
@@ -215,7 +266,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Return the owner, the title and the last entry of a conversation. */
+        /** Return the owner, the title, the last entry and the state of a conversation, and whether the caller may write. */
         get: operations["get_conversation"];
         put?: never;
         post?: never;
@@ -585,6 +636,13 @@ export interface components {
             version?: string;
         };
         /**
+         * LoginBody
+         * @description The token to sign in with.
+         */
+        LoginBody: {
+            token: string;
+        };
+        /**
          * Me
          * @description The current user, their project and the limits of the page.
          */
@@ -683,6 +741,41 @@ export interface components {
             started_ts?: string;
         };
         /**
+         * ApprovalsQuery
+         * @description Selects a page of the waiting calls.
+         */
+        ApprovalsQuery: {
+            /** @default  */
+            cursor?: string;
+            /** @default 50 */
+            limit?: number;
+        };
+        /**
+         * ApprovalsPage
+         * @description Waiting calls, in the order of their conversations. `cursor` requests the next page; it is empty on the last.
+         */
+        ApprovalsPage: {
+            approvals: components["schemas"]["WaitingApproval"][];
+            /** @default  */
+            cursor?: string;
+        };
+        /**
+         * WaitingApproval
+         * @description A call that waits for a decision, with its question and its conversation.
+         */
+        WaitingApproval: {
+            conversation_id: string;
+            title: string;
+            user: string;
+            turn_id: string;
+            seq: number;
+            tool_call_id: string;
+            tool_id: string;
+            text: string;
+            policy: string;
+            ts: string;
+        };
+        /**
          * ListQuery
          * @description Selects the listed conversations.
          */
@@ -697,19 +790,19 @@ export interface components {
             user?: string;
         };
         /**
-         * ConversationPage
+         * ConversationList
          * @description Conversations, newest first; `cursor` requests the next page and is empty at the end.
          */
-        ConversationPage: {
-            conversations: components["schemas"]["ConversationInfo"][];
+        ConversationList: {
+            conversations: components["schemas"]["ListedConversation"][];
             /** @default  */
             cursor?: string;
         };
         /**
-         * ConversationInfo
-         * @description A conversation as lists show it.
+         * ListedConversation
+         * @description A conversation and its state.
          */
-        ConversationInfo: {
+        ListedConversation: {
             id: string;
             tenant: string;
             project: string;
@@ -723,6 +816,8 @@ export interface components {
             started_ts: string;
             last_ts: string;
             tail: number;
+            /** @enum {unknown} */
+            state: "idle" | "interrupted" | "running" | "waiting";
         };
         /**
          * SearchQuery
@@ -755,6 +850,25 @@ export interface components {
         ConversationMatch: {
             conversation: components["schemas"]["ConversationInfo"];
             hits: components["schemas"]["MessageHit"][];
+        };
+        /**
+         * ConversationInfo
+         * @description A conversation as lists show it.
+         */
+        ConversationInfo: {
+            id: string;
+            tenant: string;
+            project: string;
+            user: string;
+            /** @default  */
+            bundle?: string;
+            /** @default  */
+            title?: string;
+            /** @default null */
+            parent?: string | null;
+            started_ts: string;
+            last_ts: string;
+            tail: number;
         };
         /**
          * MessageHit
@@ -799,7 +913,7 @@ export interface components {
             turn_id: string;
             n: number;
             started_ts: string;
-            ended: ("budget_exhausted" | "cancelled" | "completed" | "exited" | "max_iterations" | "protocol_failure" | "provider_error" | "refused" | "runtime_error" | "stopped") | null;
+            ended: ("budget_exhausted" | "cancelled" | "completed" | "exited" | "max_iterations" | "no_progress" | "protocol_failure" | "provider_error" | "refused" | "runtime_error" | "stopped") | null;
             messages: components["schemas"]["TurnMessage"][];
             files: components["schemas"]["FileInfo"][];
             feedbacks: components["schemas"]["TurnFeedback"][];
@@ -893,6 +1007,28 @@ export interface components {
             counts: components["schemas"]["Satisfaction"];
         };
         /**
+         * ConversationDetails
+         * @description A conversation, its state, and the caller's permission.
+         */
+        ConversationDetails: {
+            id: string;
+            tenant: string;
+            project: string;
+            user: string;
+            /** @default  */
+            bundle?: string;
+            /** @default  */
+            title?: string;
+            /** @default null */
+            parent?: string | null;
+            started_ts: string;
+            last_ts: string;
+            tail: number;
+            /** @enum {unknown} */
+            state: "idle" | "interrupted" | "running" | "waiting";
+            may_write: boolean;
+        };
+        /**
          * TimelineQuery
          * @description Selects a page of the timeline.
          *
@@ -962,7 +1098,16 @@ export interface components {
             /** @default [] */
             unseen?: number[];
             /** @default [] */
-            approvals?: string[];
+            approvals?: components["schemas"]["PendingApproval"][];
+        };
+        /**
+         * PendingApproval
+         * @description A call that waits for a person's decision, and the question.
+         */
+        PendingApproval: {
+            tool_call_id: string;
+            tool_id: string;
+            text: string;
         };
         /**
          * PromptQuery
@@ -1747,7 +1892,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Check that the server accepts requests: its store responds and it is not shutting down. */
+            /** @description Check that the server accepts requests: its store responds, its last write succeeded, it is not shutting down. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1755,6 +1900,65 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Health"];
                 };
+            };
+            /** @description An error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    post_login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LoginBody"];
+                "application/x-www-form-urlencoded": components["schemas"]["LoginBody"];
+            };
+        };
+        responses: {
+            /** @description Sign in: set the cookie of the token. A form is redirected to the page; JSON gets an empty response. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    post_logout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Sign out: remove the cookie. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description An error. */
             default: {
@@ -1988,6 +2192,41 @@ export interface operations {
             };
         };
     };
+    list_approvals: {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                tenant: string;
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the calls of the project that wait for a decision of the caller. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApprovalsPage"];
+                };
+            };
+            /** @description An error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     list_conversations: {
         parameters: {
             query?: {
@@ -2005,13 +2244,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description List the caller's conversations, newest first. */
+            /** @description List the caller's conversations with their states, newest first. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ConversationPage"];
+                    "application/json": components["schemas"]["ConversationList"];
                 };
             };
             /** @description An error. */
@@ -2148,13 +2387,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Return the owner, the title and the last entry of a conversation. */
+            /** @description Return the owner, the title, the last entry and the state of a conversation, and whether the caller may write. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ConversationInfo"];
+                    "application/json": components["schemas"]["ConversationDetails"];
                 };
             };
             /** @description An error. */
