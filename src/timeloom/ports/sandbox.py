@@ -90,6 +90,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "program"
     inputs: Mapping[str, Path] = {}
     """Files that are copied into its `OUT_DIR` before it starts, by their relative path there."""
+    read_only: tuple[str, ...] = ()
+    """Inputs that the program cannot open for writing, by their relative path."""
     folders: tuple[str, ...] = ()
     """Folders that exist in its `OUT_DIR` when it starts, by relative path; the program creates them itself."""
     stubs: tuple[ToolStub, ...] = ()

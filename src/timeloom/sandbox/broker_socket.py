@@ -127,7 +127,14 @@ class BrokerSocket:
             "AGENT_IO_CONTEXT": "limited",
         }
         message = encode_frame(
-            StartMessage(code=program.code, name=program.name, env=env, folders=program.folders, stubs=program.stubs)
+            StartMessage(
+                code=program.code,
+                name=program.name,
+                env=env,
+                folders=program.folders,
+                read_only=program.read_only,
+                stubs=program.stubs,
+            )
         )
         if connection.reader.at_eof() or connection.writer.is_closing():
             raise ConnectionResetError("the interpreter that waited for its program is gone")

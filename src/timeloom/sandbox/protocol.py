@@ -48,6 +48,7 @@ class StartMessage(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     env: Mapping[str, str]
     folders: tuple[str, ...]
+    read_only: tuple[str, ...]
     stubs: tuple[ToolStub, ...]
 
 

@@ -47,6 +47,7 @@ def upload_launch(
         out=out,
         bundle=_upload_bundle(profile, run, bucket, base),
         bundle_dir=profile.bundle.name if profile.bundle else "",
+        read_only=program.read_only,
         stubs=program.stubs,
         limits=program.limits,
         leave=program.leave,

@@ -6,7 +6,7 @@ This single file imports only the standard library of Python 3.9 or newer, so it
 that are slow to import are imported at first use, because most programs print something and end. It enforces nothing:
 the program can change anything in its process, so limits and permissions are checked outside.
 """
-# ruff: noqa: PLC0415, PTH103, PTH118, PTH123, T201 - late imports and no pathlib (see the docstring); a program prints
+# ruff: noqa: PLC0415, PTH101, PTH103, PTH118, PTH123, T201 - late imports and no pathlib (see the docstring); a program prints
 
 from __future__ import annotations
 
@@ -62,6 +62,8 @@ def main(arguments: list[str]) -> int:
     _decode_json("{}")
     start = connection.receive_start()
     folders = _enter_folders(start["env"], start["folders"])
+    for name in start["read_only"]:
+        os.chmod(os.path.join(folders["OUTPUT_DIR"], name), 0o444)
     namespace = _namespace(connection, start["stubs"], folders["OUTPUT_DIR"])
     code = _run(start["code"], os.path.join(folders["WORKDIR"], _file_name(start["name"])), namespace, folders)
     connection.wait_for_answers()

@@ -68,6 +68,7 @@ class LaunchPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     bundle_dir: str = ""
     """The name of the bundle's folder in the task."""
 
+    read_only: tuple[str, ...] = ()
     stubs: tuple[ToolStub, ...] = ()
     limits: ExecutionLimits = ExecutionLimits()
     leave: CallDelegation = CallDelegation()

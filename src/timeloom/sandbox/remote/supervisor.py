@@ -91,7 +91,12 @@ async def _run_launch(launch: LaunchPayload, bucket: Bucket, task: TaskEnvironme
     task_tools = TaskToolRunner(tools, launch.leave, run.out, task.clock)
     code = await asyncio.to_thread(_download_code, launch, bucket)
     program = Program(
-        code=code, execution_id=launch.execution_id, name=launch.name, stubs=launch.stubs, limits=launch.limits
+        code=code,
+        execution_id=launch.execution_id,
+        name=launch.name,
+        read_only=launch.read_only,
+        stubs=launch.stubs,
+        limits=launch.limits,
     )
     channel = BucketChannel(bucket, f"{launch.base}up/", f"{launch.base}down/")
     broker = TaskBroker(channel, task_tools, launch.poll_s)

@@ -6,6 +6,8 @@ import pwd
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from timeloom.core.codes import CodedError
 from timeloom.ports.sandbox import ExecutionLimits
 from timeloom.testing.sandbox_contract.fixtures import (
@@ -121,6 +123,26 @@ open(os.path.join(OUT_DIR, "turn/files/beside.txt"), "w").write("x")
             assert done.output.stdout == "given\n", done.description
             assert done.files["turn/files/in.txt"] == b"given and more"
             assert source.read_text(encoding="utf-8") == "given"
+
+
+async def a_read_only_input_cannot_be_opened_for_writing(open_sandbox: Open) -> None:
+    """The program can read the input; writing to it raises `PermissionError`."""
+    code = """
+path = OUT_DIR / "turn/files/in.txt"
+print(path.read_text())
+try:
+    path.write_text("changed")
+except PermissionError:
+    print("refused")
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "source"
+        source.write_text("given", encoding="utf-8")
+        async with scoped_sandbox(open_sandbox) as sandbox:
+            name = "turn/files/in.txt"
+            given = program(code, inputs={name: source})
+            done = await run_program(sandbox, msgspec.structs.replace(given, read_only=(name,)))
+            assert done.output.stdout == "given\nrefused\n", done.description
 
 
 async def an_input_outside_its_folder_is_refused(open_sandbox: Open) -> None:

@@ -37,6 +37,8 @@ class ProgramInputs:
     files: dict[str, Path] = field(default_factory=dict[str, Path])
     missing: list[str] = field(default_factory=list[str])
     omitted: list[str] = field(default_factory=list[str])
+    read_only: list[str] = field(default_factory=list[str])
+    """The files of other turns that `react.pull` brought."""
     bytes: int = 0
 
 
@@ -49,7 +51,10 @@ async def collect_inputs(code: str, context: ToolContext, settings: ExecSettings
     for place in (await asyncio.to_thread(workspace.list_files, (str(context.turn_id),))).files:
         await asyncio.to_thread(_add_input, place, workspace, context.out_dir, inputs, settings)
     for path in await _load_pulled_files(context):
-        await asyncio.to_thread(_add_input, to_physical(path), workspace, context.out_dir, inputs, settings)
+        place = to_physical(path)
+        await asyncio.to_thread(_add_input, place, workspace, context.out_dir, inputs, settings)
+        if str(place) in inputs.files and place.names[0] != str(context.turn_id):
+            inputs.read_only.append(str(place))
     return inputs
 
 

@@ -104,6 +104,7 @@ class ExecTool:
             execution_id=f"{context.turn_id}.{context.tool_call_id}",
             name=replace_lone_surrogates(prog_name[:MAX_NAME_CHARS]) or "program",
             inputs=inputs.files,
+            read_only=tuple(inputs.read_only),
             folders=files.folders(context.turn_id),
             stubs=make_tool_stubs(context.nested.specs) if context.nested else (),
             limits=replace(self._settings.limits, wall_s=self._wall_s(timeout_s)),

@@ -141,6 +141,14 @@ async def test_pulled_files_are_there_without_being_named(stage: ToolHarness) ->
     assert again.artifacts == ()
 
 
+async def test_pulled_files_are_read_only(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_0.files/a.md", "# a", turn=TurnId("turn_0"))
+    context = stage.context()
+    await stage.record("react.pull", context, await pull(context, ("fi:turn_0.files/a.md",)))
+    code = 'print(oct((OUT_DIR / "turn_0/files/a.md").stat().st_mode & 0o777))'
+    assert "0o444" in printed(await run_exec(stage, code))
+
+
 async def test_what_was_pulled_in_another_turn_or_cannot_be_read_is_not_there(stage: ToolHarness) -> None:
     await stage.record_file("fi:turn_0.files/a.md", "# a", turn=TurnId("turn_0"))
     old = stage.context(TurnId("turn_0"))
