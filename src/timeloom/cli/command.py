@@ -18,6 +18,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.ports.signer import Signer
 from timeloom.ports.store import Store, StoreError
 from timeloom.stores.sqlite import SqliteStore
+from timeloom.stores.sqlite.folder_lock import SALVAGE_HINT
 
 __all__ = [
     "async_command",
@@ -55,8 +56,8 @@ def async_command(
 
 
 def has_conversations(data_dir: Path) -> bool:
-    """Return whether the folder holds, or once held, conversations: a journal or payloads exist."""
-    return (data_dir / "journal.db").exists() or (data_dir / "blobs").exists()
+    """Return whether the folder holds, or once held, conversations: its journal, payloads, heads or mark exist."""
+    return any((data_dir / name).exists() for name in ("journal.db", "blobs", "heads", "wal.mark"))
 
 
 @asynccontextmanager
@@ -84,8 +85,8 @@ async def open_store_for_reading(data_dir: Path) -> AsyncGenerator[SqliteStore]:
 def _require_journal(data_dir: Path) -> None:
     if not (data_dir / "journal.db").exists():
         hint = (
-            "its journal.db is missing; put it back from a backup"
-            if (data_dir / "blobs").exists()
+            f"its journal.db is missing; put it back from a backup; {SALVAGE_HINT}"
+            if has_conversations(data_dir)
             else "`timeloom demo` creates one"
         )
         raise click.BadParameter(

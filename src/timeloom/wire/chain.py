@@ -131,7 +131,7 @@ class ChainChecker:
         self._next_seq = entry.seq + 1
         self._note_erasure(entry, record, link)
         if not link.before:
-            if self.first_seq:
+            if self.first_seq or entry.seq in self._heads:
                 self._add_problem(entry.seq, "has lost its hash")
             self._expected = None
             return
@@ -144,7 +144,7 @@ class ChainChecker:
     def finish(self, head: bytes | None) -> list[ChainProblem]:
         """Return all problems in order; `head` is the hash of the last entry as the conversation's row has it."""
         if self.first_seq and self._expected is not None and self._expected != head:
-            self._add_problem(self._next_seq - 1, "was changed or moved")
+            self._add_problem(self._next_seq - 1, "was changed or moved, or the entries after it were removed")
         for seq, form in self._erased.items():
             if self._forms.get(seq) != form:
                 self._add_problem(seq, "was replaced, and no erasure is recorded that explains it")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,45 @@ def test_a_file_that_is_no_key_is_said_to_be_none(tmp_path: Path) -> None:
     with pytest.raises(CodedError, match="cannot be read"):
         load_signer(tmp_path / "none.pem")
     assert open_signer(Settings()) is None
+
+
+def strip_chains(place: Path) -> None:
+    """Remove the hashes of all entries, as for conversations from before chains."""
+    with sqlite3.connect(place / "data" / "journal.db") as journal:
+        journal.execute("UPDATE entries SET salt = NULL, before = NULL, content = NULL")
+        journal.execute("UPDATE conversations SET head = NULL")
+    journal.close()
+
+
+def test_a_folder_whose_hashes_were_removed_is_named(place: Path) -> None:
+    strip_chains(place)
+    done = verify(place)
+    assert (done.exit_code, done.output.count("has lost its hash")) == (1, 4)
+
+
+def test_an_export_whose_hashes_were_removed_does_not_match_its_heads(place: Path) -> None:
+    timeline = json.loads((place / "export.jsonl").read_text().splitlines()[0])
+    del timeline["chain"]
+    (place / "stripped.json").write_text(json.dumps(timeline))
+    done = verify(place, "--against", str(place / "heads"), str(place / "stripped.json"))
+    assert (done.exit_code, done.output.count("has lost its hash")) == (1, 2)
+
+
+def test_a_file_without_heads_is_refused(place: Path) -> None:
+    (place / "empty").mkdir()
+    for name in ("export.jsonl", "empty"):
+        done = verify(place, "--against", str(place / name))
+        assert done.exit_code == 2 and "there are no heads" in done.output
+
+
+def test_heads_that_contradict_each_other_are_named(place: Path) -> None:
+    lines = [json.loads(line) for line in (place / "heads.jsonl").read_text().splitlines()]
+    forged = [lines[0] | {"hash": "00" * 32}, *lines]
+    (place / "heads.jsonl").write_text("\n".join(map(json.dumps, forged)))
+    done = verify(place, "--against", str(place / "heads.jsonl"))
+    assert done.exit_code == 1 and "different hashes of entry 3" in done.output
+
+
+def test_a_file_that_is_no_export_is_named(place: Path) -> None:
+    done = verify(place, "--against", str(place / "heads"), str(place / "export.jsonl"), str(place / "key.pem"))
+    assert done.exit_code == 1 and "key.pem: this is no conv.timeline.v1 object" in done.output

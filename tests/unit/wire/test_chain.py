@@ -115,3 +115,11 @@ def test_heads_are_lines_and_what_is_no_head_is_left_out() -> None:
     lines = [encode_head(head), b"", b"{", b"\xff", encode_head(head)[:20], b" " * 5000 + encode_head(head)]
     assert list(decode_heads(lines)) == [head]
     assert signed_bytes(head) == f"timeloom head 1\nconv_a 3 {TS} ab".encode()
+
+
+def test_an_entry_with_a_head_that_lost_its_hash_is_named() -> None:
+    """Without the columns of the chain, an edited conversation would pass as one from before chains."""
+    checker = ChainChecker(NAME, {2: "00" * 32})
+    for each in (entry(1), entry(2)):
+        checker.add(each, encode_record(each), ChainLink(each.seq))
+    assert [(one.seq, "lost its hash" in one.message) for one in checker.finish(None)] == [(2, True)]

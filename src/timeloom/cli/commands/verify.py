@@ -21,8 +21,9 @@ from timeloom.runtime.read.check_heads import check_heads, group_heads
 from timeloom.runtime.replay.check_retrievable import RetrievalReport, check_retrieval
 from timeloom.stores.signing import is_signed_by, load_public_key
 from timeloom.stores.sqlite.salvage import LEFTOVERS, copy_readable_files, salvage
-from timeloom.wire.exported_chain import check_export
+from timeloom.wire.exported_chain import ExportReport, check_export
 from timeloom.wire.heads import Head, decode_heads
+from timeloom.wire.record import RecordError
 
 MAX_LATE_CHAINS: Final = 20
 """How many conversations with older entries are listed; `--json` lists more."""
@@ -129,8 +130,14 @@ def load_heads(path: Path, public_key: Path | None) -> tuple[list[Head], list[St
     """Return the heads of a file or folder, and a problem for each conversation without a valid signature."""
     files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
     heads = [head for file in files for head in decode_heads(file.read_bytes().splitlines())]
+    if not heads:
+        raise click.BadParameter(
+            f"there are no heads in {click.format_filename(path)}; name a copy of the folder `heads` of a data folder, "
+            "or of a file in it",
+            param_hint="--against",
+        )
     if public_key is None:
-        return heads, []
+        return heads, _find_contradictions(heads)
     key = load_public_key(public_key)
     problems = [
         StoreProblem(
@@ -147,7 +154,24 @@ def load_heads(path: Path, public_key: Path | None) -> tuple[list[Head], list[St
     for conversation in {head.conversation for head in heads} - {head.conversation for head in signed}:
         message = f"conversation {conversation} has no head with a signature of this key"
         problems.append(StoreProblem("signature_invalid", message, conversation))
-    return signed, problems
+    return signed, problems + _find_contradictions(signed)
+
+
+def _find_contradictions(heads: list[Head]) -> list[StoreProblem]:
+    """Return a problem for each entry with two hashes: the journal was rewritten between two copies of its heads."""
+    hashes: dict[tuple[ConversationId, int], set[str]] = {}
+    for head in heads:
+        hashes.setdefault((head.conversation, head.seq), set()).add(head.hash)
+    return [
+        StoreProblem(
+            "chain_broken",
+            f"the heads have different hashes of entry {seq} of conversation {conversation}: the journal was rewritten",
+            conversation,
+            seq,
+        )
+        for (conversation, seq), found in hashes.items()
+        if len(found) > 1
+    ]
 
 
 def _check_exports(exports: tuple[Path, ...], heads: list[Head], problems: list[StoreProblem], *, as_json: bool) -> int:
@@ -156,7 +180,7 @@ def _check_exports(exports: tuple[Path, ...], heads: list[Head], problems: list[
         conversation: {seq: head.hash for seq, head in by_seq.items()}
         for conversation, by_seq in group_heads(heads).items()
     }
-    reports = [check_export(each, hashes) for path in exports for each in _split_export(path.read_bytes())]
+    reports = [_check_export(path, each, hashes) for path in exports for each in _split_export(path.read_bytes())]
     found = [
         StoreProblem("chain_broken", one.message, each.conversation, one.seq)
         for each in reports
@@ -177,6 +201,13 @@ def _check_exports(exports: tuple[Path, ...], heads: list[Head], problems: list[
     else:
         print_verified(report)
     return 1 if report.findings else 0
+
+
+def _check_export(path: Path, data: bytes, heads: dict[ConversationId, dict[int, str]]) -> ExportReport:
+    try:
+        return check_export(data, heads)
+    except RecordError as error:
+        raise RecordError(f"{click.format_filename(path.name)}: {error}") from error
 
 
 def _split_export(data: bytes) -> list[bytes]:

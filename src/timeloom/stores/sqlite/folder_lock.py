@@ -23,7 +23,9 @@ def check_journal(data_dir: Path) -> None:
     if not journal.exists():
         raise StoreError("store_missing", "the folder has no journal.db, so it is not a data folder")
     if not journal.stat().st_size:
-        raise StoreError("store_damaged", "journal.db is empty: its conversations are lost; payloads may still exist")
+        raise StoreError(
+            "store_damaged", f"journal.db is empty; put it back from a backup, with journal.db-wal; {SALVAGE_HINT}"
+        )
 
 
 def is_journal_empty(data_dir: Path) -> bool:
@@ -35,11 +37,11 @@ def is_journal_empty(data_dir: Path) -> bool:
 
 
 def lost_journal_error() -> StoreError:
-    """Return the error for a folder with payloads whose journal has no conversations."""
+    """Return the error for a folder that held conversations and whose journal has none."""
     return StoreError(
         "store_damaged",
-        "journal.db is missing or empty, but the folder has payloads of stored conversations; put journal.db and "
-        f"journal.db-wal back from a backup, or choose another data folder; {SALVAGE_HINT}",
+        "journal.db is missing or empty, but the folder has payloads, heads or wal.mark of stored conversations; put "
+        f"journal.db and journal.db-wal back from a backup, or choose another data folder; {SALVAGE_HINT}",
     )
 
 

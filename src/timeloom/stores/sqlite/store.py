@@ -43,6 +43,7 @@ from timeloom.stores.sqlite.folder_lock import (
     is_journal_empty,
     lock_folder,
     lost_journal_error,
+    read_mark,
     write_mark,
 )
 from timeloom.stores.sqlite.ledger import SqliteLedgerTables
@@ -361,7 +362,7 @@ class SqliteStore:
     def _start(self, create: bool) -> None:
         if not create:
             check_journal(self._data_dir)
-        if is_journal_empty(self._data_dir) and self._blobs.has_payloads():
+        if is_journal_empty(self._data_dir) and self._held_conversations():
             raise lost_journal_error()
         try:
             self._disk.make_folder(self._data_dir)
@@ -380,6 +381,14 @@ class SqliteStore:
             raise to_store_error(error) from error
         self._start_writer(connection, alone)
 
+    def _held_conversations(self) -> bool:
+        """Whether files beside the journal show that it had conversations."""
+        return (
+            self._blobs.has_payloads()
+            or read_mark(self._data_dir) > 0
+            or next(self._heads.conversations(), None) is not None
+        )
+
     def _start_read_only(self) -> None:
         check_journal(self._data_dir)
         try:
@@ -394,7 +403,7 @@ class SqliteStore:
     def _start_writer(self, connection: Database, alone: bool) -> None:
         try:
             # A journal whose only content was in its lost write-ahead log is a file without tables.
-            if alone and not migrations.read_version(connection) and self._blobs.has_payloads():
+            if alone and not migrations.read_version(connection) and self._held_conversations():
                 raise lost_journal_error()
             migrations.migrate(connection)
             if alone and (lost := find_lost_log(self._data_dir, log_number.read(connection))):

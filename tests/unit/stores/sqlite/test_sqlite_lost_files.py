@@ -8,7 +8,7 @@ from typing import cast
 import apsw
 import pytest
 
-from timeloom.core.blocks import Attachment
+from timeloom.core.blocks import Attachment, TurnEnded
 from timeloom.ports.store import StoreError
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.stores.sqlite.database import Database
@@ -138,3 +138,23 @@ def test_a_new_folder_and_one_with_a_staged_payload_only_open(tmp_path: Path) ->
             await store.append(CONVERSATION, 0, [header()])
 
     asyncio.run(begin())
+
+
+@pytest.mark.parametrize("rest", ["wal.mark", "heads"])
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_folder_without_payloads_whose_journal_is_lost_is_refused(rest: str, empty: bool, tmp_path: Path) -> None:
+    async def fill() -> None:
+        async with await SqliteStore.open(tmp_path / "data") as store:
+            await store.append(CONVERSATION, 0, [header(), thought("small"), draft(TurnEnded(reason="completed"))])
+
+    asyncio.run(fill())
+    data = tmp_path / "data"
+    (data / "journal.db").unlink()
+    if empty:
+        (data / "journal.db").touch()
+    if rest == "heads":
+        (data / "wal.mark").unlink()
+    else:
+        shutil.rmtree(data / "heads")
+    assert "journal.db is missing or empty" in refused(data)
+    assert (data / "journal.db").exists() == empty
