@@ -21,7 +21,7 @@ SCRIPT = """
     <channel:ReactDecisionOutV2>{"action":"complete","final_answer":"It is written."}</channel:ReactDecisionOutV2>
 - reply: |
     <channel:ReactDecisionOutV2>{"action":"complete","final_answer":"Still there."}</channel:ReactDecisionOutV2>
-- reply: nothing
+- reply: <channel:thinking>Nothing.</channel:thinking>
   repeat: 3
 """
 
