@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from timeloom.app import AgentSettings, build_turn_runner
-from timeloom.core.blocks import ConversationStarted, Usage
+from timeloom.core.blocks import ConversationStarted, ToolTraits, Usage
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.stream.channels import DECISION
@@ -55,7 +55,8 @@ def answer_text() -> str:
 def look(before: Callable[[], None], after: Callable[[], None]) -> FunctionTool:
     """Return a tool that always returns the same text; the callbacks run when it begins and ends."""
 
-    @tool(TOOL, effect="pure")
+    # A benchmark repeats one call, which would otherwise end its turn.
+    @tool(TOOL, effect="pure", traits=ToolTraits(polled=True))
     async def look_at_place(place: str) -> str:
         """Look at a place.
 

@@ -61,10 +61,14 @@ class _BlockData(msgspec.Struct, frozen=True):
     block: msgspec.Raw
 
 
+class _ApprovalData(msgspec.Struct):
+    tool_call_id: str
+
+
 class _StatusData(msgspec.Struct, frozen=True):
     conversation_id: str
     state: str
-    approvals: tuple[str, ...] = ()
+    approvals: tuple[_ApprovalData, ...] = ()
 
 
 class _BlockType(msgspec.Struct, frozen=True):
@@ -254,7 +258,7 @@ class ConversationClient:
                 self._clients.moved.set()
             case "conv.status":
                 status = msgspec.json.decode(event.data, type=_StatusData)
-                for call_id in status.approvals:
+                for call_id in [one.tool_call_id for one in status.approvals]:
                     self._decide_soon(call_id)
             case "chat.approval":
                 self._decide_soon(msgspec.json.decode(event.data, type=_ApprovalData).tool_call_id)

@@ -12,6 +12,7 @@ import msgspec
 
 from tests.harness import replies
 from timeloom.app import AgentSettings
+from timeloom.core.blocks import ToolTraits
 from timeloom.core.policy.budget import Budgets
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.data_folder import build_side_file_erasers
@@ -214,7 +215,7 @@ class ServerHarness:
 
         own = (
             tool("t.flood", effect="pure")(flood),
-            tool("t.look", effect="pure")(look),
+            tool("t.look", effect="pure", traits=ToolTraits(polled=True))(look),
             tool("t.send", effect="irreversible")(send),
             tool("t.wait", effect="pure")(wait),
         )

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 
 EITHER = pytest.mark.parametrize("streams", [False, True])
 EXIT = decision_reply({"action": "exit", "notes": "there is nothing to do"})
+NO_DECISION = "<channel:thinking>nothing</channel:thinking>"
 Said = list[ChatCompletionMessageParam]
 
 
@@ -116,7 +117,7 @@ def test_a_turn_that_is_ended_from_outside_is_not_begun_again(
 
 
 @EITHER
-@pytest.mark.parametrize("step", [{"error": "context_too_long", "repeat": True}, repeated_reply("no decision")])
+@pytest.mark.parametrize("step", [{"error": "context_too_long", "repeat": True}, repeated_reply(NO_DECISION)])
 def test_a_turn_that_fails_is_an_error_after_which_nothing_is_said_again(
     tmp_path: Path, streams: bool, step: Step
 ) -> None:

@@ -20,6 +20,7 @@ from tests.server.server_harness import (
     number_blocks,
     run,
 )
+from timeloom.core.blocks import ToolTraits
 from timeloom.ports.tool import ToolContext
 from timeloom.providers.script_file import parse_script
 from timeloom.stores.sqlite import SqliteStore
@@ -91,7 +92,7 @@ class Meeting(ServerHarness):
             context.emit("tool", "met")
             return "x " * size
 
-        return super().registry().with_tools([tool("t.meet", effect="pure")(meet)])
+        return super().registry().with_tools([tool("t.meet", effect="pure", traits=ToolTraits(polled=True))(meet)])
 
 
 @pytest.mark.parametrize("restarts", [(), (20, 50, 90)], ids=["one server", "four servers"])
