@@ -196,3 +196,29 @@ def test_the_response_says_who_may_write(tmp_path: Path) -> None:
             assert (await served.client("approver").post(CHAT, body)).status_code == 404
 
     run(check)
+
+
+@pytest.mark.parametrize(
+    ("approvals", "deciders"), [("owner", {"ann", "admin", "approver"}), ("approver", {"admin", "approver"})]
+)
+def test_the_response_says_who_may_decide(tmp_path: Path, approvals: str, deciders: set[str]) -> None:
+    async def check() -> None:
+        async with a_stage(tmp_path, approvals).serve() as served:
+            conversation = await ask(served)
+            for token in ("ann", "admin", "approver"):
+                shown = (await served.client(token).get(f"{LIST}/{conversation}")).json()
+                assert shown["may_decide"] is (token in deciders)
+
+    run(check)
+
+
+def test_a_conversation_in_its_first_turn_is_listed_by_its_first_words(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with a_stage(tmp_path).serve() as served:
+            conversation = await ask(served)
+            (listed,) = (await served.ann.get(LIST)).json()["conversations"]
+            shown = (await served.ann.get(f"{LIST}/{conversation}")).json()
+            (item,) = await waiting(served, "approver")
+            assert [one["title"] for one in (listed, shown, item)] == ["send it"] * 3
+
+    run(check)

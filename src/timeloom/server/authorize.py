@@ -69,7 +69,7 @@ async def authorize(
         case "reader":
             return await _authorize_conversation(context, names, "read")
         case "decider":
-            is_decider = services.access_policy.approvals == "owner" or principal.role != "user"
+            is_decider = services.access_policy.may_decide(principal.role)
             detail = "only approvers and admins of the project may decide this"
             context = _require(await _authorize_conversation(context, names, "decide"), is_decider, detail)
             await context.record_request(context.conversation.id)

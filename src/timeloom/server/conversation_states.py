@@ -1,13 +1,19 @@
-"""The states of listed conversations; only those with an open turn are read."""
+"""The states and first titles of listed conversations; only those with an open turn are read."""
 
 from collections.abc import Sequence
+from typing import Final
 
+from timeloom.core.blocks import UserPrompt
 from timeloom.core.ids import ConversationId
+from timeloom.core.render.title import title_from_words
 from timeloom.core.view.progress import ProgressView, pending_approvals
 from timeloom.ports.reader import ConversationInfo, ConversationUnknownError
 from timeloom.runtime.hub.events import ConversationState
 from timeloom.runtime.read.open_turn import load_newest_turn
 from timeloom.server.services import Services
+
+OPENING_ENTRIES: Final = 3
+"""The headers of a conversation and of its first turn, and the message: with fewer, the message is not read."""
 
 
 async def load_states(services: Services, infos: Sequence[ConversationInfo]) -> list[ConversationState]:
@@ -21,6 +27,18 @@ async def load_progress(services: Services, conversation: ConversationId) -> Pro
     if live := services.hub.live_progress(conversation):
         return live[0]
     return await load_newest_turn(services.store, conversation)
+
+
+async def load_title(services: Services, info: ConversationInfo) -> str:
+    """Return the title; before the first turn has ended, the first words of its message."""
+    if info.title:
+        return info.title
+    try:
+        opening = await services.store.load(info.id, limit=OPENING_ENTRIES)
+    except ConversationUnknownError:
+        # It was deleted since the list was read.
+        return ""
+    return title_from_words(*(entry.block.text for entry in opening if isinstance(entry.block, UserPrompt)))
 
 
 async def _load_state(services: Services, conversation: ConversationId) -> ConversationState:

@@ -7,6 +7,7 @@ import msgspec
 from starlette.datastructures import Headers
 
 from timeloom.core.codes import CodedError
+from timeloom.server.auth.principal import Role
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """HTTP methods that change nothing."""
@@ -22,6 +23,10 @@ class AccessPolicy(msgspec.Struct, frozen=True, kw_only=True):
     is_local: bool = False
     """Whether the server serves only its own machine; loopback names are then always allowed."""
     allow_origins: tuple[str, ...] = ()
+
+    def may_decide(self, role: Role) -> bool:
+        """Whether a caller with this role, who may read a conversation, may decide on its waiting calls."""
+        return self.approvals == "owner" or role != "user"
 
     def check_head(self, method: str, raw_path: bytes, headers: Headers) -> None:
         """Raise if the host, the path or the headers of a request are not acceptable on any route."""

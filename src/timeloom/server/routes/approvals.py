@@ -10,7 +10,7 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import GatedStep, pending_approvals
 from timeloom.ports.reader import ConversationInfo, ConversationUnknownError, OpenTurnQuery
 from timeloom.server.auth.principal import WILDCARD
-from timeloom.server.conversation_states import load_progress
+from timeloom.server.conversation_states import load_progress, load_title
 from timeloom.server.request_context import RequestContext
 
 MAX_EXAMINED: Final = 1000
@@ -85,8 +85,9 @@ async def _load_waiting(context: RequestContext, info: ConversationInfo) -> list
     services = context.services
     try:
         steps = pending_approvals(await load_progress(services, info.id))
+        title = await load_title(services, info) if steps else ""
         return [
-            _to_waiting(info, entry, step)
+            _to_waiting(info, title, entry, step)
             for step in steps
             # An entry that is not stored yet is in memory only; the next request finds it.
             for entry in await services.store.load(info.id, after=step.asked_seq - 1, limit=1)
@@ -96,10 +97,10 @@ async def _load_waiting(context: RequestContext, info: ConversationInfo) -> list
         return []
 
 
-def _to_waiting(info: ConversationInfo, entry: Entry, step: GatedStep) -> WaitingApproval:
+def _to_waiting(info: ConversationInfo, title: str, entry: Entry, step: GatedStep) -> WaitingApproval:
     return WaitingApproval(
         conversation_id=info.id,
-        title=info.title,
+        title=title,
         user=info.user,
         turn_id=entry.turn_id,
         seq=entry.seq,

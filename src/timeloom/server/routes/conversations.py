@@ -17,7 +17,7 @@ from timeloom.runtime.hub.events import ConversationState, ConvStatus
 from timeloom.runtime.read.export import encode_whole_block, export_timeline, load_sources_page
 from timeloom.runtime.read.export_chronological import export_chronological
 from timeloom.server.auth.principal import WILDCARD
-from timeloom.server.conversation_states import load_states
+from timeloom.server.conversation_states import load_states, load_title
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
 from timeloom.server.request_context import RequestContext
 from timeloom.wire.timeline_json import SOURCES_TYPE
@@ -53,10 +53,12 @@ class ConversationList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationDetails(ListedConversation, frozen=True, kw_only=True):
-    """A conversation, its state, and the caller's permission."""
+    """A conversation, its state, and the caller's permissions."""
 
     may_write: bool
     """Whether the caller may send messages; without it, the caller may only read and perhaps decide on calls."""
+    may_decide: bool
+    """Whether the caller may decide on calls that wait for approval."""
 
 
 class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,11 +132,13 @@ async def list_conversations(context: RequestContext, query: ListQuery) -> Conve
     """List the caller's conversations with their states, newest first."""
     page = await find_conversations(context, query)
     states = await load_states(context.services, page.conversations)
-    listed = [
-        ListedConversation(**structs.asdict(info), state=state)
-        for info, state in zip(page.conversations, states, strict=True)
-    ]
+    listed = [await _to_listed(context, info, state) for info, state in zip(page.conversations, states, strict=True)]
     return ConversationList(conversations=tuple(listed), cursor=page.cursor)
+
+
+async def _to_listed(context: RequestContext, info: ConversationInfo, state: ConversationState) -> ListedConversation:
+    title = info.title if state == "idle" else await load_title(context.services, info)
+    return ListedConversation(**structs.asdict(structs.replace(info, title=title)), state=state)
 
 
 async def find_conversations(context: RequestContext, query: ListQuery) -> ConversationPage:
@@ -152,11 +156,15 @@ async def find_conversations(context: RequestContext, query: ListQuery) -> Conve
 
 
 async def get_conversation(context: RequestContext) -> ConversationDetails:
-    """Return the owner, the title, the last entry and the state of a conversation, and whether the caller may write."""
+    """Return the owner, the title, the last entry and the state of a conversation, and what the caller may do."""
     info = context.conversation
     (state,) = await load_states(context.services, [info])
-    may_write = context.principal.can_access("change", info)
-    return ConversationDetails(**structs.asdict(info), state=state, may_write=may_write)
+    listed = await _to_listed(context, info, state)
+    return ConversationDetails(
+        **structs.asdict(listed),
+        may_write=context.principal.can_access("change", info),
+        may_decide=context.services.access_policy.may_decide(context.principal.role),
+    )
 
 
 async def get_timeline(context: RequestContext, query: TimelineQuery) -> TimelinePage | StreamingResponse:
