@@ -8,6 +8,7 @@ import pytest
 from tests.harness.replies import answers
 from tests.server.server_harness import CHAT, LIST, Json, RunningServer, ServerHarness, calls, repeated_reply, run
 from timeloom.core.blocks import ConversationStarted, Thinking, TurnStarted, UserPrompt
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.runtime.read.open_turn import PAGE
@@ -220,5 +221,20 @@ def test_a_conversation_in_its_first_turn_is_listed_by_its_first_words(tmp_path:
             shown = (await served.ann.get(f"{LIST}/{conversation}")).json()
             (item,) = await waiting(served, "approver")
             assert [one["title"] for one in (listed, shown, item)] == ["send it"] * 3
+
+    run(check)
+
+
+def test_the_first_words_of_a_large_message_are_read_from_its_payload(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = ServerHarness(tmp_path, answers("Done."))
+        header = ConversationStarted(tenant="home", project="demo", user="ann")
+        prompt = UserPrompt(text="A long letter" + " " * INLINE_BYTES)
+        blocks = [Draft(TurnId("turn_1"), TS, TurnStarted(n=1)), Draft(TurnId("turn_1"), TS, prompt)]
+        async with stage.serve() as served:
+            # Stored after the start, so that no turn is resumed and ends.
+            await stage.store.append(ConversationId("conv_left"), 0, [Draft(NO_TURN, TS, header), *blocks])
+            (listed,) = (await served.ann.get(LIST)).json()["conversations"]
+            assert (listed["title"], listed["state"]) == ("A long letter", "interrupted")
 
     run(check)

@@ -5,8 +5,10 @@ from typing import Final
 
 from timeloom.core.blocks import UserPrompt
 from timeloom.core.ids import ConversationId
+from timeloom.core.payload import Text
 from timeloom.core.render.title import title_from_words
 from timeloom.core.view.progress import ProgressView, pending_approvals
+from timeloom.ports.blobs import BlobError
 from timeloom.ports.reader import ConversationInfo, ConversationUnknownError
 from timeloom.runtime.hub.events import ConversationState
 from timeloom.runtime.read.open_turn import load_newest_turn
@@ -14,6 +16,9 @@ from timeloom.server.services import Services
 
 OPENING_ENTRIES: Final = 3
 """The headers of a conversation and of its first turn, and the message: with fewer, the message is not read."""
+
+TITLE_BYTES: Final = 10_000
+"""How much of a large message is read for its first words; a smaller part may contain only blanks."""
 
 
 async def load_states(services: Services, infos: Sequence[ConversationInfo]) -> list[ConversationState]:
@@ -38,7 +43,20 @@ async def load_title(services: Services, info: ConversationInfo) -> str:
     except ConversationUnknownError:
         # It was deleted since the list was read.
         return ""
-    return title_from_words(*(entry.block.text for entry in opening if isinstance(entry.block, UserPrompt)))
+    for entry in opening:
+        if isinstance(entry.block, UserPrompt):
+            return title_from_words(await _load_text(services, info.tenant, entry.block.text))
+    return ""
+
+
+async def _load_text(services: Services, tenant: str, text: Text) -> str:
+    if isinstance(text, str):
+        return text
+    try:
+        return (await services.store.read_part(tenant, text, 0, TITLE_BYTES)).decode("utf-8", "replace")
+    except BlobError:
+        # It was erased since the entry was read, or the file is damaged.
+        return ""
 
 
 async def _load_state(services: Services, conversation: ConversationId) -> ConversationState:
