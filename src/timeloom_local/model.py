@@ -8,6 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from timeloom.core.blocks import Usage
+from timeloom.core.render.title import title_from_words
 from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece
 from timeloom.ports.reply_pieces import ReplyPieces
 from timeloom_local import grammar, prompts
@@ -79,9 +80,8 @@ class LocalModel:
             case "decision":
                 return await asyncio.to_thread(self._plan_reply, request, await self._load_router())
             case "title":
-                generation = GenerationRequest(
-                    prompt=prompts.for_title(request.opening), grammar=grammar.sentence(60), max_tokens=16
-                )
+                # SmolLM2 invents topics: it titled "What can you do?" with "What can you do with baking without yeast".
+                return (title_from_words(request.opening),)
             case "compaction":
                 text = read_prompt(request).message or request.opening
                 generation = GenerationRequest(

@@ -13,7 +13,6 @@ _PLANNER: Final = "You write plans: short numbered steps, each of them something
 _READER: Final = "You answer questions from a text, in one short sentence, with words of the text."
 _SUMMARISER: Final = "You say in two short sentences what a text is about."
 _FILLER: Final = "You fill in the parameters of a tool as JSON, from what the user says."
-_TITLER: Final = "You give conversations a title of at most six words."
 
 _TALK: Final = (
     ("Can you help me?", "I can make plans, write, read and change files, search them, and answer questions."),
@@ -37,7 +36,6 @@ _ANSWERS: Final = (
     ),
     ("Text: Tom lives in Bergen with his aunt.\nQuestion: Where does Tom live?", "Tom lives in Bergen."),
 )
-_TITLES: Final = (("Title for: How do I bake bread without yeast?", "Bread without yeast"),)
 
 
 def for_answer(message: str, exchanges: Sequence[tuple[str, str]]) -> str:
@@ -75,11 +73,6 @@ def for_parameters(message: str, purpose: str, examples: Sequence[str]) -> str:
     """Return a prompt to fill in the parameters of a tool."""
     shown = tuple((f"Tool: {cut(purpose, 150)}", cut(example, 200)) for example in examples[:1])
     return chat(_FILLER, shown, f"Tool: {cut(purpose, 150)}\nUser: {cut(message, 350)}")
-
-
-def for_title(opening: str) -> str:
-    """Return a prompt to title a conversation."""
-    return chat(_TITLER, _TITLES, f"Title for: {cut(opening, 400)}")
 
 
 def chat(system: str, turns: Sequence[tuple[str, str]], message: str) -> str:

@@ -123,6 +123,14 @@ def test_titles_and_summaries_are_short_prose() -> None:
     run(work)
 
 
+def test_a_title_has_only_words_of_the_message() -> None:
+    async def work(model: LocalModel) -> None:
+        request = ModelRequest(system="", segments=(TextSegment(""),), purpose="title", opening="What can you do?")
+        assert text_of(await events(model, request)) == "What can you do?"
+
+    run(work)
+
+
 def test_after_closing_nothing_is_answered_and_closing_again_does_nothing() -> None:
     async def body() -> None:
         model = LocalModel()
@@ -195,7 +203,6 @@ def test_no_prompt_is_longer_than_its_bound(text: str) -> None:
         prompts.for_question(text, text),
         prompts.for_summary(text),
         prompts.for_parameters(text, text, [text]),
-        prompts.for_title(text),
     ]
     assert max(len(prompt.encode()) for prompt in made) <= prompts.MAX_PROMPT_BYTES
     assert all(prompt.count("<|im_end|>") == prompt.count("<|im_start|>") - 1 for prompt in made)
