@@ -45,7 +45,7 @@ def test_who_signs_in_leaves_the_key_in_no_address_and_sees_no_old_notice(browse
     visit.context.on("request", lambda request: addresses.append(request.url))
     page = visit.page
     page.goto(team.server.address)
-    expect(page.get_by_text("session has expired")).to_have_count(0)
+    expect(page.get_by_text("You are signed out")).to_have_count(0)
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("not valid")
@@ -121,4 +121,33 @@ def test_another_model_is_named_without_examples(browser: Browser, tmp_path: Pat
         expect(page.locator(".welcome")).to_contain_text("The model is script:script.yaml.")
         expect(page.get_by_role("list", name="Examples")).to_have_count(0)
         expect(page.locator(".who")).to_contain_text("script:script.yaml")
+        visit.close()
+
+
+def test_an_owner_who_may_not_decide_is_told_who_may(browser: Browser, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    ann = add_key(keys, "ann")
+    settings = {"TIMELOOM_POLICY_ASK_BEFORE": "react.write", "TIMELOOM_SERVER_APPROVALS": "approver"}
+    with run_server(tmp_path, *PLAYS, keys=keys, **settings) as server:
+        visit = PageVisit(browser, server)
+        page = visit.sign_in(ann)
+        visit.send_message("Do something of danger.")
+        expect(page.get_by_text("Only approvers and admins of this project can decide.")).to_be_visible()
+        expect(page.get_by_text("Waiting for an approver", exact=True)).to_be_visible()
+        expect(page.get_by_role("status", name="Announcements")).to_have_text("The agent is waiting for an approver.")
+        expect(page.get_by_role("button", name="Allow")).to_have_count(0)
+        expect(page.get_by_role("navigation").get_by_text("Do something of danger.")).to_be_visible()
+        visit.close()
+
+
+def test_a_wrong_token_in_the_address_leaves_no_trace_for_a_signed_in_user(browser: Browser, tmp_path: Path) -> None:
+    with run_server(tmp_path, *PLAYS) as server:
+        visit = PageVisit(browser, server)
+        page = visit.open_page()
+        page.goto(f"{server.address}/?token=wrong")
+        expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+        expect(page).to_have_url(f"{server.address}/")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_label("Token")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
         visit.close()

@@ -168,3 +168,28 @@ def test_nothing_is_being_written_while_an_approval_waits(browser: Browser, tmp_
         page.get_by_role("button", name="Refuse").click()
         expect(page.get_by_text("Refused.")).to_be_visible()
         visit.close()
+
+
+def test_an_internal_file_is_neither_counted_nor_offered(browser: Browser, tmp_path: Path) -> None:
+    write = calls("react.write", path="own.md", channel="internal", content="Own notes.")
+    shown = calls("react.write", path="shown.md", content="For you.")
+    with run_server(tmp_path, conversation_script("write", write, shown, answers("Both written."))) as server:
+        visit = PageVisit(browser, server)
+        page = visit.open_page()
+        visit.send_message("Please write.")
+        expect(page.get_by_text("Both written.")).to_be_visible()
+        expect(page.locator(".call-files").get_by_role("button")).to_contain_text(["shown.md"])
+        expect(page.locator(".file-chip.internal")).to_contain_text("own.md")
+        expect(page.get_by_role("button", name="Files", exact=True)).to_contain_text("1")
+        visit.close()
+
+
+def test_an_answer_outside_the_format_is_marked(browser: Browser, tmp_path: Path) -> None:
+    plain = ["It will rain tomorrow."] * 3
+    with run_server(tmp_path, conversation_script("weather", *plain)) as server:
+        visit = PageVisit(browser, server)
+        page = visit.open_page()
+        visit.send_message("What about the weather?")
+        expect(page.get_by_role("article", name="Answer")).to_have_text("It will rain tomorrow.")
+        expect(page.get_by_role("note")).to_contain_text("did not keep to the reply format")
+        visit.close()

@@ -42,9 +42,10 @@ export interface ApprovalPage {
   cursor?: string;
 }
 
-/** Whether the user may send messages to a conversation; an older server does not say. */
+/** Whether the user may send messages to a conversation and decide on its calls; an older server does not say. */
 export interface ConversationAccess {
   may_write?: boolean;
+  may_decide?: boolean;
   user?: string;
 }
 

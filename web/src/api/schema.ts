@@ -266,7 +266,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Return the owner, the title, the last entry and the state of a conversation, and whether the caller may write. */
+        /** Return the owner, the title, the last entry and the state of a conversation, and what the caller may do. */
         get: operations["get_conversation"];
         put?: never;
         post?: never;
@@ -1008,7 +1008,7 @@ export interface components {
         };
         /**
          * ConversationDetails
-         * @description A conversation, its state, and the caller's permission.
+         * @description A conversation, its state, and the caller's permissions.
          */
         ConversationDetails: {
             id: string;
@@ -1027,6 +1027,7 @@ export interface components {
             /** @enum {unknown} */
             state: "idle" | "interrupted" | "running" | "waiting";
             may_write: boolean;
+            may_decide: boolean;
         };
         /**
          * TimelineQuery
@@ -2387,7 +2388,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Return the owner, the title, the last entry and the state of a conversation, and whether the caller may write. */
+            /** @description Return the owner, the title, the last entry and the state of a conversation, and what the caller may do. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -45,6 +45,8 @@ export async function loadUser(): Promise<void> {
   try {
     const me = await fetchJson<Me>("/me");
     setProject(me.tenant, me.project);
+    // The server puts a fragment there when the token of the URL was wrong.
+    if (window.location.hash === REFUSED) window.history.replaceState(null, "", window.location.pathname);
     set({ me, authState: "signedIn", toast: "" });
     await Promise.all([listConversations(), listApprovals()]);
   } catch (error) {
@@ -58,8 +60,6 @@ export const REFUSED = "#refused";
 /** Sign in with a token or an API key, which the server turns into an HttpOnly cookie. Throws the server's error. */
 export async function signIn(token: string): Promise<void> {
   await post("/login", { token });
-  // The server puts a fragment there when the token of the URL was wrong.
-  if (window.location.hash === REFUSED) window.history.replaceState(null, "", window.location.pathname);
   await loadUser();
 }
 
@@ -138,7 +138,7 @@ export function errorMessage(error: unknown): string {
 }
 
 const REMEDIES: Record<string, string> = {
-  unauthorized: "Your session has expired. Open the address that the server printed at startup, or reload the page and enter the token.",
+  unauthorized: "You are signed out. Reload the page and enter your token or key.",
   conversation_held: "This conversation is open in another program. Close it there, then try again.",
   rate_limited: "Too many requests. Wait a moment, then try again.",
   turn_not_running: "The turn has already ended.",

@@ -19,6 +19,8 @@ export interface OpenConversation {
   compacting: boolean;
   /** Whether the user may send messages to it. */
   mayWrite: boolean;
+  /** Whether the user may decide on its calls that wait for approval. */
+  mayDecide: boolean;
   owner: string;
   /** Messages that this page sent and the timeline does not have yet. */
   sending: { text: string; mode: SendMode }[];
@@ -56,8 +58,8 @@ export function openConversation(id: string): void {
 
 async function loadAccess(id: string): Promise<void> {
   try {
-    const { may_write = true, user = "" } = await fetchJson<ConversationAccess>(apiPath("conversations", id));
-    updateOpen(id, (open) => ({ ...open, mayWrite: may_write, owner: user }));
+    const { may_write = true, may_decide = true, user = "" } = await fetchJson<ConversationAccess>(apiPath("conversations", id));
+    updateOpen(id, (open) => ({ ...open, mayWrite: may_write, mayDecide: may_decide, owner: user }));
   } catch {
     // The stream of the same conversation reports why it cannot be read.
   }
@@ -87,6 +89,7 @@ function newOpenConversation(id: string): OpenConversation {
     problem: "",
     compacting: false,
     mayWrite: true,
+    mayDecide: true,
     owner: "",
     sending: [],
   };

@@ -5,17 +5,19 @@ import type { Turn } from "../timeline/model";
 
 export function Announcer() {
   const state = useAppStore((page) => page.open?.status?.state ?? "idle");
+  const mayDecide = useAppStore((page) => page.open?.mayDecide ?? true);
   const problem = useAppStore((page) => page.open?.problem ?? "");
   const [message, setMessage] = useState("");
   const before = useRef(state);
   useEffect(() => {
     const was = before.current;
     before.current = state;
-    if (state === was) return;
-    if (state === "waiting") setMessage("The agent is waiting for your approval.");
+    // The permission may arrive after the state.
+    if (state === was && state !== "waiting") return;
+    if (state === "waiting") setMessage(mayDecide ? "The agent is waiting for your approval." : "The agent is waiting for an approver.");
     else if (state === "running") setMessage("");
     else if (state === "idle") setMessage(endMessage(useAppStore.getState().open?.timeline.turns.at(-1)));
-  }, [state]);
+  }, [state, mayDecide]);
   useEffect(() => {
     if (problem) setMessage("An error occurred. The details are at the end of the conversation.");
   }, [problem]);

@@ -10,6 +10,7 @@ import { Parameters } from "./Parameters";
 
 export function ApprovalBox({ call }: { call: Call }) {
   const conversation = useAppStore((state) => state.open?.id ?? "");
+  const mayDecide = useAppStore((state) => state.open?.mayDecide ?? true);
   const [comment, setComment] = useState("");
   const [sent, setSent] = useState(false);
   const decide = (approved: boolean) => {
@@ -28,12 +29,18 @@ export function ApprovalBox({ call }: { call: Call }) {
       </p>
       {call.code && <CodeBlock code={call.code} language="python" />}
       <Parameters params={objectOf(call.params)} />
-      <label className="sr" htmlFor={`comment-${call.id}`}>Note to the agent</label>
-      <input id={`comment-${call.id}`} placeholder="Note to the agent (optional)" value={comment} onChange={(event) => setComment(event.target.value)} />
-      <div className="row">
-        <button type="button" className="primary" disabled={sent} onClick={() => decide(true)}>Allow</button>
-        <button type="button" disabled={sent} onClick={() => decide(false)}>Refuse</button>
-      </div>
+      {mayDecide ? (
+        <>
+          <label className="sr" htmlFor={`comment-${call.id}`}>Note to the agent</label>
+          <input id={`comment-${call.id}`} placeholder="Note to the agent (optional)" value={comment} onChange={(event) => setComment(event.target.value)} />
+          <div className="row">
+            <button type="button" className="primary" disabled={sent} onClick={() => decide(true)}>Allow</button>
+            <button type="button" disabled={sent} onClick={() => decide(false)}>Refuse</button>
+          </div>
+        </>
+      ) : (
+        <p className="dim">Only approvers and admins of this project can decide. You can steer the agent or stop the turn.</p>
+      )}
     </div>
   );
 }

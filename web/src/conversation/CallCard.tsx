@@ -51,7 +51,7 @@ type CallState = "running" | "waiting" | "failed" | "refused" | "done" | "interr
 
 const STATE_LABELS: Record<CallState, string> = {
   running: "running",
-  waiting: "waiting for your approval",
+  waiting: "waiting for approval",
   failed: "failed",
   refused: "refused",
   done: "done",
@@ -160,7 +160,11 @@ function pretty(json: string): string {
 }
 
 export function FileChip({ file }: { file: Result }) {
+  const isInternal = useAppStore((state) => state.open?.timeline.artifacts.get(fileKey(file.path))?.external === false);
   const isShown = useAppStore((state) => state.panel === "canvas" && state.panelItem === fileKey(file.path));
+  if (isInternal) {
+    return <span className="file-chip internal" title="Only the agent uses this file."><Icon name="file" /> <span className="file-name">{nameOf(file.path)}</span> <span className="dim">internal</span></span>;
+  }
   return (
     <button type="button" className="file-chip" aria-pressed={isShown} onClick={() => showPanel("canvas", fileKey(file.path))}>
       <Icon name="file" /> <span className="file-name">{nameOf(file.path)}</span>

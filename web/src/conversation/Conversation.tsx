@@ -24,7 +24,7 @@ export function Conversation() {
           <div className="bar-buttons">
             <Connection />
             <PanelButton name="sources" icon="book" label="Sources" current={panel} count={open.timeline.sources.size} />
-            <PanelButton name="canvas" icon="file" label="Files" current={panel} count={open.timeline.artifacts.size} />
+            <PanelButton name="canvas" icon="file" label="Files" current={panel} count={[...open.timeline.artifacts.values()].filter((file) => file.external).length} />
             <PanelButton name="inspector" icon="loupe" label="Inspector" current={panel} count={0} />
           </div>
         )}

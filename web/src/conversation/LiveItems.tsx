@@ -36,7 +36,7 @@ export function LiveItems() {
       {running && !channels["answer"] && (
         <div className="working" role="status"><span className="pulse" aria-hidden="true" /> Working{since["thinking"] && channels["thinking"] && !hasMore ? <> · <Clock since={since["thinking"]} /></> : null}</div>
       )}
-      {state === "waiting" && <div className="working" role="status">Waiting for your approval</div>}
+      {state === "waiting" && <div className="working" role="status">{open.mayDecide ? "Waiting for your approval" : "Waiting for an approver"}</div>}
       {turn && unseen.map((message) => <MessageView key={message.seq} message={message} turn={turn} />)}
       {open.sending.map((one, at) => (
         <div key={at} className="message sending"><div className="bubble" dir="auto">{one.text}</div><div className="seen">Sending…</div></div>

@@ -46,7 +46,12 @@ const ItemView = memo(function ItemView({ item, turn }: { item: Item; turn: Turn
     case "call":
       return <CallCard call={item} running={!turn.reason} />;
     case "answer":
-      return <article className="answer" data-seq={item.seq} aria-label="Answer"><Markdown text={item.text} /></article>;
+      return (
+        <>
+          <article className="answer" data-seq={item.seq} aria-label="Answer"><Markdown text={item.text} /></article>
+          {item.isUnformatted && <p className="dim small" role="note">The model did not keep to the reply format. This is its plain text.</p>}
+        </>
+      );
     case "event":
       return <EventLine event={item} />;
     case "plan":

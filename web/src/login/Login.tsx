@@ -35,4 +35,4 @@ export function Login() {
   );
 }
 
-const INVALID = "This token is not valid. “timeloom serve” prints a new token at each start.";
+const INVALID = "This token or key is not valid. A server without keys prints a new token at each start; an API key may have been revoked.";

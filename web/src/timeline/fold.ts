@@ -153,6 +153,7 @@ const FOLDS = table<Fold>({
       n: asNumber(meta(block, "n")) || 1,
       sourcesUsed: numbersOf(meta(block, "sources_used")),
       followups: stringsOf(meta(block, "suggested_followups")),
+      isUnformatted: meta(block, "unformatted") === true,
     }),
 });
 

@@ -98,6 +98,8 @@ export interface Answer {
   n: number;
   sourcesUsed: number[];
   followups: string[];
+  /** Whether the model wrote it as plain text, outside the expected format. */
+  isUnformatted: boolean;
 }
 
 /** A one-line note between the items, for example that older steps were compacted. */
