@@ -45,7 +45,7 @@ async def add(loaded: LoadedSettings, user: str, tenant: str, project: str, role
     The key is printed only once; the file stores its hash. A running server accepts it within a second.
 
     \b
-    Example: timeloom keys add --tokens-file keys.json --user ann --tenant acme --project '*'
+    Example: timeloom keys add --tokens-file keys.toml --user ann --tenant acme --project '*'
     """
     # Lazy: the web framework takes 75 ms to load.
     from timeloom.server.auth.api_key_file import add_key  # noqa: PLC0415
