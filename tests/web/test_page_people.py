@@ -127,9 +127,11 @@ def test_another_model_is_named_without_examples(browser: Browser, tmp_path: Pat
 def test_an_owner_who_may_not_decide_is_told_who_may(browser: Browser, tmp_path: Path) -> None:
     keys = tmp_path / "keys.toml"
     ann = add_key(keys, "ann")
-    settings = {"TIMELOOM_POLICY_ASK_BEFORE": "react.write", "TIMELOOM_SERVER_APPROVALS": "approver"}
-    with run_server(tmp_path, *PLAYS, keys=keys, **settings) as server:
-        visit = PageVisit(browser, server)
+    server = run_server(
+        tmp_path, *PLAYS, keys=keys, TIMELOOM_POLICY_ASK_BEFORE="react.write", TIMELOOM_SERVER_APPROVALS="approver"
+    )
+    with server as running:
+        visit = PageVisit(browser, running)
         page = visit.sign_in(ann)
         visit.send_message("Do something of danger.")
         expect(page.get_by_text("Only approvers and admins of this project can decide.")).to_be_visible()
