@@ -236,7 +236,7 @@ def test_a_steer_changes_the_course_at_once(visit: PageVisit) -> None:
     visit.send_message("Let me steer you.")
     expect(page.get_by_text("word3").first).to_be_visible()
     page.get_by_role("textbox", name="Message").fill("Shorter!")
-    page.get_by_role("button", name="Steer").click()
+    page.get_by_role("button", name="Steer", exact=True).click()
     expect(page.locator(".message-steer")).to_contain_text("Seen by the agent at")
     expect(page.get_by_text("In short.")).to_be_visible()
 

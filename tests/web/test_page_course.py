@@ -256,7 +256,7 @@ def test_a_card_does_not_count_the_wait_and_leave_for_the_model_is_asked(browser
     with run_server(tmp_path, conversation_script("Hello", answers("Not asked."), answers("Hello!"))) as server:
         visit = PageVisit(browser, server)
         page = visit.open_page()
-        page.get_by_role("link", name="waiting for approval With leave").click()
+        page.get_by_role("link", name="With leave").first.click()
         expect(page.get_by_role("button", name="Wrote a file")).to_contain_text("2.0 s")
         question = page.get_by_role("group", name="May the agent call the model?")
         expect(question).to_contain_text("It is expensive.")

@@ -77,6 +77,7 @@ def test_a_plan_sources_and_files_are_shown_beside_the_answer(visit: PageVisit) 
     page.get_by_role("button", name="Sources").click()
     panel = page.get_by_role("complementary", name="Sources")
     expect(panel).to_contain_text("Cited in turn 1")
+    # The file that the agent wrote is a source too.
     panel.get_by_role("button", name="Open the file").first.click()
     files = page.get_by_role("complementary", name="Files")
     expect(files.get_by_role("table")).to_contain_text("12.5")
