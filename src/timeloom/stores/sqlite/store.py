@@ -62,6 +62,9 @@ from timeloom.stores.sqlite.writer import PREALLOCATED_WAL_BYTES, Writer
 from timeloom.wire.chain import ChainLink
 from timeloom.wire.heads import Head
 
+PROBE_BYTES: Final = 64 * 1024
+"""Size of the payload that tests whether a full disk has room again. Smaller payloads are stored in the journal."""
+
 READER_THREADS: Final = 4
 """Number of reader threads. More help only on a slow disk, and each holds a connection with its cache."""
 
@@ -161,7 +164,10 @@ class SqliteStore:
         return self._writer.write_failure if self._writer else self._damage_message
 
     async def probe_write(self) -> None:
-        await self._require_writer().run(migrations.rewrite_version, lambda _: None)
+        writer = self._require_writer()
+        # The journal may have room within its files while no payload can be added.
+        await self._in_thread(self._probe_blobs)
+        await writer.run(migrations.rewrite_version, lambda _: None)
 
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
         def change(connection: Database) -> Lease:
@@ -538,6 +544,12 @@ class SqliteStore:
         except OSError as error:
             raise StoreError("store_unwritable", f"cannot write to the blob folder: {error.strerror}") from None
         return batch
+
+    def _probe_blobs(self) -> None:
+        try:
+            self._blobs.discard(self._blobs.stage(bytes(PROBE_BYTES)))
+        except OSError as error:
+            raise StoreError("store_unwritable", f"cannot write to the blob folder: {error.strerror}") from None
 
     def _find_row(self, conversation: ConversationId) -> append_delete.ConversationRow | None:
         with self._connections.reader() as connection:

@@ -322,3 +322,18 @@ def test_two_that_open_a_new_folder_at_once_both_succeed(tmp_path: Path) -> None
             await each.close()
 
     asyncio.run(attempt())
+
+
+def test_a_probe_fails_while_no_payload_can_be_written(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with await SqliteStore.open(tmp_path) as opened:
+            blobs = tmp_path / "blobs"
+            blobs.rename(tmp_path / "away")
+            blobs.write_bytes(b"")
+            await expect_error("store_unwritable", opened.probe_write())
+            blobs.unlink()
+            (tmp_path / "away").rename(blobs)
+            await opened.probe_write()
+            assert [one for one in blobs.rglob("*") if one.is_file()] == []
+
+    asyncio.run(check())
