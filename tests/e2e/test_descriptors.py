@@ -30,7 +30,9 @@ def serving(folder: Path) -> Generator[tuple[str, str, int]]:
     command += [sys.executable, "-m", "timeloom", "serve", "--model", "script:script.yaml", "--port", "0"]
     with (
         (folder / "log").open("w") as log,
-        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, env=environ()) as process,
+        subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, env=environ(TIMELOOM_CONFIG="")
+        ) as process,
     ):
         assert process.stdout
         try:
