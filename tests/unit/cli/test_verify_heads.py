@@ -182,3 +182,19 @@ def test_heads_that_contradict_each_other_are_named(place: Path) -> None:
 def test_a_file_that_is_no_export_is_named(place: Path) -> None:
     done = verify(place, "--against", str(place / "heads"), str(place / "export.jsonl"), str(place / "key.pem"))
     assert done.exit_code == 1 and "key.pem: this is no conv.timeline.v1 object" in done.output
+
+
+def test_a_salvage_names_the_entries_that_were_changed(place: Path) -> None:
+    """The new folder gets a new chain and passes `verify`, so only the salvage can tell."""
+    strip_chains(place)
+    done = verify(place, "--salvage", str(place / "out"))
+    assert (done.exit_code, done.output.count("has lost its hash; it is copied as it is")) == (0, 4)
+    assert CliRunner().invoke(main, ["verify", "--data-dir", str(place / "out")]).exit_code == 0
+
+
+@pytest.mark.parametrize("size", [0, 4096, 8192, 40_000])
+def test_a_journal_that_was_cut_anywhere_is_salvaged(size: int, place: Path) -> None:
+    with (place / "data" / "journal.db").open("r+b") as journal:
+        journal.truncate(size)
+    done = verify(place, "--salvage", str(place / "out"))
+    assert (done.exit_code, "Salvaged conversations" in done.output) == (0, True)

@@ -16,10 +16,11 @@ from timeloom.cli.command import (
 from timeloom.cli.sanitize import sanitize
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.ports.store import ChainStart, Store, StoreProblem, VerifyReport
+from timeloom.ports.store import ChainStart, Store, StoreError, StoreProblem, VerifyReport
 from timeloom.runtime.read.check_heads import check_heads, group_heads
 from timeloom.runtime.replay.check_retrievable import RetrievalReport, check_retrieval
 from timeloom.stores.signing import is_signed_by, load_public_key
+from timeloom.stores.sqlite import SqliteStore
 from timeloom.stores.sqlite.salvage import LEFTOVERS, copy_readable_files, salvage
 from timeloom.wire.exported_chain import ExportReport, check_export
 from timeloom.wire.heads import Head, decode_heads
@@ -103,6 +104,7 @@ async def _salvage(data_dir: Path, out: Path, *, as_json: bool) -> int:
     if not has_conversations(data_dir):
         raise click.BadParameter("the folder has neither a journal nor payloads", param_hint="--data-dir")
     report = await salvage(data_dir, out)
+    report.notes += await _find_broken_chains(data_dir)
     # The audit logs must hold in the new folder; damaged ones are kept beside it.
     damaged = bool(_check_audit_logs(data_dir))
     copy_readable_files(data_dir / "workspaces", out / "workspaces")
@@ -116,6 +118,16 @@ async def _salvage(data_dir: Path, out: Path, *, as_json: bool) -> int:
     left = f", unreferenced payloads in {LEFTOVERS}/: {report.leftovers}" if report.leftovers else ""
     click.echo(f"Salvaged conversations: {report.conversations}, entries: {report.entries}; {lost}{left}.")
     return 0
+
+
+async def _find_broken_chains(data_dir: Path) -> list[str]:
+    """Return a note for each entry that is readable but not the one that was stored: its new chain hides that."""
+    try:
+        async with await SqliteStore.open_read_only(data_dir) as store:
+            findings = (await store.verify()).findings
+    except StoreError:
+        return []  # Too little is readable to check it; the notes of the salvage say what is lost.
+    return [f"{one.message}; it is copied as it is" for one in findings if one.code == "chain_broken"]
 
 
 def _check_audit_logs(data_dir: Path) -> list[StoreProblem]:

@@ -58,7 +58,7 @@ class SalvageReport(msgspec.Struct, kw_only=True):
     leftovers: int = 0
     """Payload files that no salvaged entry refers to."""
     notes: list[str] = msgspec.field(default_factory=list[str])
-    """A sentence for each conversation that is not complete."""
+    """A sentence for each conversation that is not complete, and for each entry that was changed."""
 
 
 @dataclass(slots=True)
