@@ -353,7 +353,11 @@ class SqliteStore:
         def check(connection: Database) -> VerifyReport:
             report = verify(connection, self._blobs, self._heads, self._find_row)
             # A store that writes refuses such a folder when it is opened.
-            lost = find_lost_log(self._data_dir, log_number.read(connection)) if self._read_only else None
+            lost = None
+            if self._read_only:
+                # Without a readable number, the report has the damage of its page.
+                with contextlib.suppress(*DATABASE_ERRORS):
+                    lost = find_lost_log(self._data_dir, log_number.read(connection))
             problems = (StoreProblem(lost.code, str(lost)),) if lost else ()
             return msgspec.structs.replace(report, findings=problems + report.findings)
 

@@ -117,3 +117,15 @@ def test_verify_reads_a_folder_that_lost_its_log_and_says_so(tmp_path: Path) -> 
     assert result.exit_code == 1
     assert "journal.db-wal was removed" in result.output
     assert "entries 5 to 5" in result.output and "[journal_truncated]" in result.output
+
+
+def test_a_read_only_folder_with_a_cut_journal_is_checked_to_the_end(tmp_path: Path) -> None:
+    async def check() -> bool:
+        async with await SqliteStore.open(tmp_path) as store:
+            await store.append(CONVERSATION, 0, [header(), *(thought("x" * 9000) for _ in range(20))])
+        with (tmp_path / "journal.db").open("r+b") as journal:
+            journal.truncate(40_000)
+        async with await SqliteStore.open_read_only(tmp_path) as store:
+            return "store_damaged" in {one.code for one in (await store.verify()).findings}
+
+    assert asyncio.run(check())
