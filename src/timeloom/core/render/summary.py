@@ -56,8 +56,6 @@ class SummaryFacts(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[TurnRow, ...] = ()
     current_messages: tuple[str, ...] = ()
     """The user's messages of the current turn, if a part of that turn is covered."""
-    current_calls: tuple[str, ...] = ()
-    """The calls of the current turn up to the cut: those with effects first, then the others."""
     notes: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -77,7 +75,6 @@ def summary_text(prose: str, facts: SummaryFacts, tokens: int, prose_tokens: int
     sections: list[str] = []
     for title, lines, share in (
         ("The turn that is running", facts.current_messages, 0.5),
-        ("Calls of the turn that is running", facts.current_calls, 0.6),
         ("Notes", facts.notes, 0.5),
         ("Said while turns ran", facts.messages, 0.4),
         ("Files", facts.files, 0.4),

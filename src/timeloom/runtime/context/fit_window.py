@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -14,7 +14,6 @@ from timeloom.core.policy.compaction import (
     RequestSize,
     find_best_cut,
     find_last_cut,
-    max_entry_tokens,
     max_kept_tokens,
     max_request_tokens,
     needs_exact_size,
@@ -31,8 +30,7 @@ from timeloom.core.policy.reduction import (
     WriteSummary,
     next_reduction,
 )
-from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.cards import CardContext, card_rows, shorten_entry
+from timeloom.core.render.entries.cards import shorten_entry
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.summary import MAX_OUTSIDE, truncate_to_tokens, turn_index_paths
 from timeloom.core.timeline import Entry
@@ -53,9 +51,6 @@ class CompactionEvent(msgspec.Struct, frozen=True):
     before_tokens: int
     after_tokens: int = 0
 
-
-MAX_UNSEEN_ROWS: Final = 100
-"""Maximum number of results that the last card names one by one. A round has fewer."""
 
 CompactionListener = Callable[[CompactionEvent], None]
 
@@ -162,10 +157,7 @@ class ContextFitter:
                 assert_never(reduction)
 
     async def _shorten_largest(self, chars: int, max_tokens: int) -> bool:
-        """Shorten the largest visible entries, user messages last, until the conversation has at most `max_tokens`.
-
-        Each keeps as much as fits, and at least `chars` characters.
-        """
+        """Shorten the largest visible entries, user messages last, until the conversation has at most `max_tokens`."""
         view, views = await self.prompt_builder.render(), self.session.views
         excess_tokens = view.tokens - max_tokens
         large_entries = dict(view.find_heavy(chars // 4 + 60, views.tail, views.forgetting.summed_seq + 1))
@@ -174,15 +166,11 @@ class ContextFitter:
         )
         known = await load_card_context(self.session, entries)
         cuts: list[Cut] = []
-        for are_messages in (False, True):
-            group = [entry for entry in entries if _is_user_message(entry) == are_messages]
-            share = max_entry_tokens([large_entries[entry.seq] for entry in group], excess_tokens, chars // 4)
-            for entry in group:
-                kept_chars = max(chars, share * len(_whole_text(entry, known)) // large_entries[entry.seq])
-                text = shorten_entry(entry, kept_chars, known.payloads)
-                if excess_tokens > 0 and (gain := large_entries[entry.seq] - estimate_tokens(text)) > 0:
-                    cuts.append(Cut(entry.seq, entry.seq, text))
-                    excess_tokens -= gain
+        for entry in sorted(entries, key=lambda one: (_is_user_message(one), -large_entries[one.seq])):
+            text = shorten_entry(entry, chars, known.payloads)
+            if (gain := large_entries[entry.seq] - estimate_tokens(text)) > 0 and excess_tokens > 0:
+                cuts.append(Cut(entry.seq, entry.seq, text))
+                excess_tokens -= gain
         return await self._append_cuts(cuts, f"the request did not fit: {len(cuts)} entries were shortened")
 
     async def _collapse(self, tokens: int) -> bool:
@@ -192,21 +180,10 @@ class ContextFitter:
         prompts = await self.session.entries(views.paths.find(f"ar:{views.progress.turn_id}.user.prompt")[:1])
         known = await load_card_context(self.session, prompts)
         head = _collapsed_head(views, turn.n)
-        words = [shorten_entry(entry, 2 * tokens, known.payloads) for entry in prompts]
-        room = max(0, tokens - estimate_tokens(head))
-        rows = await self._unseen_rows()
-        text = "\n".join(
-            [head, *(truncate_to_tokens(one, room // 2) for one in words), truncate_to_tokens("\n".join(rows), room)]
-        ).rstrip()
+        words = [shorten_entry(entry, 4 * tokens, known.payloads) for entry in prompts]
+        text = "\n".join([head, *(truncate_to_tokens(one, max(0, tokens - estimate_tokens(head))) for one in words)])
         cut = Cut(views.forgetting.summed_seq + 1, views.tail, text)
         return await self._append_cuts([cut], "the request did not fit: all that was left was pruned")
-
-    async def _unseen_rows(self) -> list[str]:
-        """Return a row with the path of each result that the model has not seen."""
-        views = self.session.views
-        unseen = views.forgetting.unseen_seq
-        entries = await self.session.entries(range(unseen, views.tail + 1) if unseen else ())
-        return card_rows(entries, await load_card_context(self.session, entries))[-MAX_UNSEEN_ROWS:]
 
     async def _append_cuts(self, cuts: list[Cut], reason: str) -> bool:
         if not cuts:
@@ -248,10 +225,6 @@ class ContextFitter:
 
 def _cut_point(view: PromptView, seq: int) -> CutPoint:
     return CutPoint(seq, view.tokens_between(1, seq)) if seq else CutPoint()
-
-
-def _whole_text(entry: Entry, known: CardContext) -> str:
-    return entry_text(entry, payloads=known.payloads).text
 
 
 def _is_user_message(entry: Entry) -> bool:

@@ -1,18 +1,15 @@
 """Collects the facts that a summary must keep, from the log itself so that repeated summaries lose nothing."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final, Literal
+from typing import Final
 
 from timeloom.core.blocks import ExternalEvent, Followup, Note, Steer, UserPrompt
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ
-from timeloom.core.policy.gates import Effect
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.summary import MESSAGE_CHARS, SummaryFacts, TurnRow
 from timeloom.core.timeline import Entry
-from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.turns import Turn
 from timeloom.runtime.session.session import Session
 
@@ -24,13 +21,7 @@ MAX_EXAMINED_ARTIFACTS: Final = 400
 """Maximum files that a summary lists, and maximum artifacts examined to find them."""
 
 
-EffectOf = Callable[[str], Effect]
-"""Returns the effect of the tool with that id."""
-
-
-async def collect_summary_facts(
-    session: Session, cut: int, tokens: int, text_chars: int, effect_of: EffectOf
-) -> SummaryFacts:
+async def collect_summary_facts(session: Session, cut: int, tokens: int, text_chars: int) -> SummaryFacts:
     """Return the facts that a summary up to that entry must contain besides its prose, within `tokens`."""
     views = session.views
     rows = max(1, tokens // ROW_TOKENS)
@@ -44,7 +35,6 @@ async def collect_summary_facts(
         last_turn=covered[-1][1] if covered else 0,
         turns=tuple([await _turn_row(session, turn_id, n) for turn_id, n in covered if turn_id != running]),
         current_messages=await _current_messages(session, running, cut, text_chars) if covers_running_turn else (),
-        current_calls=_current_calls(session, running, cut, effect_of) if covers_running_turn else (),
         notes=tuple(await _lines(session, _last_seqs(forgetting.notes, cut, rows))),
         messages=tuple(await _lines(session, _last_seqs(forgetting.said, cut, rows))),
         files=_files(session),
@@ -88,44 +78,6 @@ async def _current_messages(session: Session, turn: TurnId, cut: int, chars: int
         text = await _text(session, entry)
         lines.append(f"- {_kind(entry)} {one_line(entry.path)}: {one_line(text, chars)}")
     return tuple(lines)
-
-
-def _current_calls(session: Session, turn: TurnId, cut: int, effect_of: EffectOf) -> tuple[str, ...]:
-    """Return a line for each call of the running turn up to the cut: those with effects last, then their sum.
-
-    A section that is too long loses its first lines.
-    """
-    calls: list[CallEntries] = []
-    for key, call in reversed(session.views.calls.calls.items()):
-        if not key.startswith(f"{turn}."):
-            break
-        if call.call_seq is not None and call.call_seq <= cut:
-            calls.append(call)
-    if not calls:
-        return ()
-    calls.reverse()
-    harmless = [_call_line(turn, call) for call in calls if effect_of(call.tool_id) != "irreversible"]
-    effects = [
-        _call_line(turn, call, _EFFECTS[_call_outcome(call)])
-        for call in calls
-        if effect_of(call.tool_id) == "irreversible"
-    ]
-    counts = Counter(f"{one_line(call.tool_id)} {_call_outcome(call)}" for call in calls)
-    total = ", ".join(f"{count} x {what}" for what, count in counts.items())
-    return (*harmless, *effects, f"- all {len(calls)}: {total}")
-
-
-def _call_line(turn: TurnId, call: CallEntries, effects: str = "") -> str:
-    return f"- {one_line(call.tool_id)} {_call_outcome(call)}{effects} tc:{turn}.{call.tool_call_id}.result"
-
-
-def _call_outcome(call: CallEntries) -> Literal["ok", "failed", "not approved"]:
-    if call.approved is False:
-        return "not approved"
-    return "failed" if call.failed else "ok"
-
-
-_EFFECTS: Final = {"ok": ", had effects", "failed": ", may have had effects", "not approved": ""}
 
 
 async def _lines(session: Session, seqs: Sequence[int]) -> list[str]:

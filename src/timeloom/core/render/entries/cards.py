@@ -40,8 +40,8 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import EntriesPath, TurnIndexesPath
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS, NO_PAYLOADS, Payloads, load_text
-from timeloom.core.render.foreign_text.fence import escape_reserved, one_line
+from timeloom.core.render.entries.entry_text import NO_PAYLOADS, Payloads
+from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import index_row
@@ -56,9 +56,6 @@ recorded sessions cost 8% more."""
 
 MAX_ROW_PATH_CHARS: Final = 1_200
 
-TAIL_SHARE: Final = 4
-"""A quarter of a shortened text shows its end, where results often have their sum or error."""
-
 _RANGE: Final = re.compile(r"\[PREVIEW\] lines (\[[0-9]+-[0-9]+\]/[0-9]+) of ")
 
 _TEXT_BLOCKS: Final = (
@@ -72,7 +69,6 @@ _TEXT_BLOCKS: Final = (
     WorkingSummary,
     Completion,
 )
-_MESSAGE_BLOCKS: Final = (UserPrompt, Followup, Steer, ExternalEvent)
 _OMITTED_BLOCKS: Final = (Thinking, Notes, ModelCalled, ModelAnswered)
 
 
@@ -135,35 +131,15 @@ def round_card(
 
 
 def shorten_entry(entry: Entry, chars: int, payloads: Payloads = NO_PAYLOADS) -> str:
-    """Return head and tail of the entry's text, at most `chars` characters, with the call that reads the rest."""
+    """Return the text of the entry up to `chars` characters, with the call that reads the rest."""
     made = entry_text(entry, payloads=payloads)
     whole = made.text.removesuffix("\n\n")
     if len(whole) <= chars and made.data is None:
         return whole
     path = entry.path or str(EntriesPath.from_numbers([entry.seq]))
-    read = _read_call(one_line(path, MAX_ROW_PATH_CHARS))
-    if made.data is not None:
-        return f"{whole[:chars].rstrip()}\n[READ] attached {one_line(made.mime)}: {read}".lstrip("\n")
-    whole = _with_rest(whole, entry, payloads)
-    head, tail = whole[: chars - chars // TAIL_SHARE], _whole_lines(whole[len(whole) - chars // TAIL_SHARE :])
-    missing = len(whole) - len(head) - len(tail)
-    first, last = head.count("\n") + 1, whole.count("\n") + 1 - tail.count("\n") - bool(tail)
-    lines = f", lines {first} to {last} as shown here," if last > first else ""
-    return f"{head.rstrip()}\n[READ] {missing} more characters{lines}: {read}\n{tail}".strip("\n")
-
-
-def _with_rest(rendered: str, entry: Entry, payloads: Payloads) -> str:
-    """Return the rendered text of a message together with the part that is too long to be shown completely."""
-    text: Text = getattr(entry.block, "text", "") if isinstance(entry.block, _MESSAGE_BLOCKS) else ""
-    full = load_text(text, payloads)
-    if len(full) <= MAX_WORDS_CHARS:
-        return rendered
-    return rendered[: rendered.rfind("\n[READ] ")] + escape_reserved(full[MAX_WORDS_CHARS:])
-
-
-def _whole_lines(text: str) -> str:
-    """Return the text from its first whole line on, so that no line of it lacks its fence."""
-    return text.partition("\n")[2]
+    kept = whole[:chars]
+    left = f"{len(whole) - len(kept)} more characters" if made.data is None else f"attached {one_line(made.mime)}"
+    return f"{kept.rstrip()}\n[READ] {left}: {_read_call(one_line(path, MAX_ROW_PATH_CHARS))}".lstrip("\n")
 
 
 def card_rows(

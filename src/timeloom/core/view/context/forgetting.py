@@ -1,40 +1,9 @@
 """The view of pruning and compaction so far, and of the entries that every summary keeps."""
 
-from typing import Final
-
 import msgspec
 
-from timeloom.core.blocks import (
-    Attachment,
-    AttachmentMeta,
-    ExternalEvent,
-    Followup,
-    ModelCalled,
-    Note,
-    Notice,
-    Pruned,
-    RangeSummary,
-    ResultContent,
-    ResultDigest,
-    ResultStatus,
-    Steer,
-    UserPrompt,
-)
+from timeloom.core.blocks import ExternalEvent, Followup, Note, Pruned, RangeSummary, Steer
 from timeloom.core.timeline import NO_TURN, Entry
-
-_SHOWN_TO_THE_MODEL: Final = (
-    UserPrompt,
-    Followup,
-    Steer,
-    ExternalEvent,
-    Attachment,
-    AttachmentMeta,
-    Notice,
-    ResultStatus,
-    ResultDigest,
-    ResultContent,
-)
-"""Blocks from outside the model, which a summary must not cover before the model has seen them."""
 
 
 class ForgettingView(msgspec.Struct):
@@ -54,19 +23,11 @@ class ForgettingView(msgspec.Struct):
     """Messages and events that arrived during turns, oldest first."""
     outside: list[int] = []
     """Entries outside of turns, without the header; no turn index lists them."""
-    records_calls: bool = False
-    """Whether the log records requests; other logs do not tell what a model has seen."""
-    unseen_seq: int = 0
-    """The first result, notice or message that no request for a decision has contained; 0 if there is none."""
 
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""
         if entry.turn_id == NO_TURN and entry.seq > 1:
             self.outside.append(entry.seq)
-        if isinstance(entry.block, ModelCalled) and entry.block.purpose == "decision":
-            self.records_calls, self.unseen_seq = True, 0
-        elif self.records_calls and not self.unseen_seq and isinstance(entry.block, _SHOWN_TO_THE_MODEL):
-            self.unseen_seq = entry.seq
         match entry.block:
             case Pruned(cuts=cuts, through_seq=through):
                 self.cards_seq = max(self.cards_seq, through)
