@@ -206,8 +206,7 @@ def test_forgetting_keeps_the_marks_and_what_must_outlive_a_summary() -> None:
     ]
     for seq, (turn, block) in enumerate(blocks, 1):
         view.add(Entry(turn_id=TurnId(turn), ts=TS, block=block, seq=seq))
-    marks = {"cards_seq": 4, "rounds_seq": 4, "summary_seq": 6, "summed_seq": 3}
-    expected = ForgettingView(**marks, notes=[3], said=[4], outside=[2], records_calls=True)
+    expected = ForgettingView(cards_seq=4, rounds_seq=4, summary_seq=6, summed_seq=3, notes=[3], said=[4], outside=[2])
     assert view == expected
     assert view.done_seq == 4
 

@@ -69,7 +69,7 @@ def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path) -> None:
 
 def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: Path) -> None:
     async def check() -> None:
-        looks = [calls("t.look", size=LOOK_WORDS)] * 12
+        looks = [calls("t.look", size=LOOK_WORDS + n) for n in range(12)]
         stage = ContextHarness(tmp_path, *looks, answers("one"), answers("two"))
         turns = await stage.open()
         await turns.run("look often")
@@ -89,7 +89,8 @@ def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: 
 
 def test_old_rounds_of_a_very_long_turn_go_while_it_runs(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = ContextHarness(tmp_path, *[calls("t.look", size=LOOK_WORDS)] * 60, answers("done"))
+        looks = [calls("t.look", size=LOOK_WORDS + n) for n in range(60)]
+        stage = ContextHarness(tmp_path, *looks, answers("done"))
         stage.setting = AgentSettings(data_dir=tmp_path, limits=TurnLimits(max_iterations=99))
         turns = await stage.open()
         await turns.run("look very often")

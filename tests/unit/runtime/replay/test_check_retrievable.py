@@ -97,12 +97,7 @@ class Forgetful:
         if cuts:
             governor = Governor(session=self.session)
             compactor = Compactor(
-                session=self.session,
-                governor=governor,
-                model=None,
-                settings=CompactSettings(),
-                text_chars=20,
-                effect_of=lambda _: "pure",
+                session=self.session, governor=governor, model=None, settings=CompactSettings(), text_chars=20
             )
             await compactor.extract_summary(cuts[at % len(cuts)], 150 + at * 7, NO_MODEL)
 
