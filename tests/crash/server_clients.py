@@ -61,7 +61,7 @@ class _BlockData(msgspec.Struct, frozen=True):
     block: msgspec.Raw
 
 
-class _ApprovalData(msgspec.Struct):
+class _ApprovalData(msgspec.Struct, frozen=True):
     tool_call_id: str
 
 
@@ -73,10 +73,6 @@ class _StatusData(msgspec.Struct, frozen=True):
 
 class _BlockType(msgspec.Struct, frozen=True):
     type: str
-
-
-class _ApprovalData(msgspec.Struct, frozen=True):
-    tool_call_id: str
 
 
 class _ListPage(msgspec.Struct, frozen=True):

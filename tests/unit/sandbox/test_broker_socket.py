@@ -93,7 +93,14 @@ async def test_the_interpreter_gets_its_program_and_its_variables(door: BrokerSo
         "EXECUTION_ID": "exec_1",
         "AGENT_IO_CONTEXT": "limited",
     }
-    start = {"code": "print(1)", "name": "program", "env": env, "folders": [], "read_only": [], "stubs": []}
+    start: dict[str, object] = {
+        "code": "print(1)",
+        "name": "program",
+        "env": env,
+        "folders": [],
+        "read_only": [],
+        "stubs": [],
+    }
     assert await peer.hear() == start
     peer.leave()
 
