@@ -403,7 +403,8 @@ class SqliteStore:
         check_journal(self._data_dir)
         try:
             with self._connections.reader() as connection:
-                migrations.read_version(connection)
+                if not migrations.read_version(connection) and self._held_conversations():
+                    raise lost_journal_error()
                 connection.execute("SELECT n FROM conversations LIMIT 1").fetchall()
         except (apsw.CorruptError, apsw.NotADBError) as error:
             self._open_damaged(error)

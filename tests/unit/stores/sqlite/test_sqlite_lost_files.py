@@ -119,6 +119,13 @@ def test_payloads_beside_a_journal_without_tables_are_refused(killed: Path) -> N
         asyncio.run(count_entries(killed))
 
 
+def test_a_read_only_open_of_a_journal_without_tables_says_what_was_lost(killed: Path) -> None:
+    for name in ("journal.db-wal", "journal.db-shm"):
+        (killed / name).unlink()
+    with pytest.raises(StoreError, match=r"missing or empty.*--salvage"):
+        asyncio.run(SqliteStore.open_read_only(killed))
+
+
 def test_a_killed_process_leaves_a_folder_that_opens(killed: Path) -> None:
     assert asyncio.run(count_entries(killed)) == 3
     assert asyncio.run(count_entries(killed)) == 3
