@@ -166,7 +166,7 @@ def ask_before(tools: Iterable[str]) -> Policy:
     def tools_that_need_approval(proposal: Proposal) -> PolicyResult | None:
         match proposal.step:
             case ToolStep(tool_id=tool_id) if not names.isdisjoint(_matching_patterns(tool_id)):
-                return ask(f"{tool_id} is called here only with a person's leave{_taint_note(proposal)}")
+                return ask(f"{tool_id} needs a person's approval here{_taint_note(proposal)}")
             case _:
                 return None
 
