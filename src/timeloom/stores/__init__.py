@@ -3,5 +3,5 @@
 `sqlite/` and `in_memory/` hold the two stores. `overlay` keeps new conversations in memory on top of another store.
 Shared by both, in reading order: `batch`, `erasure`, `feedback_rows`, `search_terms`, `followers`,
 `budget_rule` and `ledger`. Files on disk: `disk`, `blob_folder`, `snapshot_folder`, `head_folder`,
-`signing`, `process_locks`.
+`signing` with its `ed25519`, `process_locks`.
 """

@@ -19,7 +19,7 @@ from timeloom.config.signing import open_signer
 from timeloom.core.blocks import TurnEnded
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.stores.signing import load_public_key, load_signer
+from timeloom.stores.signing import load_signature_check, load_signer
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing.store_contract.fixtures import CONVERSATION, draft, header, thought
 
@@ -133,8 +133,11 @@ def test_a_file_that_is_no_key_is_said_to_be_none(tmp_path: Path) -> None:
     ]
     for content in (b"", b"no key", private.read_bytes(), public.read_bytes(), *other):
         wrong.write_bytes(content)
-        for load in (load_signer, load_public_key):
-            if (content, load) not in ((private.read_bytes(), load_signer), (public.read_bytes(), load_public_key)):
+        for load in (load_signer, load_signature_check):
+            if (content, load) not in (
+                (private.read_bytes(), load_signer),
+                (public.read_bytes(), load_signature_check),
+            ):
                 with pytest.raises(CodedError, match="openssl genpkey"):
                     load(wrong)
     with pytest.raises(CodedError, match="cannot be read"):

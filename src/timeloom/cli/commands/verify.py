@@ -19,7 +19,8 @@ from timeloom.core.ids import ConversationId
 from timeloom.ports.store import ChainStart, Store, StoreError, StoreProblem, VerifyReport
 from timeloom.runtime.read.check_heads import check_heads, group_heads
 from timeloom.runtime.replay.check_retrievable import RetrievalReport, check_retrieval
-from timeloom.stores.signing import is_signed_by, load_public_key
+from timeloom.server.auth.audit_log import verify_audit_logs
+from timeloom.stores.signing import load_signature_check
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.stores.sqlite.salvage import LEFTOVERS, copy_readable_files, salvage
 from timeloom.wire.exported_chain import ExportReport, check_export
@@ -131,9 +132,6 @@ async def _find_broken_chains(data_dir: Path) -> list[str]:
 
 
 def _check_audit_logs(data_dir: Path) -> list[StoreProblem]:
-    # Lazy: only here does this command need a part of the server.
-    from timeloom.server.auth.audit_log import verify_audit_logs  # noqa: PLC0415
-
     _, problems = verify_audit_logs(data_dir / "audit")
     return [StoreProblem(problem.code, problem.message) for problem in problems]
 
@@ -150,7 +148,7 @@ def load_heads(path: Path, public_key: Path | None) -> tuple[list[Head], list[St
         )
     if public_key is None:
         return heads, _find_contradictions(heads)
-    key = load_public_key(public_key)
+    is_signed = load_signature_check(public_key)
     problems = [
         StoreProblem(
             "signature_invalid",
@@ -159,10 +157,10 @@ def load_heads(path: Path, public_key: Path | None) -> tuple[list[Head], list[St
             head.seq,
         )
         for head in heads
-        if head.signature and not is_signed_by(head, key)
+        if head.signature and not is_signed(head)
     ]
     # A head without a signature proves nothing; `timeloom fork` writes such heads.
-    signed = [head for head in heads if head.signature and is_signed_by(head, key)]
+    signed = [head for head in heads if is_signed(head)]
     for conversation in {head.conversation for head in heads} - {head.conversation for head in signed}:
         message = f"conversation {conversation} has no head with a signature of this key"
         problems.append(StoreProblem("signature_invalid", message, conversation))
