@@ -18,7 +18,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.ports.signer import Signer
 from timeloom.ports.store import Store, StoreError
 from timeloom.stores.sqlite import SqliteStore
-from timeloom.stores.sqlite.folder_lock import SALVAGE_HINT
+from timeloom.stores.sqlite.lost_files import SALVAGE_HINT
 
 __all__ = [
     "async_command",

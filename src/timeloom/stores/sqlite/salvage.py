@@ -22,7 +22,7 @@ from timeloom.stores.blob_folder import INCOMING, BlobFolder, tenant_folder
 from timeloom.stores.disk import Disk
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, ConnectionPool
 from timeloom.stores.sqlite.database import Database, RowValues, convert_rows
-from timeloom.stores.sqlite.folder_lock import is_journal_empty
+from timeloom.stores.sqlite.lost_files import is_journal_empty
 from timeloom.stores.sqlite.store import SqliteStore
 from timeloom.stores.sqlite.tables.append_delete import last_place, place_before
 from timeloom.stores.sqlite.tables.read_entries import decode_row

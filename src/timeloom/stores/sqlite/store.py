@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-import apsw
 import msgspec
 
 from timeloom.core.ids import ConversationId
@@ -36,19 +34,11 @@ from timeloom.stores.snapshot_folder import SnapshotFolder
 from timeloom.stores.sqlite import migrations
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, ConnectionPool, to_store_error
 from timeloom.stores.sqlite.database import Database
-from timeloom.stores.sqlite.folder_lock import (
-    LOG,
-    check_journal,
-    find_lost_log,
-    is_journal_empty,
-    lock_folder,
-    lost_journal_error,
-    read_mark,
-    write_mark,
-)
+from timeloom.stores.sqlite.journal_file import JournalFile
 from timeloom.stores.sqlite.ledger import SqliteLedgerTables
+from timeloom.stores.sqlite.lost_files import JOURNAL
 from timeloom.stores.sqlite.poller import Poller
-from timeloom.stores.sqlite.tables import append_delete, chain, erase, leases, log_number
+from timeloom.stores.sqlite.tables import append_delete, chain, erase, leases
 from timeloom.stores.sqlite.tables.feedback import read_feedback_page
 from timeloom.stores.sqlite.tables.open_turns import (
     filter_by_open_turn,
@@ -58,7 +48,7 @@ from timeloom.stores.sqlite.tables.open_turns import (
 from timeloom.stores.sqlite.tables.read_entries import read_entries
 from timeloom.stores.sqlite.tables.search import get_info, read_ids, read_matching_seqs, read_page
 from timeloom.stores.sqlite.verify import verify
-from timeloom.stores.sqlite.writer import PREALLOCATED_WAL_BYTES, Writer
+from timeloom.stores.sqlite.writer import Writer
 from timeloom.wire.chain import ChainLink
 from timeloom.wire.heads import Head
 
@@ -94,17 +84,17 @@ class SqliteStore:
         self._blobs = BlobFolder(data_dir / "blobs", disk)
         self._snapshots = SnapshotFolder(data_dir / "snapshots")
         self._heads = HeadFolder(data_dir / "heads", signer)
-        self._connections = ConnectionPool(data_dir / "journal.db", lock_wait_s, vfs, read_only=read_only)
+        self._connections = ConnectionPool(data_dir / JOURNAL, lock_wait_s, vfs, read_only=read_only)
         self._followers = Followers()
         self._clock = clock
         self._process_locks = ProcessLocks(data_dir / "holders", clock, RandomIds())
         self._ledger = StoreLedger(SqliteLedgerTables(self._process_locks, self._write, self._read))
         self._poller = Poller(self._connections, self._followers)
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="timeloom-reader")
-        self._writer: Writer | None = None
-        self._damage_message = ""
+        self._journal = JournalFile(
+            data_dir, self._connections, disk, self._blobs, self._heads, self._process_locks, self._purge_deleted
+        )
         self._read_only = read_only
-        self._lock_descriptor: int | None = None
         self._has_deletions = False
         self._unreleased: dict[ConversationId, Lease] = {}
         """Leases that have ended, while the disk did not take that."""
@@ -131,7 +121,7 @@ class SqliteStore:
         resolved = await asyncio.to_thread(Path(data_dir).resolve)
         store = cls(resolved, lock_wait_s, vfs, disk, clock, signer)
         try:
-            await asyncio.to_thread(store._start, create)
+            await asyncio.to_thread(store._journal.open, create)
         except BaseException:
             await store.close()
             raise
@@ -142,7 +132,7 @@ class SqliteStore:
         """Open the store in that folder without creating or changing a file; also if it lost its write-ahead log."""
         store = cls(await asyncio.to_thread(Path(data_dir).resolve), read_only=True)
         try:
-            await asyncio.to_thread(store._start_read_only)
+            await asyncio.to_thread(store._journal.open_read_only)
         except BaseException:
             await store.close()
             raise
@@ -161,7 +151,7 @@ class SqliteStore:
 
     @property
     def write_failure(self) -> str:
-        return self._writer.write_failure if self._writer else self._damage_message
+        return self._journal.writer.write_failure if self._journal.writer else self._journal.damage
 
     async def probe_write(self) -> None:
         writer = self._require_writer()
@@ -353,11 +343,7 @@ class SqliteStore:
         def check(connection: Database) -> VerifyReport:
             report = verify(connection, self._blobs, self._heads, self._find_row)
             # A store that writes refuses such a folder when it is opened.
-            lost = None
-            if self._read_only:
-                # Without a readable number, the report has the damage of its page.
-                with contextlib.suppress(*DATABASE_ERRORS):
-                    lost = find_lost_log(self._data_dir, log_number.read(connection))
+            lost = self._journal.find_lost_log(connection) if self._read_only else None
             problems = (StoreProblem(lost.code, str(lost)),) if lost else ()
             return msgspec.structs.replace(report, findings=problems + report.findings)
 
@@ -369,104 +355,6 @@ class SqliteStore:
             self._followers.close()
             await asyncio.to_thread(self._stop)
 
-    def _start(self, create: bool) -> None:
-        if not create:
-            check_journal(self._data_dir)
-        if is_journal_empty(self._data_dir) and self._held_conversations():
-            raise lost_journal_error()
-        try:
-            self._disk.make_folder(self._data_dir)
-            self._blobs.create_folders()
-            # SQLite creates its other files with the mode of this one.
-            self._disk.create(self._data_dir / "journal.db")
-            self._lock_descriptor, alone = lock_folder(self._data_dir)
-        except OSError as error:
-            raise StoreError("store_unwritable", f"the data folder cannot be used: {error.strerror}") from None
-        try:
-            connection = self._connections.writer()
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            self._open_damaged(error)
-            return
-        except apsw.Error as error:
-            raise to_store_error(error) from error
-        self._start_writer(connection, alone)
-
-    def _held_conversations(self) -> bool:
-        """Whether files beside the journal show that it had conversations."""
-        return (
-            self._blobs.has_payloads()
-            or read_mark(self._data_dir) > 0
-            or next(self._heads.conversations(), None) is not None
-        )
-
-    def _start_read_only(self) -> None:
-        check_journal(self._data_dir)
-        try:
-            with self._connections.reader() as connection:
-                if not migrations.read_version(connection) and self._held_conversations():
-                    raise lost_journal_error()
-                connection.execute("SELECT n FROM conversations LIMIT 1").fetchall()
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            self._open_damaged(error)
-        except DATABASE_ERRORS as error:
-            raise to_store_error(error) from error
-
-    def _start_writer(self, connection: Database, alone: bool) -> None:
-        try:
-            # A journal whose only content was in its lost write-ahead log is a file without tables.
-            if alone and not migrations.read_version(connection) and self._held_conversations():
-                raise lost_journal_error()
-            migrations.migrate(connection)
-            if alone and (lost := find_lost_log(self._data_dir, log_number.read(connection))):
-                raise lost
-            self._disk.sync_folder(self._data_dir)
-            if alone:
-                self._blobs.clear_incoming()
-                self._process_locks.remove_dead()
-            if connection.execute("SELECT 1 FROM doomed LIMIT 1").fetchone():
-                connection.execute("BEGIN IMMEDIATE")
-                append_delete.remove_unused_payloads(connection, self._blobs)
-                connection.execute("COMMIT")
-        except (apsw.CorruptError, UnicodeDecodeError, msgspec.ValidationError) as error:
-            connection.close()
-            self._open_damaged(error)
-        except apsw.Error as error:
-            connection.close()
-            raise to_store_error(error) from error
-        except BaseException:
-            connection.close()
-            raise
-        else:
-            self._writer = Writer(connection, self._connections.lock_wait_ms, self._begin_log, self._purge_deleted)
-
-    def _open_damaged(self, error: Exception) -> None:
-        """Open a damaged database for reading only; raises `StoreError` if not even its schema can be read."""
-        self._connections.salvaging = True
-        self._damage_message = f"journal.db is damaged ({error}); its intact parts can be read, and nothing is written"
-        try:
-            with self._connections.reader() as connection:
-                migrations.read_version(connection)
-                connection.execute("SELECT n FROM conversations LIMIT 1").fetchall()
-        except DATABASE_ERRORS as second:
-            raise to_store_error(second) from second
-
-    def _begin_log(self, connection: Database) -> Callable[[], None]:
-        """Number the new write-ahead log in its first commit, and return what to do after that commit.
-
-        A log that is lost later takes its number with it, but not the number in the mark.
-        """
-        # Preallocation only improves speed; a full disk is reported by the commit.
-        with contextlib.suppress(OSError):
-            self._disk.preallocate(self._data_dir / LOG, PREALLOCATED_WAL_BYTES)
-        number = log_number.increase(connection)
-
-        def after() -> None:
-            # Without the mark, a lost log is not noticed at the next start; the entries are stored all the same.
-            with contextlib.suppress(OSError):
-                write_mark(self._data_dir, number)
-
-        return after
-
     def _purge_deleted(self, connection: Database) -> None:
         """Remove deleted words from the search index, before the writer closes its connection."""
         if self._has_deletions:
@@ -475,13 +363,7 @@ class SqliteStore:
     def _stop(self) -> None:
         self._poller.close()
         self._readers.shutdown()
-        self._connections.close()
-        if self._writer:
-            # Closed last, so that its connection checkpoints the write-ahead log.
-            self._writer.close()
-        self._process_locks.close()
-        if self._lock_descriptor is not None:
-            os.close(self._lock_descriptor)
+        self._journal.close()
 
     async def _append(
         self,
@@ -527,10 +409,10 @@ class SqliteStore:
         self._check_open()
         if self._read_only:
             raise StoreError("store_unwritable", "the store is open for reading only; nothing can be changed")
-        if self._writer is None:
+        if self._journal.writer is None:
             subject = f"conversation {conversation}" if conversation else "the store"
-            raise StoreError("store_damaged", f"{subject} cannot be changed: {self._damage_message}")
-        return self._writer
+            raise StoreError("store_damaged", f"{subject} cannot be changed: {self._journal.damage}")
+        return self._journal.writer
 
     def _build_batch(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], staged: StagedPayloads

@@ -18,7 +18,7 @@ from timeloom.core.payload import BlobRef, ref_of
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.store import Store
 from timeloom.stores.blob_folder import BlobFolder
-from timeloom.stores.sqlite import SqliteStore, store, writer
+from timeloom.stores.sqlite import SqliteStore, journal_file, writer
 from timeloom.stores.sqlite.database import Database, RowValues
 from timeloom.stores.sqlite.tables import append_delete
 from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, draft, expect_error, header, thought
@@ -173,7 +173,7 @@ def test_an_append_whose_caller_gave_up_is_stored_whole_or_not_at_all(tmp_path: 
     assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
 
 
-class WatchedWriter(store.Writer):
+class WatchedWriter(writer.Writer):
     """Counts the changes that the writer's own thread carried out."""
 
     by_thread = 0
@@ -184,7 +184,7 @@ class WatchedWriter(store.Writer):
 
 
 def test_a_lone_writer_commits_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "Writer", WatchedWriter)
+    monkeypatch.setattr(journal_file, "Writer", WatchedWriter)
     monkeypatch.setattr(WatchedWriter, "by_thread", 0)
     monkeypatch.setattr(writer, "LONE_S", 0.0)
     monkeypatch.setattr(writer, "QUICK_S", 60.0)
@@ -225,12 +225,12 @@ def test_a_lone_writer_waits_for_another_process_in_the_writers_thread(
 def test_appends_that_wait_together_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups: list[int] = []
 
-    class CountingWriter(store.Writer):
+    class CountingWriter(writer.Writer):
         def _carry_out(self, group: Sequence[Any]) -> list[Exception | None]:
             groups.append(len(group))
             return super()._carry_out(group)
 
-    monkeypatch.setattr(store, "Writer", CountingWriter)
+    monkeypatch.setattr(journal_file, "Writer", CountingWriter)
 
     async def attempt() -> None:
         async with await SqliteStore.open(tmp_path, lock_wait_s=30) as opened:
