@@ -106,6 +106,13 @@ def test_a_stored_answer_is_known_by_its_reference() -> None:
     assert sheet.text.endswith("`timeloom inspect\n  ar:turn_1.assistant.completion.2` shows it")
 
 
+def test_an_answer_outside_the_reply_format_has_a_note_below_it() -> None:
+    sheet = Sheet(columns=100)
+    sheet.take(ASKED, Completion(text="It will rain.", unformatted=True))
+    assert sheet.text.splitlines()[0] == "It will rain."
+    assert sheet.text.endswith("! the model did not keep to the reply format; this is its plain text")
+
+
 def test_an_answer_that_was_none_is_withdrawn() -> None:
     sheet = Sheet()
     sheet.take(ASKED)

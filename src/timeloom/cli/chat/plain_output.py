@@ -7,7 +7,7 @@ from typing import Protocol
 import click
 import msgspec
 
-from timeloom.cli.chat.display.labels import format_params_on_one_line
+from timeloom.cli.chat.display.labels import UNFORMATTED_NOTE, find_error, format_params_on_one_line
 from timeloom.cli.chat.terminal.approvals import ApprovalQuestion
 from timeloom.cli.sanitize import one_line, sanitize
 from timeloom.core.blocks import (
@@ -153,12 +153,12 @@ def _activity_lines(entry: Entry) -> list[str]:
             return [f"  → {tool_id} {format_params_on_one_line(params, 120)}".rstrip()]
         case ModelAnswered(purpose="decision", error=error, detail=detail) if error:
             return [f"  … {error}{f': {detail[:200]}' if detail else ''}"]
-        case ResultDigest(digest=digest) if digest.error:
-            return [f"  ✗ {digest.error.message[:200]}"]
-        case ResultStatus(error=error) if error:
-            return [f"  ✗ {error.message[:200]}"]
+        case ResultDigest() | ResultStatus() as result if failure := find_error(result):
+            return [f"  ✗ {failure.message[:200]}"]
         case Notice(text=text):
             return [f"  ! {text[:200]}"]
+        case Completion(unformatted=True):
+            return [f"  ! {UNFORMATTED_NOTE}"]
         case PlanRecorded(snapshot=plan):
             return [f"  {marker(one)} {step}" for step, one in zip(plan.steps, plan.statuses, strict=True)]
         case TurnEnded(reason=reason, text=text) if reason != "completed" and text:

@@ -37,6 +37,9 @@ END_REASON_LABELS: Final[dict[EndReason, str]] = {
     "runtime_error": "an internal error of timeloom",
 }
 
+UNFORMATTED_NOTE: Final = "the model did not keep to the reply format; this is its plain text"
+"""Printed below an answer that a reply without a decision became."""
+
 
 def abbreviate_params(params: Text) -> str:
     """Return the parameters of a call as `name=value` pairs with shortened values."""

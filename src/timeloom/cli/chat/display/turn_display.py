@@ -5,6 +5,7 @@ from typing import Final
 
 from timeloom.cli.chat.display.format import format_count, format_duration
 from timeloom.cli.chat.display.labels import (
+    UNFORMATTED_NOTE,
     abbreviate_params,
     describe_end,
     find_error,
@@ -139,6 +140,12 @@ class TurnDisplay:
         rows = self._views().sources.pool.rows
         self._transcript.print_sources(rows[sid] for sid in sids if sid in rows)
 
+    def print_answer_end(self, answer: Completion) -> None:
+        """Print what belongs below an answer: a note if it is unformatted, and its sources."""
+        if answer.unformatted:
+            self._transcript.print_message(f"! {UNFORMATTED_NOTE}")
+        self.print_sources(answer.sources_used)
+
     def live_lines(self, most: int) -> list[str]:
         """Return the live area as terminal text, in at most `most` lines."""
         status_lines = [self._status_line(), *self._pending_lines()] if self._since is not None else []
@@ -177,7 +184,7 @@ class TurnDisplay:
                 self._transcript.print_markdown(block.text, sources=self._source_rows())
             else:
                 self._transcript.print_message(f"the answer is long; `timeloom inspect {entry.path}` shows it", "plain")
-        self.print_sources(block.sources_used)
+        self.print_answer_end(block)
         self.suggestions = block.suggested_followups
         for n, offer in enumerate(self.suggestions, 1):
             self._transcript.print_message(f"{n}. {one_line(offer)}", "quiet", "offers")

@@ -62,10 +62,10 @@ class ChatState:
                 match entry.block:
                     case UserPrompt(text=text):
                         self.transcript.print_user_message(one_line(await self.session.text(text), 400))
-                    case Completion(text=text, sources_used=used):
+                    case Completion(text=text) as answer:
                         self.transcript.print_markdown(
                             await self.session.text(text), sources=views.sources.pool.list_rows()
                         )
-                        self.display.print_sources(used)
+                        self.display.print_answer_end(answer)
                     case _:
                         pass
