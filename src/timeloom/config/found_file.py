@@ -54,7 +54,7 @@ ALLOWED: Final[Mapping[str, FoundFileRule]] = {
 REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
     "chooses the folder whose conversations are read and resumed": ("data_dir",),
     "chooses which model acts and which service receives your text": ("model", "title_model", "summary_model"),
-    "changes what the assistant is told": ("instructions", "instructions_file"),
+    "changes the instructions of the assistant": ("instructions", "instructions_file"),
     "can make budgets count too little": ("prices",),
     "decides where your key and your text are sent": (
         *("anthropic.api_key", "anthropic.base_url", "openai.api_key", "openai.base_url", "models.http_client"),

@@ -126,7 +126,7 @@ CODES: Final = MappingProxyType(
         "tool_call_error": "A tool could not be called; its message says why.",
         "tool_result_error": "A tool's result is missing or unusable.",
         "gate_refused": "A policy or a budget forbids the call; its message says which and why.",
-        "call_not_approved": "A person refused the call, or nobody decided before the turn took another course.",
+        "call_not_approved": "A person refused the call, or the turn ended or changed course before a decision.",
         "sandbox_unavailable": "Programs cannot be isolated here, so none is run; the message says what to install.",
         "tool_timeout": "A tool did not finish before its deadline and was cancelled.",
         "tool_interrupted": "A call was stopped from outside before its tool had finished; whether it had an effect is unknown.",

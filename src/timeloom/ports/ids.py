@@ -20,5 +20,5 @@ class RandomIds:
 
 
 def random_bytes(count: int) -> bytes:
-    """Return random bytes from the operating system, for salts that nobody may guess."""
+    """Return random bytes from the operating system, for salts that must be unpredictable."""
     return secrets.token_bytes(count)

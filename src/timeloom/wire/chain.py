@@ -2,7 +2,7 @@
 
 The hash of an entry covers the hash of the entry before it, the salted hash of its record, its seq, and the beginning
 of its record, which holds turn, time and type. An erase replaces record and salt. The salted hash of the old record
-then stands beside the erased form, so the chain holds, and nobody can try out which content it was.
+then stands beside the erased form, so the chain holds. Without the salt, no guess of the content can be checked.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 
 SALT_BYTES: Final = 16
-"""Length of a salt. With fewer bytes, the content of an erased entry could be found by trying salts too."""
+"""Length of a salt. With fewer bytes, a guess of an erased content could be checked by trying all salts."""
 
 HASH_BYTES: Final = 32
 _DOMAIN: Final = b"timeloom chain 1\n"
@@ -121,7 +121,7 @@ class ChainChecker:
         return self._expected
 
     def skip(self, seq: int) -> None:
-        """Note an entry that cannot be read; the chain goes on after it."""
+        """Note an entry that cannot be read; the chain continues after it."""
         self._expected, self._next_seq = None, seq + 1
 
     def add(self, entry: Entry, record: bytes, link: ChainLink) -> None:

@@ -106,7 +106,7 @@ class _Finder:
 
 
 def _read_parameters(text: str) -> dict[str, str]:
-    """Return the parameters that stand in tags of their own: `<parameter=name>value</parameter>`."""
+    """Return the parameters that are written as tags: `<parameter=name>value</parameter>`."""
     arguments: dict[str, str] = {}
     at = 0
     while found := _PARAMETER.search(text, at):

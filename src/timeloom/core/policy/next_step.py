@@ -20,15 +20,15 @@ BUDGET_POLICY: Final = "budget"
 """The policy name that `Gate` blocks record when a budget is used up."""
 
 WARN_SAME_RESULTS: Final = 3
-"""After how many identical results of the same call in one turn the model is told."""
+"""Identical results of the same call in one turn after which the notice `repeated_call` is added."""
 
 MAX_SAME_RESULTS: Final = 4
-"""After how many identical results of the same call in one turn it is not run again."""
+"""Identical results of the same call in one turn after which it is not run again."""
 
 INTERRUPTED_POLICY: Final = "interrupted"
 """The policy name for a call that may or may not have run; a person decides about it."""
 
-NO_REASON: Final = "the model ended the turn without an answer and without a reason; ask again, or add what is missing"
+NO_REASON: Final = "the model ended the turn without an answer or a reason; ask again, or give more details"
 """Text of a turn that the model ended without any text."""
 
 

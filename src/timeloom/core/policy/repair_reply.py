@@ -30,7 +30,7 @@ class ToolForm(msgspec.Struct, frozen=True):
 
 
 class RepairContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a conversation, and the prompt that the reply answers."""
+    """The tools of a conversation, and whether a reply may call several of them."""
 
     by_name: Mapping[str, ToolForm] = {}
     """The tools by their ids and other names."""

@@ -91,7 +91,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._awaits_response:
-            self._fail("the service sent what nobody had asked for")
+            self._fail("the service sent data without a request")
             return
         if not self._has_head:
             self._head_bytes += len(data)

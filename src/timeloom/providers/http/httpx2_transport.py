@@ -36,7 +36,7 @@ class Httpx2Transport:
             raise TransportError(str(error) or type(error).__name__) from error
         if head.was_buffered:
             await response.aclose()
-            raise TransportError("the service sent what nobody had asked for")
+            raise TransportError("the service sent data without a request")
         content = _Body(response.aiter_raw())
 
         async def release() -> None:

@@ -219,7 +219,7 @@ class Governor:
                     await self.session.ledger.release(reserved)
 
 
-_UNPRICED = "nobody knows what {} costs, so that it cannot be held to a budget of money; put its price in `prices`"
+_UNPRICED = "the price of {} is unknown, so a budget of money cannot limit it; set its price in `prices`"
 
 
 def _to_budget_usage(error: BudgetSpentError) -> BudgetUsage:

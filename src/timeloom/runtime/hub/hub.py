@@ -55,7 +55,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     resume_concurrency: int = 8
     """Number of open turns resumed concurrently after a restart."""
     write_probe_s: float = 1.0
-    """Shortest time between two test writes after a failed one. Less lets anybody who asks cause more writes."""
+    """Shortest time between two test writes after a failed one. With less, clients of `/ready` cause more writes."""
     write_retry_delays_s: tuple[float, ...] = RETRY_DELAYS_S
     """Seconds before each attempt to resume turns that stopped because the store could not be written."""
 

@@ -398,8 +398,8 @@ _REPEATED_TEXT = (
     "or answer with what is known"
 )
 _UNKNOWN_OUTCOME_TEXT = (
-    "nobody knows whether this call was carried out: the program stopped while it ran. Look before you decide: "
-    "approved, it runs again; refused, the model is told that nobody knows"
+    "it is unknown whether this call was carried out, because timeloom stopped while it ran; check before you decide: "
+    "approved, it runs again; refused, the model learns that the outcome is unknown"
 )
 _TOOL_MISSING_TEXT = (
     "an approved call needs the tool {}, which is not available here; resume it where the tool is, or stop the turn"

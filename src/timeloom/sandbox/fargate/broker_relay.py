@@ -37,7 +37,7 @@ class BrokerRelay:
                 case DelegatedCallMessage():
                     self.delegated_calls.append(message.call)
                 case BrokerResponse():
-                    raise ValueError("the task answered something that nobody asked")
+                    raise ValueError("the task sent an answer without a request")
         await run_to_completion(self.channel.flush())
 
     async def cancel_requests(self) -> None:

@@ -234,9 +234,7 @@ def _join_cgroup(worker: LocalWorker) -> None:
             try:
                 worker.resources.cgroup.add_process(pid)
             except FileNotFoundError:
-                raise SandboxUnavailableError(
-                    "somebody has removed the control group of a program; try again"
-                ) from None
+                raise SandboxUnavailableError("the control group of a program was removed; try again") from None
         inside.update(outside)
 
 

@@ -53,7 +53,7 @@ class _Connection:
     address: str
     opened_s: float
     is_busy: bool = False
-    """Whether the server works on a request, so that not the client is the one that everybody waits for."""
+    """Whether the server works on a request; such a connection is not closed for another one."""
 
 
 class ConnectionGuard:

@@ -643,7 +643,7 @@ def test_a_model_whose_price_nobody_knows_is_not_asked_where_money_is_limited(tm
         turns = await stage.open()
         turns.model_caller.model = DearModel(stage, None)
         assert await turns.run("hello") == "budget_exhausted"
-        assert "nobody knows what dear costs" in end_of(await blocks_of(turns))[1]
+        assert "the price of dear is unknown" in end_of(await blocks_of(turns))[1]
 
     run(check)
 
