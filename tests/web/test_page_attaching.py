@@ -1,30 +1,14 @@
 """Attaching files on the page: dropped anywhere, cancelled during upload, and refused one by one."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, cast
 
-import pytest
-from playwright.sync_api import Browser, FilePayload, Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
 from tests.harness.replies import answers
-from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
+from tests.web.web_harness import PageVisit, conversation_script, title_reply
 
 PLAYS = (conversation_script("file", answers("Read it."), title_reply("Files")),)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    with run_server(Path(tmp_path_factory.mktemp("attaching")), *PLAYS) as running:
-        yield running
-
-
-@pytest.fixture
-def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
-    visit = PageVisit(browser, server)
-    visit.open_page()
-    yield visit
-    visit.close()
 
 
 def named(name: str, data: bytes = b"some text") -> FilePayload:

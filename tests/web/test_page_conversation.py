@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.harness.replies import answers, calls, slow_reply, thinking_text
-from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, title_reply
 
 MARKDOWN = """## Ferries
 
@@ -64,12 +63,6 @@ PLAYS = (
         title_reply("Printed"),
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    with run_server(Path(tmp_path_factory.mktemp("page")), *PLAYS) as running:
-        yield running
 
 
 @pytest.fixture

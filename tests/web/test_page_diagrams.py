@@ -1,13 +1,9 @@
 """Diagrams are drawn once their text is complete, in the colours of the page; what cannot be drawn stays text."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from tests.harness.replies import answers, slow_reply
-from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
+from tests.web.web_harness import PageServer, PageVisit, conversation_script, title_reply
 
 KINDS = {
     "flowchart": "flowchart LR\n  A[Ask] --> B{Tool?}\n  B -- yes --> C[Call] --> A\n  B -- no --> D[Answer]",
@@ -42,12 +38,6 @@ PLAYS = (
         title_reply("Slowly"),
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    with run_server(Path(tmp_path_factory.mktemp("diagrams")), *PLAYS) as running:
-        yield running
 
 
 def address(picture: Locator) -> str:

@@ -1,14 +1,11 @@
 """Files that an agent makes, each shown as its type is best looked at, beside the chat and while it is written."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from tests.harness.replies import answers, calls, slow_reply
-from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
+from tests.web.web_harness import PageVisit, conversation_script, title_reply
 
 PROGRAM = """<channel:code>
 import struct, zlib
@@ -38,6 +35,8 @@ end = b'trailer << /Size 6 /Root 1 0 R >>\\nstartxref\\n%d\\n%%%%EOF' % len(pdf)
 </channel:code>"""
 NOTES = "# Notes\n\n" + "The ferry leaves at **nine**.\n\n" * 30
 
+WIDTH = 1440
+
 PLAYS = (
     conversation_script(
         "make",
@@ -55,20 +54,6 @@ PLAYS = (
         title_reply("Notes"),
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    with run_server(Path(tmp_path_factory.mktemp("files")), *PLAYS) as running:
-        yield running
-
-
-@pytest.fixture
-def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
-    visit = PageVisit(browser, server, width=1440)
-    visit.open_page()
-    yield visit
-    visit.close()
 
 
 def test_every_type_is_shown_as_it_is_best_looked_at(visit: PageVisit) -> None:

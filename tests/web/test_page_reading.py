@@ -1,15 +1,12 @@
 """Reading beside the conversation: citations by keyboard and in files, pictures, data, documents with links."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, FilePayload, Locator, expect
+from playwright.sync_api import FilePayload, Locator, expect
 
 from tests.harness.replies import answers, calls, slow_reply
 from tests.web.test_page_attaching import wire
-from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
+from tests.web.web_harness import PageVisit, conversation_script, title_reply
 
 FARES = FilePayload(name="fares.csv", mimeType="text/csv", buffer=b"ferry,fare\nmorning,12.5\n")
 ROUTES = FilePayload(name="routes.csv", mimeType="text/csv", buffer=b"ferry,route\nmorning,north\n")
@@ -77,20 +74,6 @@ PLAYS = (
     ),
     conversation_script("short", answers("That was short."), title_reply("Short")),
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    with run_server(Path(tmp_path_factory.mktemp("reading")), *PLAYS) as running:
-        yield running
-
-
-@pytest.fixture
-def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
-    visit = PageVisit(browser, server, width=1280)
-    visit.open_page()
-    yield visit
-    visit.close()
 
 
 def read_files(visit: PageVisit) -> None:

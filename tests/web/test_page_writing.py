@@ -1,15 +1,13 @@
 """What the agent writes while it is written: files beside the chat and in it, follow-ups below, and approvals."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
-import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from tests.harness.replies import answers, calls, slow_reply
-from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
+from tests.web.web_harness import PageVisit, conversation_script, run_server, title_reply
 
 FIRST = "# First\n\n" + "One of many lines.\n\n" * 20
 SECOND = "<h1>Second</h1>\n" + "<p>Another line.</p>\n" * 30
@@ -43,20 +41,6 @@ PLAYS = (
         title_reply("Waits"),
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    with run_server(Path(tmp_path_factory.mktemp("writing")), *PLAYS) as running:
-        yield running
-
-
-@pytest.fixture
-def visit(browser: Browser, server: PageServer) -> Iterator[PageVisit]:
-    visit = PageVisit(browser, server)
-    visit.open_page()
-    yield visit
-    visit.close()
 
 
 def test_the_panel_follows_the_newest_file(visit: PageVisit) -> None:
