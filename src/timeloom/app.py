@@ -271,6 +271,7 @@ def build_turn_runner(
         model=side_models.summary,
         settings=settings.compact,
         text_chars=settings.cards.text_chars,
+        effect_of=lambda tool_id: registry.resolve(tool_id).spec.effect,
     )
     return TurnRunner(
         session=session,

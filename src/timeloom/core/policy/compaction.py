@@ -1,5 +1,6 @@
 """Decides when a request is too large for its model, and up to which entry the history is summarized."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,6 +18,9 @@ needs more of the few retries; a smaller one forgets more than necessary."""
 MIN_KEPT_TOKENS: Final = 8_000
 """Minimum number of recent tokens that stay unsummarized, even beyond `keep_share`, so that a small window keeps a few
 rounds."""
+
+READ_LINE_TOKENS: Final = 120
+"""Estimated tokens of the line that names the rest of a shortened entry."""
 
 EXACT_CHECK_MARGIN_TOKENS: Final = 1_000
 """Distance to the limit at which the exact size is computed; the tail may have grown this much since the last one."""
@@ -87,6 +91,21 @@ def max_kept_tokens(size: RequestSize, limit: int, settings: CompactSettings) ->
     return max(0, min(max(int(size.window * settings.keep_share), MIN_KEPT_TOKENS), available // 2))
 
 
+def max_entry_tokens(sizes: Sequence[int], excess: int, least: int) -> int:
+    """Return how many tokens each of these entries may keep, so that together they lose `excess` tokens.
+
+    Smaller entries stay whole, larger ones are cut to the same size, and none below `least`.
+    """
+    low, high = least, max([least, *sizes])
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(max(0, size - middle) for size in sizes) >= excess + READ_LINE_TOKENS * len(sizes):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def find_best_cut(views: Views, keep: int, tokens_from: Callable[[int], int]) -> int:
     """Return the last entry to summarize, or 0 if no cut is legal.
 
@@ -108,7 +127,9 @@ def find_last_cut(views: Views) -> int:
 
 
 def _legal_cuts(views: Views) -> list[int]:
-    return views.cuts.legal_after(max(FIRST_SEQ, views.forgetting.summed_seq))
+    """Return the legal cuts after the newest summary that cover only entries which the model has seen."""
+    cuts, unseen = views.cuts.legal_after(max(FIRST_SEQ, views.forgetting.summed_seq)), views.forgetting.unseen_seq
+    return cuts[: bisect_left(cuts, unseen)] if unseen else cuts
 
 
 def _turn_starts(views: Views) -> set[int]:

@@ -85,7 +85,7 @@ def find_prunable_turns(views: Views, settings: PruneSettings) -> tuple[TurnSpan
     kept = [turn for _, turn in islice(newest_first, settings.keep_turns + 1)]
     # The current turn has sent no request that includes the turns it makes prunable.
     requests = [len(turn.rounds) for turn in kept[1:]]
-    boundary = kept[-1].spans[0][0] if kept else 0
+    boundary = min(kept[-1].spans[0][0] if kept else 0, _first_unseen(views))
     found: list[TurnSpan] = []
     sent = 0
     for turn_id, turn in newest_first:
@@ -106,10 +106,12 @@ def find_prunable_rounds(views: Views, settings: PruneSettings, after_seq: int =
     done = max(views.forgetting.done_seq, views.forgetting.rounds_seq, after_seq)
     found: list[RoundSpan] = []
     rounds = _round_spans(list(islice(reversed(views.turns.turns.values()), settings.keep_turns + 1)))
+    unseen = _first_unseen(views)
     for span in islice(rounds, settings.keep_rounds, None):
         if span.first_seq <= done:
             break
-        found.append(span)
+        if span.last_seq < unseen:
+            found.append(span)
     return tuple(reversed(found))
 
 
@@ -168,6 +170,11 @@ def reason_to_prune(saving: PruneSavings, cold: bool, settings: PruneSettings, r
     so_far = f"keeping what is old has cost {saving.regret} x {rates.read:g} = {paid:.0f}"
     rewrite = f"{saving.rewritten} x ({rates.write_5m:g} - {rates.read:g}) = {price:.0f}"
     return f"{so_far}, over {settings.patience:g} times the rewrite of {rewrite}; each request saves {saving.saved}"
+
+
+def _first_unseen(views: Views) -> int:
+    """Return the first entry that the model has not seen, which is never pruned; else the number after the last."""
+    return views.forgetting.unseen_seq or views.tail + 1
 
 
 def _unpruned_runs(turn: Turn, done: int, boundary: int) -> tuple[tuple[int, int], ...]:

@@ -8,6 +8,7 @@ import msgspec
 
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexesPath
+from timeloom.core.render.call_list import LINE_TOKENS, CallFact, call_lines, effects_line
 from timeloom.core.render.foreign_text.fence import escape_reserved, one_line
 from timeloom.core.render.title import strip_thinking
 from timeloom.core.stream.surrogates import replace_lone_surrogates
@@ -25,12 +26,13 @@ MESSAGE_CHARS: Final = 400
 MAX_OUTSIDE: Final = 100
 """Maximum number of entries outside of turns that are listed one by one."""
 
-LINE_TOKENS: Final = 3
-"""Overhead of a line in tokens: its line break and rounding."""
+HEADING_TOKENS: Final = 12
+"""Overhead of a section in tokens besides its heading: the line about older lines, and rounding."""
 
 _HEADING: Final = re.compile(r"^[^\S\n]*#{1,2}(?=\s|\Z)", re.MULTILINE)
 _BREAK: Final = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _SECTION: Final = "\n## "
+_CALLS: Final = "Calls of the turn that is running"
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +58,8 @@ class SummaryFacts(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[TurnRow, ...] = ()
     current_messages: tuple[str, ...] = ()
     """The user's messages of the current turn, if a part of that turn is covered."""
+    current_calls: tuple[CallFact, ...] = ()
+    """The calls of the current turn up to the cut."""
     notes: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -67,14 +71,21 @@ class SummaryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summary_text(prose: str, facts: SummaryFacts, tokens: int, prose_tokens: int) -> str:
-    """Return the text of a summary with at most about `tokens` tokens, however many entries it covers."""
+    """Return the text of a summary with at most about `tokens` tokens, however many entries it covers.
+
+    The paths of all covered turns and the effects of the running turn are never left out.
+    """
     head = _covered_section(facts)
     available = max(0, tokens - estimate_tokens(head))
     prose = truncate_to_tokens(prose, min(prose_tokens, available // 3))
     available -= estimate_tokens(prose)
-    sections: list[str] = []
+    running = _section("The turn that is running", facts.current_messages, available // 2)
+    available -= estimate_tokens(running)
+    room = available * 3 // 4
+    calls = _section(_CALLS, call_lines(facts.current_calls, _lines_tokens(_CALLS, room)), room)
+    available -= estimate_tokens(calls)
+    sections: list[str] = [running, calls]
     for title, lines, share in (
-        ("The turn that is running", facts.current_messages, 0.5),
         ("Notes", facts.notes, 0.5),
         ("Said while turns ran", facts.messages, 0.4),
         ("Files", facts.files, 0.4),
@@ -158,6 +169,8 @@ def _covered_section(facts: SummaryFacts) -> str:
         one = f'react.read(["{TurnIndexesPath.from_numbers([facts.last_turn])}"])'
         lines.append(f"Every turn has an index that names all it holds: {turn_index_paths(1, facts.last_turn)}.")
         lines.append(f"Read the index of one turn, as in {one}, then the path that you need.")
+    if effects := effects_line(facts.current_calls):
+        lines.append(effects)
     if facts.outside:
         lines.append(f"Of no turn: {EntriesPath.from_numbers(facts.outside[-MAX_OUTSIDE:])}")
     if facts.previous_path:
@@ -179,12 +192,17 @@ def _turn_words(turn: TurnRow) -> str:
 
 def _section(title: str, lines: Sequence[str], tokens: int) -> str:
     heading = f"## {title}"
-    shown = _newest_fitting(lines, tokens - estimate_tokens(heading) - 12)
+    shown = _newest_fitting(lines, _lines_tokens(title, tokens))
     if not shown:
         return ""
     older = len(lines) - len(shown)
     more = [f"(the newest {len(shown)}; older ones are in the indexes)"] if older else []
     return "\n".join([heading, *more, *shown])
+
+
+def _lines_tokens(title: str, tokens: int) -> int:
+    """Return the tokens for the lines of a section with `tokens` tokens."""
+    return tokens - estimate_tokens(f"## {title}") - HEADING_TOKENS
 
 
 def _newest_fitting(lines: Sequence[str], tokens: int) -> list[str]:

@@ -25,7 +25,7 @@ from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.plans import make_skeletons
 from timeloom.ports.model import FinishEvent, Model
 from timeloom.runtime.context.read_range import read_ranges
-from timeloom.runtime.context.summary_facts import collect_summary_facts
+from timeloom.runtime.context.summary_facts import EffectOf, collect_summary_facts
 from timeloom.runtime.governance.governor import Governor
 from timeloom.runtime.model_calls.side_call import SideCall, SideReply, make_side_call
 from timeloom.runtime.model_calls.stream_reply import ReplyEnd
@@ -90,6 +90,8 @@ class Compactor:
     model: Model | None
     settings: CompactSettings
     text_chars: int
+    effect_of: EffectOf
+    """Returns the effect of a tool; summaries mark the calls that had effects."""
     deadline_s: float = DEADLINE_S
 
     async def write_summary(self, cut: int, max_tokens: int, interrupt: asyncio.Event) -> FailedSummary | None:
@@ -121,7 +123,7 @@ class Compactor:
 
     async def _load_inputs(self, cut: int, max_tokens: int) -> SummaryInputs:
         previous = await self._load_previous_summary()
-        facts = await collect_summary_facts(self.session, cut, max_tokens, self.text_chars)
+        facts = await collect_summary_facts(self.session, cut, max_tokens, self.text_chars, self.effect_of)
         return SummaryInputs(cut=cut, max_tokens=max_tokens, previous=previous, facts=facts)
 
     async def _append_summary(self, inputs: SummaryInputs, prose: str, blocks: Sequence[AnyBlock]) -> None:

@@ -1,19 +1,22 @@
 """Applies the reductions that the policy chooses, until a request fits the model's context window."""
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 import msgspec
 
 from timeloom.core.blocks import Cut, ExternalEvent, Followup, Pruned, Steer, UserPrompt
+from timeloom.core.ids import CallId
 from timeloom.core.paths import EntriesPath, TurnIndexesPath
 from timeloom.core.policy.compaction import (
     CompactSettings,
     RequestSize,
     find_best_cut,
     find_last_cut,
+    max_entry_tokens,
     max_kept_tokens,
     max_request_tokens,
     needs_exact_size,
@@ -30,7 +33,10 @@ from timeloom.core.policy.reduction import (
     WriteSummary,
     next_reduction,
 )
-from timeloom.core.render.entries.cards import shorten_entry
+from timeloom.core.render.call_list import call_lines, effects_line
+from timeloom.core.render.entries.block_text import entry_text
+from timeloom.core.render.entries.cards import CardContext, card_rows
+from timeloom.core.render.entries.shorten import shorten_entry
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.summary import MAX_OUTSIDE, truncate_to_tokens, turn_index_paths
 from timeloom.core.timeline import Entry
@@ -40,6 +46,7 @@ from timeloom.ports.model import Model
 from timeloom.runtime.context.compact import Compactor, FailedSummary
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.context.read_range import load_card_context
+from timeloom.runtime.context.summary_facts import collect_calls
 from timeloom.runtime.prompt.builder import PromptBuilder
 from timeloom.runtime.session.session import Session
 
@@ -51,6 +58,9 @@ class CompactionEvent(msgspec.Struct, frozen=True):
     before_tokens: int
     after_tokens: int = 0
 
+
+MAX_UNSEEN_LINES: Final = 16
+"""Maximum number of calls that the last card names in a line each. More, as a program makes, are named in groups."""
 
 CompactionListener = Callable[[CompactionEvent], None]
 
@@ -157,33 +167,78 @@ class ContextFitter:
                 assert_never(reduction)
 
     async def _shorten_largest(self, chars: int, max_tokens: int) -> bool:
-        """Shorten the largest visible entries, user messages last, until the conversation has at most `max_tokens`."""
+        """Shorten the largest visible entries, user messages last, until the conversation has at most `max_tokens`.
+
+        Each keeps as much as fits, and at least `chars` characters.
+        """
         view, views = await self.prompt_builder.render(), self.session.views
         excess_tokens = view.tokens - max_tokens
         large_entries = dict(view.find_heavy(chars // 4 + 60, views.tail, views.forgetting.summed_seq + 1))
-        entries = await self.session.entries(
-            sorted(seq for seq in large_entries if views.visible.shown.get(seq, 0) is None)
-        )
+        entries = await self.session.entries(await self._single_entries(large_entries))
         known = await load_card_context(self.session, entries)
         cuts: list[Cut] = []
-        for entry in sorted(entries, key=lambda one: (_is_user_message(one), -large_entries[one.seq])):
-            text = shorten_entry(entry, chars, known.payloads)
-            if (gain := large_entries[entry.seq] - estimate_tokens(text)) > 0 and excess_tokens > 0:
-                cuts.append(Cut(entry.seq, entry.seq, text))
-                excess_tokens -= gain
+        for are_messages in (False, True):
+            group = [entry for entry in entries if _is_user_message(entry) == are_messages]
+            share = max_entry_tokens([large_entries[entry.seq] for entry in group], excess_tokens, chars // 4)
+            for entry in group:
+                text = self._shorten_to(entry, chars, share, known)
+                if excess_tokens > 0 and (gain := large_entries[entry.seq] - estimate_tokens(text)) > 0:
+                    cuts.append(Cut(entry.seq, entry.seq, text))
+                    excess_tokens -= gain
         return await self._append_cuts(cuts, f"the request did not fit: {len(cuts)} entries were shortened")
 
+    async def _single_entries(self, seqs: Iterable[int]) -> list[int]:
+        """Return those of the places that show one entry: as it is, or shortened before."""
+        stubs = {seq: self.session.views.visible.shown[seq] for seq in sorted(seqs)}
+        acts = await self.session.entries(sorted({stub.by for stub in stubs.values() if stub}))
+        shortened = {
+            (act.seq, cut.first_seq)
+            for act in acts
+            if isinstance(act.block, Pruned)
+            for cut in act.block.cuts
+            if cut.first_seq == cut.last_seq
+        }
+        return [seq for seq, stub in stubs.items() if stub is None or (stub.by, seq) in shortened]
+
+    def _shorten_to(self, entry: Entry, chars: int, tokens: int, known: CardContext) -> str:
+        """Return the entry's head and tail with about `tokens` tokens, and at least `chars` characters."""
+        call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
+        call = self.session.views.calls.get(entry.turn_id, call_id) if call_id else None
+        whole = entry_text(entry, payloads=known.payloads)
+        kept = max(chars, tokens * len(whole.text) // max(1, whole.tokens))
+        if call is None:
+            return shorten_entry(entry, kept, known.payloads)
+        return shorten_entry(entry, kept, known.payloads, call.tool_id, call.traits)
+
     async def _collapse(self, tokens: int) -> bool:
-        """Replace all visible entries after the summary with one card."""
-        views = self.session.views
-        turn = views.turns.turns[views.progress.turn_id]
-        prompts = await self.session.entries(views.paths.find(f"ar:{views.progress.turn_id}.user.prompt")[:1])
+        """Replace all visible entries after the summary with one card.
+
+        The calls with effects and the results that the model has not seen are always named.
+        """
+        views, turn_id = self.session.views, self.session.views.progress.turn_id
+        prompts = await self.session.entries(views.paths.find(f"ar:{turn_id}.user.prompt")[:1])
         known = await load_card_context(self.session, prompts)
-        head = _collapsed_head(views, turn.n)
-        words = [shorten_entry(entry, 4 * tokens, known.payloads) for entry in prompts]
-        text = "\n".join([head, *(truncate_to_tokens(one, max(0, tokens - estimate_tokens(head))) for one in words)])
+        calls = collect_calls(views, turn_id, views.tail, self.compactor.effect_of)
+        head = "\n".join(
+            one for one in (_collapsed_head(views, views.turns.turns[turn_id].n), effects_line(calls)) if one
+        )
+        room = max(0, tokens - estimate_tokens(head))
+        words = [truncate_to_tokens(shorten_entry(one, 2 * tokens, known.payloads), room // 2) for one in prompts]
+        text = "\n".join(one for one in (head, *words, *await self._unseen_rows(room)) if one)
         cut = Cut(views.forgetting.summed_seq + 1, views.tail, text)
         return await self._append_cuts([cut], "the request did not fit: all that was left was pruned")
+
+    async def _unseen_rows(self, tokens: int) -> list[str]:
+        """Return rows of the results that the model has not seen; if they do not fit, a line for each call."""
+        views, unseen = self.session.views, self.session.views.forgetting.unseen_seq
+        if not unseen:
+            return []
+        entries = await self.session.entries(range(unseen, views.tail + 1))
+        rows = card_rows(entries, await load_card_context(self.session, entries))
+        if sum(map(estimate_tokens, rows)) <= tokens:
+            return rows
+        calls = collect_calls(views, views.progress.turn_id, views.tail, self.compactor.effect_of, unseen)
+        return call_lines(calls, 0 if len(calls) > MAX_UNSEEN_LINES else sys.maxsize)
 
     async def _append_cuts(self, cuts: list[Cut], reason: str) -> bool:
         if not cuts:

@@ -1,16 +1,20 @@
 """Collects the facts that a summary must keep, from the log itself so that repeated summaries lose nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from timeloom.core.blocks import ExternalEvent, Followup, Note, Steer, UserPrompt
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ
+from timeloom.core.policy.gates import Effect
+from timeloom.core.render.call_list import CallFact, CallOutcome
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.summary import MESSAGE_CHARS, SummaryFacts, TurnRow
 from timeloom.core.timeline import Entry
+from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.turns import Turn
+from timeloom.core.view.views import Views
 from timeloom.runtime.session.session import Session
 
 ROW_TOKENS: Final = 40
@@ -21,7 +25,13 @@ MAX_EXAMINED_ARTIFACTS: Final = 400
 """Maximum files that a summary lists, and maximum artifacts examined to find them."""
 
 
-async def collect_summary_facts(session: Session, cut: int, tokens: int, text_chars: int) -> SummaryFacts:
+EffectOf = Callable[[str], Effect]
+"""Returns the effect of the tool with that id."""
+
+
+async def collect_summary_facts(
+    session: Session, cut: int, tokens: int, text_chars: int, effect_of: EffectOf
+) -> SummaryFacts:
     """Return the facts that a summary up to that entry must contain besides its prose, within `tokens`."""
     views = session.views
     rows = max(1, tokens // ROW_TOKENS)
@@ -35,6 +45,7 @@ async def collect_summary_facts(session: Session, cut: int, tokens: int, text_ch
         last_turn=covered[-1][1] if covered else 0,
         turns=tuple([await _turn_row(session, turn_id, n) for turn_id, n in covered if turn_id != running]),
         current_messages=await _current_messages(session, running, cut, text_chars) if covers_running_turn else (),
+        current_calls=collect_calls(views, running, cut, effect_of) if covers_running_turn else (),
         notes=tuple(await _lines(session, _last_seqs(forgetting.notes, cut, rows))),
         messages=tuple(await _lines(session, _last_seqs(forgetting.said, cut, rows))),
         files=_files(session),
@@ -78,6 +89,32 @@ async def _current_messages(session: Session, turn: TurnId, cut: int, chars: int
         text = await _text(session, entry)
         lines.append(f"- {_kind(entry)} {one_line(entry.path)}: {one_line(text, chars)}")
     return tuple(lines)
+
+
+def collect_calls(
+    views: Views, turn: TurnId, last_seq: int, effect_of: EffectOf, ended_since: int = 0
+) -> tuple[CallFact, ...]:
+    """Return the calls of that turn up to the entry `last_seq`; the turn must be the newest one with calls.
+
+    With `ended_since`, only calls that have a receipt at or after that entry.
+    """
+    calls: list[CallFact] = []
+    for key, call in reversed(views.calls.calls.items()):
+        if not key.startswith(f"{turn}."):
+            break
+        ended = max(call.receipt_seqs, default=0) >= ended_since
+        if call.call_seq is not None and call.call_seq <= last_seq and ended:
+            has_effects = effect_of(call.tool_id) != "pure"
+            calls.append(CallFact(turn, call.tool_call_id, call.tool_id, _call_outcome(call), has_effects))
+    return tuple(reversed(calls))
+
+
+def _call_outcome(call: CallEntries) -> CallOutcome:
+    if call.approved is False:
+        return "not approved"
+    if not call.receipt_seqs:
+        return "no result"
+    return "failed" if call.failed else "ok"
 
 
 async def _lines(session: Session, seqs: Sequence[int]) -> list[str]:

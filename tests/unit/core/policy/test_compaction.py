@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 from tests.unit.core.policy.test_pruning import after, conversation, views_of
 from timeloom.core.blocks import RangeSummary, RoundStarted, TurnStarted, UserPrompt
 from timeloom.core.policy.compaction import (
+    READ_LINE_TOKENS,
     CompactSettings,
     RequestSize,
     find_best_cut,
     find_last_cut,
+    max_entry_tokens,
     max_kept_tokens,
     max_request_tokens,
     max_summary_tokens,
@@ -82,3 +84,13 @@ def test_a_cut_comes_after_what_is_summed_up() -> None:
 def test_where_nothing_can_be_cut_there_is_no_cut() -> None:
     views = views_of([after(1, TurnStarted(n=1)), after(1, UserPrompt(text="go")), after(1, RoundStarted(round=1))])
     assert find_best_cut(views, 0, lambda _: 9) == find_last_cut(views) == 0
+
+
+@given(st.lists(st.integers(0, 9_000), max_size=8), st.integers(0, 50_000), st.integers(0, 500))
+def test_large_entries_keep_as_much_as_fits(sizes: list[int], excess: int, least: int) -> None:
+    most = max_entry_tokens(sizes, excess, least)
+    lost, more = (sum(max(0, one - limit) for one in sizes) for limit in (most, most + 1))
+    needed = excess + READ_LINE_TOKENS * len(sizes)
+    assert most >= least
+    assert lost >= needed or most == least
+    assert more < needed or most == max([least, *sizes])

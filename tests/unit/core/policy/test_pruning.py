@@ -14,8 +14,10 @@ from timeloom.core.blocks import (
     Cut,
     Feedback,
     Followup,
+    ModelAnswered,
     ModelCalled,
     Note,
+    Notice,
     Pruned,
     RangeSummary,
     RoundStarted,
@@ -26,6 +28,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.caching import CacheRates
 from timeloom.core.ids import CallId, MessageId, TurnId
+from timeloom.core.policy.compaction import find_last_cut
 from timeloom.core.policy.pruning import (
     CARD_TOKENS,
     PrunableRounds,
@@ -206,7 +209,17 @@ def test_forgetting_keeps_the_marks_and_what_must_outlive_a_summary() -> None:
     ]
     for seq, (turn, block) in enumerate(blocks, 1):
         view.add(Entry(turn_id=TurnId(turn), ts=TS, block=block, seq=seq))
-    expected = ForgettingView(cards_seq=4, rounds_seq=4, summary_seq=6, summed_seq=3, notes=[3], said=[4], outside=[2])
+    expected = ForgettingView(
+        cards_seq=4,
+        rounds_seq=4,
+        summary_seq=6,
+        summed_seq=3,
+        notes=[3],
+        said=[4],
+        outside=[2],
+        records_calls=True,
+        asked_seq=7,
+    )
     assert view == expected
     assert view.done_seq == 4
 
@@ -214,3 +227,44 @@ def test_forgetting_keeps_the_marks_and_what_must_outlive_a_summary() -> None:
 def test_a_turn_of_an_older_log_may_have_no_round() -> None:
     assert Turn(1).rounds == []
     assert find_prunable_rounds(views_of(conversation(4, rounds=0)), PruneSettings(keep_rounds=0)) == ()
+
+
+def answered(**more: object) -> ModelAnswered:
+    return ModelAnswered(round=1, model="m", stop_reason="end", **more)  # pyright: ignore[reportArgumentType]
+
+
+ASKED = ModelCalled(round=1, model="m", request_sha256="0")
+TOLD = Notice(code="c", text="n")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "unseen"),
+    [
+        ([TOLD], 0),
+        ([ASKED, answered(), TOLD, TOLD], 3),
+        ([ASKED, answered(), TOLD, ASKED, answered()], 0),
+        ([ASKED, TOLD, answered(), TOLD], 2),
+        ([ASKED, answered(), TOLD, ASKED, answered(error="overloaded")], 3),
+        ([ASKED, answered(), TOLD, ASKED, answered(interrupted=True), ASKED, TOLD, answered()], 7),
+        ([ASKED, answered(), TOLD, ASKED, answered(purpose="compaction")], 3),
+        ([answered(), TOLD], 0),
+    ],
+)
+def test_entries_are_unseen_until_a_request_with_them_is_answered(blocks: list[AnyBlock], unseen: int) -> None:
+    view = ForgettingView()
+    for seq, block in enumerate(blocks, 1):
+        view.add(Entry(turn_id=TurnId("turn_1"), ts=TS, block=block, seq=seq))
+    assert view.unseen_seq == unseen
+
+
+def test_unseen_entries_are_never_pruned_or_cut() -> None:
+    settings = PruneSettings(keep_turns=0, keep_rounds=0)
+    drafts = conversation(3)
+    views = views_of(drafts)
+    unseen = views.turns.turns[TurnId("turn_2")].rounds[1].first_seq
+    assert [turn.n for turn in find_prunable_turns(views, settings)] == [1, 2]
+    assert find_last_cut(views) > unseen
+    views.forgetting.unseen_seq = unseen
+    assert find_prunable_turns(views, settings) == ()
+    assert all(span.last_seq < unseen for span in find_prunable_rounds(views, settings))
+    assert find_last_cut(views) < unseen

@@ -35,8 +35,9 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.render.entries.cards import CardContext, CardLimits, card_rows, round_card, shorten_entry, turn_card
+from timeloom.core.render.entries.cards import CardContext, CardLimits, card_rows, round_card, turn_card
 from timeloom.core.render.entries.previews import preview_lines
+from timeloom.core.render.entries.shorten import shorten_entry
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.testing.conversations import AnyPayload, conversations

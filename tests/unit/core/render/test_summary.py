@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.core.ids import TurnId
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.render.call_list import CallFact
 from timeloom.core.render.summary import (
     SummaryFacts,
     TurnRow,
@@ -49,6 +50,17 @@ def test_a_summary_says_what_it_covers_and_how_all_of_it_is_read() -> None:
         "## Turns\n- 1 turn_1 2026-02-09T02:14: ask 1 -> at nine\n- 2 turn_2 2026-02-09T02:14: ask 2 -> at nine\n"
         "- 3 turn_3 2026-02-09T02:14: ask 3 -> at nine"
     )
+
+
+def test_effects_and_covered_turns_are_named_however_short_the_summary_is() -> None:
+    calls = tuple(CallFact(TurnId("turn_9"), CallId(f"c{n}"), "bank.transfer", "ok", True) for n in range(40))
+    for tokens in (0, 150, 600):
+        text = summary_text("prose", kept(9, current_calls=calls), tokens, 100)
+        assert "ar:turns[1-9].react.turn.index" in text
+        assert "Executed in the running turn: 40 x bank.transfer ok, had effects." in text
+    assert all(call.path in summary_text("", kept(9, current_calls=calls), 6_000, 0) for call in calls)
+    grouped = summary_text("", kept(9, current_calls=calls), 700, 0)
+    assert all(f"c{n}" in grouped for n in range(40))
 
 
 def test_more_turns_than_one_selection_takes_have_several() -> None:

@@ -9,8 +9,8 @@ from tests.harness.prompt_prefix import PREFIX_CHECK, PromptPrefixCheck
 from tests.harness.replies import answers
 from tests.harness.turn import HEADER, TurnHarness, calls, run
 from timeloom.app import observe_prompts, open_session
-from timeloom.core.blocks import Hidden, TurnStarted, UserPrompt
-from timeloom.core.ids import TurnId
+from timeloom.core.blocks import Cut, Hidden, Pruned, RangeSummary, ToolCall, TurnStarted, UserPrompt
+from timeloom.core.ids import CallId, TurnId
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.runtime.session.session import Session
 from timeloom.stores.in_memory.store import MemoryStore
@@ -82,6 +82,30 @@ def test_the_prefix_check_allows_a_change_after_entries_were_hidden() -> None:
         await session.append([Hidden(target="ar:turn_1.user.prompt", replacement="gone")], TURN)
         prefix_check(session, (RenderedSegment("two"),))
         assert prefix_check.failures == []
+
+    run(check)
+
+
+def test_the_prefix_check_allows_a_summary_that_replaces_only_stubs() -> None:
+    async def check() -> None:
+        prefix_check, session = PromptPrefixCheck(), await session_with("go")
+        await session.append([Pruned(cuts=(Cut(2, 3, "[PRUNED TURN 1]"),))], TURN)
+        prefix_check(session, (RenderedSegment("one"),))
+        await session.append([RangeSummary(covered_turn_ids=(), text="sum", first_seq=2, last_seq=3)], TURN)
+        prefix_check(session, (RenderedSegment("two"),))
+        assert prefix_check.failures == []
+
+    run(check)
+
+
+def test_the_prefix_check_fails_if_only_a_nested_call_came() -> None:
+    async def check() -> None:
+        prefix_check, session = PromptPrefixCheck(), await session_with("go")
+        await session.append([ToolCall(tool_id="exec.run", tool_call_id=CallId("c1"))], TURN)
+        prefix_check(session, (RenderedSegment("one"),))
+        await session.append([ToolCall(tool_id="t.look", tool_call_id=CallId("c2"), by=CallId("c1"))], TURN)
+        with pytest.raises(AssertionError, match="changed what was sent before"):
+            prefix_check(session, (RenderedSegment("two"),))
 
     run(check)
 

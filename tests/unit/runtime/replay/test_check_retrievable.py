@@ -97,7 +97,12 @@ class Forgetful:
         if cuts:
             governor = Governor(session=self.session)
             compactor = Compactor(
-                session=self.session, governor=governor, model=None, settings=CompactSettings(), text_chars=20
+                session=self.session,
+                governor=governor,
+                model=None,
+                settings=CompactSettings(),
+                text_chars=20,
+                effect_of=lambda _: "pure",
             )
             await compactor.extract_summary(cuts[at % len(cuts)], 150 + at * 7, NO_MODEL)
 

@@ -37,10 +37,10 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.paths import EntriesPath, TurnIndexesPath
+from timeloom.core.paths import TurnIndexesPath
 from timeloom.core.payload import BlobRef, Text
-from timeloom.core.render.entries.block_text import entry_text
 from timeloom.core.render.entries.entry_text import NO_PAYLOADS, Payloads
+from timeloom.core.render.entries.shorten import shorten_entry
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.timeline import Entry
@@ -128,18 +128,6 @@ def round_card(
     """Return the card of a round in a visible turn: its messages and rows."""
     short = msgspec.structs.replace(limits, result_chars=min(limits.result_chars, ROUND_CHARS))
     return _make_card(f"[PRUNED ROUND {n}] all of it: {_read_call(_index_path(turn_n))}", entries, context, short)
-
-
-def shorten_entry(entry: Entry, chars: int, payloads: Payloads = NO_PAYLOADS) -> str:
-    """Return the text of the entry up to `chars` characters, with the call that reads the rest."""
-    made = entry_text(entry, payloads=payloads)
-    whole = made.text.removesuffix("\n\n")
-    if len(whole) <= chars and made.data is None:
-        return whole
-    path = entry.path or str(EntriesPath.from_numbers([entry.seq]))
-    kept = whole[:chars]
-    left = f"{len(whole) - len(kept)} more characters" if made.data is None else f"attached {one_line(made.mime)}"
-    return f"{kept.rstrip()}\n[READ] {left}: {_read_call(one_line(path, MAX_ROW_PATH_CHARS))}".lstrip("\n")
 
 
 def card_rows(
