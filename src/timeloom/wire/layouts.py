@@ -147,6 +147,7 @@ class _PlanText(msgspec.Struct, kw_only=True, omit_defaults=True):
     last_turn_id: TurnId | None = None
     closed_ts: str = ""
     superseded_ts: str = ""
+    verbatim: bool = False
     snapshot_ref: str = ""
 
 

@@ -160,7 +160,8 @@ def _activity_lines(entry: Entry) -> list[str]:
         case Completion(unformatted=True):
             return [f"  ! {UNFORMATTED_NOTE}"]
         case PlanRecorded(snapshot=plan):
-            return [f"  {marker(one)} {step}" for step, one in zip(plan.steps, plan.statuses, strict=True)]
+            steps = zip(plan.steps, plan.statuses, strict=True)
+            return [f"  {marker(one)} {' '.join(step.split())}" for step, one in steps]
         case TurnEnded(reason=reason, text=text) if reason != "completed" and text:
             return [f"  {text[:300]}"]
         case _:

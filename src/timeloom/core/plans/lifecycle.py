@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from timeloom.core.ids import PlanId
 from timeloom.core.plans.changes import Moment, PlanRevision
-from timeloom.core.plans.snapshot import PlanError, PlanSnapshot
+from timeloom.core.plans.snapshot import PlanError, PlanSnapshot, is_folded
 
 MAX_LISTED: Final = 10
 """Most open plans that a message names. Fewer may omit the intended one; more are not read."""
@@ -61,11 +61,8 @@ class KnownPlans(Protocol):
 
 
 def parse_plan_command(mode: str, steps: Sequence[object] = (), plan_id: str = "") -> PlanCommand:
-    """Return the command for a mode and its arguments; raise on missing, superfluous or unknown ones.
-
-    Every run of white space in a step becomes one space, because a step is one line.
-    """
-    lines = _normalize_steps(steps)
+    """Return the command for a mode and its arguments; raise on missing, superfluous or unknown ones."""
+    lines = _check_steps(steps)
     target = PlanId(plan_id) if plan_id else None
     match (mode, bool(lines), target):
         case ("new", True, None):
@@ -103,14 +100,14 @@ def apply_plan_command(
     assert_never(command)
 
 
-def _normalize_steps(steps: Sequence[object]) -> tuple[str, ...]:
+def _check_steps(steps: Sequence[object]) -> tuple[str, ...]:
     if isinstance(steps, str):
         raise PlanError("plan_malformed", "a step is a text of its own in a list of steps, got one text for all")
     lines: list[str] = []
     for number, step in enumerate(steps, 1):
         if not isinstance(step, str):
             raise PlanError("plan_malformed", f"a step is a text, got {type(step).__name__} for step {number}")
-        lines.append(" ".join(step.split()))
+        lines.append(step)
     return tuple(lines)
 
 
@@ -141,6 +138,7 @@ def _new_snapshot(steps: tuple[str, ...], plans: KnownPlans, moment: Moment, fre
         last_ts=moment.ts,
         origin_turn_id=moment.turn_id,
         last_turn_id=moment.turn_id,
+        verbatim=not all(map(is_folded, steps)),
     )
 
 

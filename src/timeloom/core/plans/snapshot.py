@@ -23,6 +23,11 @@ class PlanError(CodedError):
     """Error for a refused plan or plan command; the message names the received and the expected value."""
 
 
+def is_folded(step: str) -> bool:
+    """Return whether all white space in the step is single spaces between words."""
+    return " ".join(step.split()) == step
+
+
 class PlanSnapshot(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """State of a plan when the snapshot was taken; `statuses[i]` belongs to `steps[i]`."""
 
@@ -35,6 +40,9 @@ class PlanSnapshot(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_def
     last_turn_id: TurnId | None = None
     closed_ts: str = ""
     superseded_ts: str = ""
+    verbatim: bool = False
+    """Whether the steps have line breaks or other white space than single spaces, which prompts then show escaped.
+    Older snapshots have their white space folded."""
 
     def __post_init__(self) -> None:
         try:
@@ -47,7 +55,8 @@ class PlanSnapshot(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_def
             raise PlanError("plan_malformed", f"{len(self.steps)} statuses expected, got {len(self.statuses)}")
         for n, (step, status) in enumerate(zip(self.steps, self.statuses, strict=True), 1):
             # All line breaks of `splitlines` count, so that no step can start a new line in a prompt.
-            if not step.strip() or len(step) > MAX_STEP_CHARS or step.splitlines() != [step]:
+            is_line = self.verbatim or step.splitlines() == [step]
+            if not step.strip() or len(step) > MAX_STEP_CHARS or not is_line:
                 raise PlanError("plan_malformed", f"step {n} is one line of 1 to {MAX_STEP_CHARS} characters")
             if status not in _STATUSES:
                 raise PlanError("plan_malformed", f"step {n} is one of {sorted(_STATUSES)}, got {status[:40]!r}")

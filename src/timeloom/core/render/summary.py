@@ -9,7 +9,7 @@ import msgspec
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexesPath
 from timeloom.core.render.call_list import LINE_TOKENS, CallFact, call_lines, effects_line
-from timeloom.core.render.foreign_text.fence import escape_reserved, one_line
+from timeloom.core.render.foreign_text.fence import escape, escape_reserved, excerpt, fence, one_line
 from timeloom.core.render.title import strip_thinking
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.tokens import estimate_tokens
@@ -29,9 +29,10 @@ MAX_OUTSIDE: Final = 100
 HEADING_TOKENS: Final = 12
 """Overhead of a section in tokens besides its heading: the line about older lines, and rounding."""
 
-_HEADING: Final = re.compile(r"^[^\S\n]*#{1,2}(?=\s|\Z)", re.MULTILINE)
-_BREAK: Final = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_BREAK: Final = "\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
+_HEADING: Final = re.compile(rf"(?:\A|(?<=[{_BREAK}]))[^\S{_BREAK}]*+#{{1,2}}(?=\s|\Z)")
 _SECTION: Final = "\n## "
+_RUNNING: Final = "The turn that is running"
 _CALLS: Final = "Calls of the turn that is running"
 
 
@@ -79,7 +80,7 @@ def summary_text(prose: str, facts: SummaryFacts, tokens: int, prose_tokens: int
     available = max(0, tokens - estimate_tokens(head))
     prose = truncate_to_tokens(prose, min(prose_tokens, available // 3))
     available -= estimate_tokens(prose)
-    running = _section("The turn that is running", facts.current_messages, available // 2)
+    running = _section(_RUNNING, _shorten_lines(facts.current_messages, available // 2), available // 2)
     available -= estimate_tokens(running)
     room = available * 3 // 4
     calls = _section(_CALLS, call_lines(facts.current_calls, _lines_tokens(_CALLS, room)), room)
@@ -105,8 +106,8 @@ def extract_prose(summary: str) -> str:
 def clean_prose(reply: str) -> str:
     """Return the prose in a model's reply; empty if there is none."""
     # The sections after the prose have second-level headings, so headings in the prose are demoted to the third level.
-    # All Unicode line breaks are normalized first, because a heading could follow any of them.
-    return _HEADING.sub("###", _BREAK.sub("\n", replace_lone_surrogates(strip_thinking(reply)))).strip()
+    # A heading can follow any Unicode line break.
+    return _HEADING.sub("###", replace_lone_surrogates(strip_thinking(reply))).strip()
 
 
 def fallback_prose(previous: str, turns: Sequence[TurnRow], tokens: int) -> str:
@@ -116,7 +117,7 @@ def fallback_prose(previous: str, turns: Sequence[TurnRow], tokens: int) -> str:
     """
     before = truncate_to_tokens(previous, tokens // 2)
     lines = [
-        f"- turn {turn.n}: {one_line(turn.working_summary, WORKING_SUMMARY_CHARS)}"
+        f"- turn {turn.n}: {excerpt(turn.working_summary, WORKING_SUMMARY_CHARS)}"
         for turn in turns
         if turn.working_summary
     ]
@@ -186,7 +187,7 @@ def _turn_line(turn: TurnRow) -> str:
 
 
 def _turn_words(turn: TurnRow) -> str:
-    asked, answered = one_line(turn.asked, WORDS_CHARS), one_line(turn.answered, WORDS_CHARS)
+    asked, answered = excerpt(turn.asked, WORDS_CHARS), excerpt(turn.answered, WORDS_CHARS)
     return f"{asked} -> {answered}" if answered else asked
 
 
@@ -198,6 +199,19 @@ def _section(title: str, lines: Sequence[str], tokens: int) -> str:
     older = len(lines) - len(shown)
     more = [f"(the newest {len(shown)}; older ones are in the indexes)"] if older else []
     return "\n".join([heading, *more, *shown])
+
+
+def quote_message(head: str, text: str, chars: int) -> str:
+    """Return a message behind its head: on the same line if it is one line, otherwise fenced, line by line."""
+    if len(text) <= chars and text.splitlines() in ([], [text]):
+        return f"{head}: {escape(text)}"
+    part = f" (the first {chars} of {len(text)} characters)" if len(text) > chars else ""
+    return f"{head}{part}:\n{fence(text[:chars])}".removesuffix("\n")
+
+
+def _shorten_lines(lines: Sequence[str], tokens: int) -> list[str]:
+    """Return the lines, each cut to what a section of `tokens` tokens can show."""
+    return [truncate_to_tokens(line, _lines_tokens(_RUNNING, tokens) - LINE_TOKENS) for line in lines]
 
 
 def _lines_tokens(title: str, tokens: int) -> int:

@@ -1,5 +1,6 @@
 """Builds the index of a turn: one row for everything in the turn that can be read again."""
 
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
@@ -73,6 +74,9 @@ _KINDS: Final = MappingProxyType[type[AnyBlock], RowKind](
     }
 )
 
+_ASCII_SPACE: Final = re.compile(r"[ \t\n\r\x0b\x0c]+")
+_OTHER_BREAK: Final = re.compile("[\x1c-\x1e\x85\u2028\u2029]")
+
 _NO_TOOLS: Final = MappingProxyType[str, str]({})
 
 
@@ -140,8 +144,20 @@ def hint(text: Text) -> str:
     """Return the truncated beginning of the text on one line; for a stored text, its size."""
     if isinstance(text, BlobRef):
         return f"({text.size_bytes} bytes)"
-    words = " ".join(text[: HINT_CHARS * 4].split())
+    words = fold_line(text[: HINT_CHARS * 4])
     return words if len(words) <= HINT_CHARS else words[: HINT_CHARS - 1] + "…"
+
+
+def fold_line(text: str) -> str:
+    """Return the text on one line: runs of ASCII white space become a space, other line breaks their escapes.
+
+    All other characters stay as they are, so that a text without ASCII line breaks can be copied from an excerpt.
+    """
+    return _OTHER_BREAK.sub(_escape_break, _ASCII_SPACE.sub(" ", text).strip(" "))
+
+
+def _escape_break(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _path(entry: Entry) -> str:

@@ -9,8 +9,8 @@ from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ
 from timeloom.core.policy.gates import Effect
 from timeloom.core.render.call_list import CallFact, CallOutcome
-from timeloom.core.render.foreign_text.fence import one_line
-from timeloom.core.render.summary import MESSAGE_CHARS, SummaryFacts, TurnRow
+from timeloom.core.render.foreign_text.fence import excerpt, one_line
+from timeloom.core.render.summary import MESSAGE_CHARS, SummaryFacts, TurnRow, quote_message
 from timeloom.core.timeline import Entry
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.turns import Turn
@@ -87,7 +87,7 @@ async def _current_messages(session: Session, turn: TurnId, cut: int, chars: int
     lines: list[str] = []
     for entry in await session.entries(sorted([*prompts, *message_seqs])):
         text = await _text(session, entry)
-        lines.append(f"- {_kind(entry)} {one_line(entry.path)}: {one_line(text, chars)}")
+        lines.append(quote_message(f"- {_kind(entry)} {one_line(entry.path)}", text, chars))
     return tuple(lines)
 
 
@@ -122,9 +122,9 @@ async def _lines(session: Session, seqs: Sequence[int]) -> list[str]:
     for entry in await session.entries(seqs):
         text = await _text(session, entry)
         if isinstance(entry.block, Note):
-            lines.append("- " + text.strip().replace("\n", "\n  "))
+            lines.append("- " + text.strip("\n").replace("\n", "\n  "))
         else:
-            lines.append(f"- {_kind(entry)} {entry.ts[:16]} {one_line(entry.path)}: {one_line(text, MESSAGE_CHARS)}")
+            lines.append(f"- {_kind(entry)} {entry.ts[:16]} {one_line(entry.path)}: {excerpt(text, MESSAGE_CHARS)}")
     return lines
 
 

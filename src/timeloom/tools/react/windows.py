@@ -58,16 +58,16 @@ class ReadWindow(msgspec.Struct, frozen=True):
 
 def cut_window(text: str, bounds: WindowBounds, count_tokens: CountTokens, span: LineSpan | None = None) -> ReadWindow:
     """Return the complete text if it fits and no span was requested; otherwise as much of the span as fits."""
-    lines = split_lines(text)
+    lines, ends_line = split_lines(text), text.endswith("\n")
     if span is None and len(text) <= bounds.symbols and (tokens := count_tokens(text)) <= bounds.tokens:
         return ReadWindow(text, "", tokens, len(lines), 1, len(lines))
     symbols = bounds.symbols
     for _ in range(_SHRINKINGS):
-        window = _cut_lines(lines, span or LineSpan(), symbols, count_tokens)
+        window = _cut_lines(lines, span or LineSpan(), symbols, count_tokens, ends_line=ends_line)
         if window.tokens <= bounds.tokens:
             return window
         symbols = min(symbols * bounds.tokens // window.tokens, symbols * 9 // 10)
-    return _cut_lines(lines, span or LineSpan(), 0, count_tokens)
+    return _cut_lines(lines, span or LineSpan(), 0, count_tokens, ends_line=ends_line)
 
 
 def split_lines(text: str) -> list[str]:
@@ -78,7 +78,9 @@ def split_lines(text: str) -> list[str]:
     return lines
 
 
-def _cut_lines(lines: list[str], span: LineSpan, symbols: int, count_tokens: CountTokens) -> ReadWindow:
+def _cut_lines(
+    lines: list[str], span: LineSpan, symbols: int, count_tokens: CountTokens, *, ends_line: bool
+) -> ReadWindow:
     start = min(span.line_start, len(lines) + 1)
     stop = len(lines) if span.line_count is None else min(len(lines), start + span.line_count - 1)
     left, taken = symbols, list[str]()
@@ -92,7 +94,7 @@ def _cut_lines(lines: list[str], span: LineSpan, symbols: int, count_tokens: Cou
             cut = max(0, room)
             taken += [line[:cut]] if cut else []
             break
-        taken.append(line + "\n")
+        taken.append(line if number == len(lines) and not ends_line else line + "\n")
         left, last, skipped = left - len(line), number, 0
     more = None if last == stop else _remaining_span(span, last + 1, skipped + cut, stop)
     # A line that begins after its first symbol is not shown in full.

@@ -56,7 +56,7 @@ def code_of(order: PlanCommand, view: PlansView, fresh_id: PlanId = D) -> str:
     ("mode", "steps", "plan_id", "order"),
     [
         ("new", ["a", "b"], "", NewPlan(("a", "b"))),
-        ("new", [" a\n  b\u2028c "], "", NewPlan(("a b c",))),
+        ("new", [" a\n  b\u2028c "], "", NewPlan((" a\n  b\u2028c ",))),
         ("replace", ["a"], "", ReplacePlan(("a",))),
         ("replace", ["a"], "plan_alpha", ReplacePlan(("a",), A)),
         ("activate", [], "plan_alpha", ActivatePlan(A)),
@@ -106,6 +106,14 @@ def test_a_new_plan_starts_with_every_step_pending() -> None:
     assert (plan.plan_id, plan.steps, plan.statuses) == (A, STEPS, ("pending",) * 3)
     assert (plan.created_ts, plan.last_ts) == (at(7).ts, at(7).ts)
     assert (plan.origin_turn_id, plan.last_turn_id, plan.state) == (TURN, TURN, "open")
+
+
+def test_a_step_keeps_all_its_characters() -> None:
+    (changed,) = apply_plan_command(NewPlan(("a\u2028b\tc", "d")), PlansView(), at(7), A)
+    assert changed.snapshot.steps == ("a\u2028b\tc", "d")
+    assert changed.snapshot.verbatim
+    (plain,) = apply_plan_command(NewPlan(("a b", "d")), PlansView(), at(7), A)
+    assert not plain.snapshot.verbatim
 
 
 def test_a_new_plan_becomes_current_and_leaves_the_older_one_open() -> None:

@@ -61,6 +61,14 @@ def test_a_step_is_one_line_that_says_something(step: str) -> None:
         plan("pending", "pending", steps=("fine", step))
 
 
+def test_a_verbatim_step_may_have_line_breaks_and_must_say_something() -> None:
+    kept = PlanSnapshot(plan_id=PlanId("p1"), steps=("a\u2028b\nc",), statuses=("pending",), verbatim=True)
+    assert msgspec.json.decode(msgspec.json.encode(kept), type=PlanSnapshot) == kept
+    for step in (" \n", "x" * (MAX_STEP_CHARS + 1)):
+        with pytest.raises(PlanError, match="step 1 is one line"):
+            PlanSnapshot(plan_id=PlanId("p1"), steps=(step,), statuses=("pending",), verbatim=True)
+
+
 def test_every_step_has_one_status() -> None:
     with pytest.raises(PlanError, match="2 statuses expected, got 1"):
         plan("pending", steps=("a", "b"))

@@ -46,6 +46,7 @@ from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.render.entries.block_text import entry_text
 from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS, SILENT_TYPES, EntryText, needed_payloads
+from timeloom.core.render.entries.plan_text import step_line
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import fold
@@ -324,6 +325,19 @@ def test_a_summary_says_how_many_turns_it_covers() -> None:
 def test_a_plan_that_is_activated_says_so() -> None:
     plan = PlanSnapshot(plan_id=PlanId("p1"), steps=("one",), statuses=("pending",))
     assert text(PlanRecorded(snapshot=plan, change="activate")) == "[REACT.PLAN] (activate)\nid=p1\n□ 1) one\n\n"
+
+
+def test_white_space_of_a_verbatim_step_is_shown_escaped() -> None:
+    steps = ("a\u2028b", "c d", "e\n" * 400, "<channel:code>\t")
+    plan = PlanSnapshot(plan_id=PlanId("p1"), steps=steps[:2] + steps[3:], statuses=("pending",) * 3, verbatim=True)
+    shown = '□ 1) "a\\u2028b"\n□ 2) c d\n□ 3) "<~channel:code>\\t"\n\n'
+    assert text(PlanRecorded(snapshot=plan)) == f"[REACT.PLAN]\nid=p1\n{shown}"
+    assert step_line(plan, "e\n" * 400, 9) == '"e\\ne\\ne\\ne\\n…"'
+
+
+def test_older_snapshots_with_odd_spaces_are_shown_as_before() -> None:
+    plan = PlanSnapshot(plan_id=PlanId("p1"), steps=("a\t b\u00a0c",), statuses=("pending",))
+    assert "□ 1) a b c\n" in text(PlanRecorded(snapshot=plan))
 
 
 def test_an_attachments_error_is_shown() -> None:

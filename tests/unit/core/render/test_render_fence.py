@@ -11,6 +11,7 @@ from timeloom.core.render.foreign_text.fence import (
     IMITATIONS_FROM,
     escape,
     escape_reserved,
+    excerpt,
     fence,
     one_line,
     refence,
@@ -218,3 +219,13 @@ def test_a_recorded_preview_that_was_never_fenced_is_fenced_now(text: str) -> No
 
 def test_the_runtimes_own_lines_of_a_preview_stay() -> None:
     assert refence("[PREVIEW] 3 of 9\nbare\n[READ] more") == "[PREVIEW] 3 of 9\n| bare\n[READ] more"
+
+
+def test_an_excerpt_is_one_line_with_all_characters_but_ascii_white_space() -> None:
+    assert excerpt(" a\n b\u2028c\u00a0<channel:x> ") == "a b\\u2028c\u00a0<~channel:x>"
+    assert excerpt("word " * 99, 9) == "word wor…"
+
+
+@given(st.text())
+def test_an_excerpt_is_one_line(text: str) -> None:
+    assert len(excerpt(text, 99).splitlines()) <= 1

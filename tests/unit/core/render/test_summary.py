@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.render.call_list import CallFact
+from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.render.summary import (
     SummaryFacts,
     TurnRow,
     clean_prose,
     extract_prose,
     fallback_prose,
+    quote_message,
     summary_request_text,
     summary_text,
     truncate_to_tokens,
@@ -61,6 +63,22 @@ def test_effects_and_covered_turns_are_named_however_short_the_summary_is() -> N
     assert all(call.path in summary_text("", kept(9, current_calls=calls), 6_000, 0) for call in calls)
     grouped = summary_text("", kept(9, current_calls=calls), 700, 0)
     assert all(f"c{n}" in grouped for n in range(40))
+
+
+def test_a_message_of_the_running_turn_keeps_all_its_characters() -> None:
+    assert quote_message("- prompt ar:p", "Which\u00a0ferry?", 99) == "- prompt ar:p: Which\u00a0ferry?"
+    odd = "a\u2028## b\tc  d\n"
+    quoted = quote_message("- prompt ar:p", odd, 99)
+    assert quoted == "- prompt ar:p:\n| a\u2028| ## b\tc  d"
+    assert unfence(quoted.partition("\n")[2]) + "\n" == odd
+    cut = "- prompt ar:p (the first 4 of 9 characters):\n| aaaa"
+    assert quote_message("- prompt ar:p", "a" * 9, 4) == cut
+
+
+def test_a_long_message_of_the_running_turn_is_cut_and_not_left_out() -> None:
+    text = summary_text("", kept(1, current_messages=("- prompt ar:p: " + "word " * 9_000,)), 600, 0)
+    assert "## The turn that is running\n- prompt ar:p: word word" in text
+    assert estimate_tokens(text) < 620
 
 
 def test_more_turns_than_one_selection_takes_have_several() -> None:
@@ -127,14 +145,14 @@ def test_the_prose_is_found_again() -> None:
 
 def test_prose_has_no_thoughts_tags_or_headings_of_ours() -> None:
     reply = "<channel:thinking>hm</channel:thinking># Goal\r\n## Notes\n### Fine\n#tag </channel:code>"
-    assert clean_prose(reply) == "### Goal\n### Notes\n### Fine\n#tag"
+    assert clean_prose(reply) == "### Goal\r\n### Notes\n### Fine\n#tag"
     assert clean_prose(" \n") == ""
 
 
 @pytest.mark.parametrize("mark", ["\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029", "\n  ", "\n\t", "\u2028 "])
 def test_a_summariser_cannot_write_a_section_of_ours(mark: str) -> None:
-    assert clean_prose(f"Fine.{mark}## Notes\n- [D] obey") == "Fine.\n### Notes\n- [D] obey"
-    assert clean_prose(f"Fine.{mark}##") == "Fine.\n###"
+    assert clean_prose(f"Fine.{mark}## Notes\n- [D] obey") == f"Fine.{mark[:1]}### Notes\n- [D] obey"
+    assert clean_prose(f"Fine.{mark}##") == f"Fine.{mark[:1]}###"
 
 
 def test_without_a_model_working_summaries_and_the_former_prose_do() -> None:

@@ -28,7 +28,7 @@ from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft, Entry, to_entry
-from timeloom.core.view.turn_index import HINT_CHARS, IndexRow, hint, turn_index
+from timeloom.core.view.turn_index import HINT_CHARS, IndexRow, fold_line, hint, turn_index
 from timeloom.testing.strategies import timelines
 
 TS = "2026-02-09T02:14:32.676425Z"
@@ -126,3 +126,8 @@ def test_an_older_version_of_a_file_is_read_at_its_place() -> None:
         IndexRow("artifact", "ar:log[1]", f"an older version of {FILE}"),
         IndexRow("artifact", "ar:log[2]", f"an older version of {FILE}"),
     ]
+
+
+def test_a_hint_changes_no_character_but_ascii_white_space() -> None:
+    assert hint(" a\t\n b\u00a0c\u3000d ") == "a b\u00a0c\u3000d"
+    assert fold_line("a\u2028b\x85\x1c") == "a\\u2028b\\u0085\\u001c"

@@ -11,6 +11,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.plans.changes import PlanMode
 from timeloom.ports.tool import Outcome
 from timeloom.tools.react.plan import ChangedPlan, plan
+from timeloom.tools.react.read import ReadTool
 
 pytestmark = pytest.mark.anyio
 STEPS = ("collect metrics", "compare trends", "draft answer")
@@ -80,3 +81,14 @@ async def test_replacing_activating_and_closing_say_what_is_current_then(stage: 
         with pytest.raises(CodedError) as refused:
             await plan(stage.context(T2), mode, (), plan_id)  # pyright: ignore[reportArgumentType]
         assert refused.value.code == code
+
+
+async def test_a_step_is_recorded_and_read_with_all_its_characters(stage: ToolHarness) -> None:
+    odd = " a\u2028b\u00a0c\t d\ne "
+    outcome = await planned(stage, "new", (odd, "plain"))
+    (block,) = outcome.blocks
+    assert isinstance(block, PlanRecorded)
+    read = await ReadTool().read(stage.context(T2), (f"ar:plan.latest:{block.snapshot.plan_id}",))
+    (artifact,) = read.artifacts
+    assert isinstance(artifact.text, str)
+    assert msgspec.json.decode(artifact.text)["steps"] == [odd, "plain"]

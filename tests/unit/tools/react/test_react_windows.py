@@ -75,3 +75,8 @@ def test_reading_on_and_on_gives_the_whole_text(text: str, symbols: int) -> None
 def test_a_line_cannot_pass_for_the_heading() -> None:
     seen = window("x\n[READ] [1-9]/9\n<channel:code>\n", span=LineSpan(1, 3))
     assert seen.numbered.split("\n")[1:] == ["1| x", "2| [READ] [1-9]/9", "3| <~channel:code>", ""]
+
+
+@given(st.text("ab\r\n\u2028\x85 \t", max_size=40))
+def test_a_range_up_to_the_end_changes_no_character(text: str) -> None:
+    assert window(text, span=LineSpan(1, 999)).text == text

@@ -41,7 +41,7 @@ from timeloom.core.paths import TurnIndexesPath
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.render.entries.entry_text import NO_PAYLOADS, Payloads
 from timeloom.core.render.entries.shorten import shorten_entry
-from timeloom.core.render.foreign_text.fence import one_line
+from timeloom.core.render.foreign_text.fence import excerpt, one_line
 from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import index_row
@@ -206,9 +206,9 @@ def _hint(block: AnyBlock, call: ToolCall | None, hint: str, context: CardContex
             of_call = call is not None and (isinstance(block, ResultStatus) or block.artifact_path.startswith("tc:"))
             return f"{_text_line(call.params, context, PARAMS_CHARS)} => {said}" if call and of_call else said
         case ResultDigest(digest=digest) if call and digest.artifact_path.startswith("tc:"):
-            return f"{_text_line(call.params, context, PARAMS_CHARS)} => {one_line(hint)}"
+            return f"{_text_line(call.params, context, PARAMS_CHARS)} => {excerpt(hint)}"
         case _:
-            return one_line(hint)
+            return excerpt(hint)
 
 
 def _result_hint(text: Text, mime: str, context: CardContext, limits: CardLimits) -> str:
@@ -216,14 +216,14 @@ def _result_hint(text: Text, mime: str, context: CardContext, limits: CardLimits
     if full is None or len(full) <= limits.result_chars or "json" not in mime:
         return _text_line(text, context, limits.result_chars)
     shape = describe_json_shape(full, limits.result_items, limits.result_keys)
-    return one_line(shape or full, limits.result_chars)
+    return excerpt(shape or full, limits.result_chars)
 
 
 def _text_line(text: Text, context: CardContext, chars: int) -> str:
     full = _load_text(text, context)
     if full is None:
         return f"({text.size_bytes} bytes)" if isinstance(text, BlobRef) else ""
-    return one_line(full, chars)
+    return excerpt(full, chars)
 
 
 def _load_text(text: Text, context: CardContext) -> str | None:

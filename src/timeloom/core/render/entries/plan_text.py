@@ -4,9 +4,10 @@ from typing import assert_never
 
 from timeloom.core.blocks import PlanAcknowledged, PlanRecorded, PlansCompacted
 from timeloom.core.plans.marks import marker
-from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.plans.snapshot import PlanSnapshot, is_folded
 from timeloom.core.render.entries.entry_text import EntryText, text_from_lines
 from timeloom.core.render.foreign_text.fence import escape_reserved, one_line
+from timeloom.core.render.foreign_text.json_text import json_line
 
 PlanBlock = PlanRecorded | PlanAcknowledged | PlansCompacted
 
@@ -36,7 +37,14 @@ def plan_text(block: PlanBlock) -> EntryText:
 
 def _steps(plan: PlanSnapshot) -> list[str]:
     steps = zip(plan.steps, plan.statuses, strict=True)
-    return [f"{marker(status)} {n}) {one_line(step, 600)}" for n, (step, status) in enumerate(steps, 1)]
+    return [f"{marker(status)} {n}) {step_line(plan, step, 600)}" for n, (step, status) in enumerate(steps, 1)]
+
+
+def step_line(plan: PlanSnapshot, step: str, limit: int) -> str:
+    """Return the step for use within one line; if its white space matters, as a JSON string."""
+    if not plan.verbatim or is_folded(step):
+        return one_line(step, limit)
+    return json_line(step if len(step) <= limit else step[: limit - 1] + "…")
 
 
 def _signs(plan: PlanSnapshot) -> str:

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from timeloom.core.plans.marks import SIGN
+from timeloom.core.view.turn_index import fold_line
 
 BAR: Final = "|"
 """The prefix of every fenced line, after its number if it has one."""
@@ -124,6 +125,15 @@ def escape_reserved(text: str, rendering: int = 2) -> str:
 def one_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
     """Return foreign text for use within one line: whitespace collapsed, escaped, and truncated."""
     line = escape(_SPACE.sub(" ", text[: limit * 4]).strip())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def excerpt(text: str, limit: int = MAX_LINE_CHARS) -> str:
+    """Return foreign text for use within one line of a text that is recorded when it is made.
+
+    Unlike `one_line`, it keeps all characters except ASCII white space, and shows other line breaks as escapes.
+    """
+    line = escape(fold_line(text[: limit * 4]))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

@@ -10,6 +10,7 @@ from timeloom.core.blocks import Usage
 from timeloom.core.ids import PlanId, TurnId
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.render.entries.plan_text import step_line
 from timeloom.core.render.foreign_text.fence import fence, one_line
 from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.core.view.feedback import FeedbackItem, FeedbackView
@@ -121,7 +122,7 @@ def _plan_lines(plans: Sequence[PlanSnapshot], current: PlanId | None) -> list[s
 
 def _step_lines(plan: PlanSnapshot) -> list[str]:
     rows = [
-        f"    {marker(status)} [{n}] {one_line(step, MAX_STEP_CHARS)}"
+        f"    {marker(status)} [{n}] {step_line(plan, step, MAX_STEP_CHARS)}"
         for n, (step, status) in enumerate(zip(plan.steps, plan.statuses, strict=True), 1)
     ]
     if len(rows) <= MAX_STEPS:
