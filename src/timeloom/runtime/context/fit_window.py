@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final, Literal, assert_never
 
 import msgspec
@@ -36,6 +37,7 @@ from timeloom.core.policy.reduction import (
 from timeloom.core.render.call_list import call_lines, effects_line
 from timeloom.core.render.entries.block_text import entry_text
 from timeloom.core.render.entries.cards import CardContext, card_rows
+from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS
 from timeloom.core.render.entries.shorten import shorten_entry
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.summary import MAX_OUTSIDE, truncate_to_tokens, turn_index_paths
@@ -91,6 +93,7 @@ class ContextFitter:
 
     async def fit(self, step: AskModel, interrupt: asyncio.Event) -> str:
         """Reduce the conversation until the request of this step fits; return why it cannot fit, else ""."""
+        await self._extend_long_messages()
         size = await self._current_size(step)
         limit = max_request_tokens(size, self._settings, smaller=step.smaller)
         facts = ReductionFacts(before=size, total_tokens=size.total, limit=limit, settings=self._settings)
@@ -165,6 +168,35 @@ class ContextFitter:
                 return _AppliedReduction(await self._collapse(max_tokens))
             case _:
                 assert_never(reduction)
+
+    async def _extend_long_messages(self) -> None:
+        """Show more than the beginning of new messages that are too long for the usual limit: head and tail.
+
+        They may take three quarters of the free window.
+        """
+        entries = [entry for entry in await self.session.entries(self._new_messages()) if _is_cut_when_shown(entry)]
+        if not entries:
+            return
+        known = await load_card_context(self.session, entries)
+        view = await self.prompt_builder.render()
+        size = self._to_size(view, self.prompt_builder.fixed_tokens)
+        free = max_request_tokens(size, self._settings) - size.total
+        cuts: list[Cut] = []
+        for entry in entries:
+            shown = view.tokens_between(entry.seq, entry.seq)
+            text = self._shorten_to(entry, 0, shown + free * 3 // 4 // len(entries), known)
+            if estimate_tokens(text) > shown:
+                cuts.append(Cut(entry.seq, entry.seq, text))
+        await self._append_cuts(cuts, f"{len(cuts)} long messages are shown with their end")
+
+    def _new_messages(self) -> list[int]:
+        """Return the messages of the running turn that no request has contained."""
+        views = self.session.views
+        unseen = views.forgetting.unseen_seq or views.tail + 1
+        is_first = (views.progress.round, views.progress.attempts) == (1, 0)
+        prompts = views.paths.find(f"ar:{views.progress.turn_id}.user.prompt") if is_first else ()
+        said = takewhile(lambda seq: seq >= unseen, reversed(views.forgetting.said))
+        return [seq for seq in sorted({*prompts, *said}) if views.visible.shown.get(seq, 0) is None]
 
     async def _shorten_largest(self, chars: int, max_tokens: int) -> bool:
         """Shorten the largest visible entries, user messages last, until the conversation has at most `max_tokens`.
@@ -280,6 +312,15 @@ class ContextFitter:
 
 def _cut_point(view: PromptView, seq: int) -> CutPoint:
     return CutPoint(seq, view.tokens_between(1, seq)) if seq else CutPoint()
+
+
+def _is_cut_when_shown(entry: Entry) -> bool:
+    """Whether a prompt shows only the beginning of the message; by its bytes if it is stored apart."""
+    match entry.block:
+        case UserPrompt(text=text) | Followup(text=text) | Steer(text=text):
+            return (len(text) if isinstance(text, str) else text.size_bytes) > MAX_WORDS_CHARS
+        case _:
+            return False
 
 
 def _is_user_message(entry: Entry) -> bool:

@@ -13,6 +13,7 @@ from timeloom.app import AgentSettings
 from timeloom.core.blocks import ToolCall
 from timeloom.core.policy.gates import allow
 from timeloom.core.policy.next_step import TurnLimits
+from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS
 from timeloom.ports.model import ModelEvent, ModelRequest, TextSegment
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.providers.script import ScriptedModel
@@ -193,6 +194,24 @@ def test_results_of_a_rejected_request_are_not_summarized_before_the_model_saw_t
         (sent,) = harness.transfers
         ids = await call_ids(turns, "t.page")
         assert all(f"[TOOL RESULT {one}]" in harness.prompts[-1] for one in (sent, *ids[-3:]))
+
+    run(check)
+
+
+@pytest.mark.parametrize(("lines", "is_whole"), [(12_000, True), (60_000, False)])
+def test_a_very_long_message_is_shown_with_its_end_if_there_is_room(tmp_path: Path, lines: int, is_whole: bool) -> None:
+    async def check() -> None:
+        harness = UnseenHarness(tmp_path, calls("t.look"), answers("done"))
+        turns = await harness.start()
+        message = "\n".join(f"line {n} of a long message" for n in range(lines))
+        assert len(message) > MAX_WORDS_CHARS
+        assert await turns.run(message) == "completed"
+        assert all(f"line {lines - 1} of" in prompt for prompt in harness.prompts)
+        assert (message in harness.prompts[0]) == is_whole
+        assert harness.prompts[0].count(" of a long message") > 9_000
+        assert len(await prunes(turns)) == 1
+        assert not harness.events
+        await assert_replays(harness, turns)
 
     run(check)
 
