@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.make_v1 import list_entries
+from tests.golden.make_log import list_entries
 from timeloom.core.blocks import BLOCK_CLASSES
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import VerifyReport
@@ -16,7 +16,7 @@ FOLDERS = sorted(path for path in (Path(__file__).parent / "logs").iterdir() if 
 
 
 def test_there_is_a_golden_log() -> None:
-    assert [folder.name for folder in FOLDERS] == ["v1"]
+    assert [folder.name for folder in FOLDERS] == ["v1", "v2"]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

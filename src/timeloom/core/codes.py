@@ -145,6 +145,7 @@ CODES: Final = MappingProxyType(
         "execution_limit": "A program went over one of its limits and was ended; the message says which, and what to do.",
         "hide_not_visible": "Nothing at the path is in sight, so there is nothing to hide.",
         "hide_before_cache": "The block lies before the pre-tail cache point and cannot be hidden.",
+        "compaction_malformed": "A requested compaction has a focus that is too long, or keeps too many rounds. Shorten it.",
     }
 )
 

@@ -9,6 +9,8 @@ from timeloom.core.blocks import (
     ApprovalRequested,
     Attachment,
     AttachmentMeta,
+    CompactionEnded,
+    CompactionRequested,
     Completion,
     ConversationStarted,
     Cut,
@@ -200,6 +202,8 @@ SAMPLE_BLOCKS: Final[tuple[AnyBlock, ...]] = (
     RangeSummary(covered_turn_ids=(TURN,), text="They compared ferries.", first_seq=2, last_seq=20),
     Unknown(json='{"type": "react.dream", "text": "sheep"}', foreign_type="react.dream"),
     Erased(by="user", text="asked for it"),
+    CompactionRequested(message_id=MessageId("m4"), text="keep the fares", keep=3),
+    CompactionEnded(message_id=MessageId("m4"), outcome="completed", turns=1, covered_tokens=900, summary_tokens=120),
 )
 """All sample blocks except the header, in an order that a conversation could have."""
 

@@ -16,6 +16,8 @@ from timeloom.core.blocks import (
     ApprovalRequested,
     Attachment,
     AttachmentMeta,
+    CompactionEnded,
+    CompactionRequested,
     Completion,
     ConversationStarted,
     Cut,
@@ -271,6 +273,15 @@ plan_blocks: SearchStrategy[AnyBlock] = st.one_of(
 forgetting_blocks: SearchStrategy[AnyBlock] = st.one_of(
     st.builds(Hidden, target=paths(), replacement=some_text),
     st.builds(Pruned, cuts=cuts(), reason=texts),
+    st.builds(CompactionRequested, message_id=messages, text=texts, keep=st.integers(0, 9)),
+    st.builds(
+        CompactionEnded,
+        message_id=messages,
+        outcome=st.sampled_from(("completed", "skipped")),
+        turns=st.integers(0, 9),
+        covered_tokens=st.integers(0, 9_000),
+        text=texts,
+    ),
 )
 turn_blocks: SearchStrategy[AnyBlock] = st.one_of(
     st.builds(TurnStarted, n=st.integers(1, 3), rerun=st.booleans()),

@@ -22,7 +22,7 @@ from timeloom.core.blocks.conversation import (
     WorkingSummary,
 )
 from timeloom.core.blocks.digest import Digest, Hosting, Shown, ToolError, make_tool_error
-from timeloom.core.blocks.forgetting import Cut, Hidden, Pruned
+from timeloom.core.blocks.forgetting import CompactionEnded, CompactionRequested, Cut, Hidden, Pruned
 from timeloom.core.blocks.gate import ApprovalDecided, ApprovalRequested, Gate
 from timeloom.core.blocks.plan import PlanAcknowledged, PlanRecorded, PlansCompacted, PlanSkeleton
 from timeloom.core.blocks.round import ModelAnswered, ModelCalled, Note, Notes, RoundStarted, Thinking, Usage
@@ -87,6 +87,8 @@ AnyBlock = (
     | PlansCompacted
     | Hidden
     | Pruned
+    | CompactionRequested
+    | CompactionEnded
     | StageGate
     | StageCoordinator
     | StageFeedback
@@ -112,6 +114,8 @@ __all__ = [
     "AttachmentMeta",
     "Block",
     "BlockError",
+    "CompactionEnded",
+    "CompactionRequested",
     "Completion",
     "ContentBlock",
     "ConversationStarted",

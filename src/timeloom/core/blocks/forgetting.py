@@ -1,10 +1,14 @@
 """Blocks that remove others from prompts; the hidden blocks stay on the timeline and readable by path."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
-from timeloom.core.blocks.block import Block, BlockError, need_count, need_path, need_text
+from timeloom.core.blocks.block import Block, BlockError, need_count, need_message, need_path, need_text
+from timeloom.core.ids import MessageId
+
+CompactionOutcome = Literal["completed", "skipped"]
+"""Whether a requested compaction summarized something, or found nothing to summarize."""
 
 
 class Hidden(Block, tag="react.hidden", frozen=True, kw_only=True):
@@ -48,3 +52,41 @@ class Pruned(Block, tag="react.pruned", frozen=True, kw_only=True):
         for before, after in zip(self.cuts, self.cuts[1:], strict=False):
             if after.first_seq <= before.last_seq:
                 raise BlockError(f"cuts are in order and apart, got {after.first_seq} after {before.last_seq}")
+
+
+class CompactionRequested(Block, tag="react.compact.request", frozen=True, kw_only=True):
+    """Requests a summary of the conversation before its newest `keep` rounds; `text` says what it should keep."""
+
+    type_name: ClassVar[str] = "react.compact.request"
+    message_id: MessageId
+    """The id of the request; a request that is sent again has the same."""
+    text: str = ""
+    keep: int = 0
+    """The number of rounds that stay; 0 means the default."""
+    author: str = "user"
+
+    def __post_init__(self) -> None:
+        need_message(self.message_id)
+        need_count(self.keep, "keep")
+
+
+class CompactionEnded(Block, tag="react.compact.end", frozen=True, kw_only=True):
+    """The outcome of the request `message_id`: the summarized turns and tokens, or the reason why nothing was done."""
+
+    type_name: ClassVar[str] = "react.compact.end"
+    message_id: MessageId
+    outcome: CompactionOutcome
+    turns: int = 0
+    """The turns that the summary covers at least in part."""
+    covered_tokens: int = 0
+    """Estimated tokens that the summary replaced."""
+    summary_tokens: int = 0
+    """Estimated tokens of the summary."""
+    text: str = ""
+    author: str = "runtime"
+
+    def __post_init__(self) -> None:
+        need_message(self.message_id)
+        need_count(self.turns, "turns")
+        need_count(self.covered_tokens, "covered_tokens")
+        need_count(self.summary_tokens, "summary_tokens")

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -21,6 +22,10 @@ rounds."""
 
 READ_LINE_TOKENS: Final = 120
 """Estimated tokens of the line that names the rest of a shortened entry."""
+
+KEPT_ROUNDS: Final = 2
+"""How many of the newest rounds a requested compaction keeps if it names no number. Fewer lose the results that the
+model works with; more leave short conversations as they are."""
 
 EXACT_CHECK_MARGIN_TOKENS: Final = 1_000
 """Distance to the limit at which the exact size is computed; the tail may have grown this much since the last one."""
@@ -120,6 +125,17 @@ def find_best_cut(views: Views, keep: int, tokens_from: Callable[[int], int]) ->
     return _find_first_fitting(turns, keep, tokens_from) or _find_first_fitting(cuts, keep, tokens_from) or cuts[-1]
 
 
+def find_requested_cut(views: Views, keep: int, max_kept: int, tokens_from: Callable[[int], int]) -> int:
+    """Return the last entry that a requested compaction summarizes, or 0 if there is none.
+
+    The newest `keep` rounds stay. If `keep` is 0, `KEPT_ROUNDS` stay, or fewer if they exceed `max_kept` tokens.
+    """
+    cuts = _legal_cuts(views)
+    before = bisect_left(cuts, _first_kept_seq(views, keep or KEPT_ROUNDS))
+    cut = cuts[before - 1] if before else 0
+    return cut if keep or tokens_from(cut + 1) <= max_kept else find_best_cut(views, max_kept, tokens_from)
+
+
 def find_last_cut(views: Views) -> int:
     """Return the last legal cut after the newest summary, or 0 if there is none."""
     cuts = _legal_cuts(views)
@@ -130,6 +146,13 @@ def _legal_cuts(views: Views) -> list[int]:
     """Return the legal cuts after the newest summary that cover only entries which the model has seen."""
     cuts, unseen = views.cuts.legal_after(max(FIRST_SEQ, views.forgetting.summed_seq)), views.forgetting.unseen_seq
     return cuts[: bisect_left(cuts, unseen)] if unseen else cuts
+
+
+def _first_kept_seq(views: Views, rounds: int) -> int:
+    """Return the first entry of the newest rounds, without one that has just begun; 0 if there are not more."""
+    has_begun = views.progress.running and views.progress.asked == "no"
+    newest = (one.first_seq for turn in reversed(views.turns.turns.values()) for one in reversed(turn.rounds))
+    return next(islice(newest, rounds - 1 + has_begun, None), 0)
 
 
 def _turn_starts(views: Views) -> set[int]:

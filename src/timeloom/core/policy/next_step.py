@@ -10,6 +10,7 @@ from timeloom.core.policy.fanout import FanoutMode, find_fanout_faults
 from timeloom.core.policy.model_retry import RETRIED_ERRORS
 from timeloom.core.policy.read_reply import ParsedReply, ReplyIssue, plain_answer, read_reply
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
+from timeloom.core.view.context.compactions import CompactionRequest
 from timeloom.core.view.progress import STEERED_ERROR, GatedStep, ProgressView
 from timeloom.core.view.repeated_calls import RepeatedCallsView, call_key
 
@@ -67,6 +68,12 @@ class AskModel(msgspec.Struct, frozen=True):
     approved: bool = False
 
 
+class CompactContext(msgspec.Struct, frozen=True):
+    """Carry out a requested compaction."""
+
+    request: CompactionRequest
+
+
 class RejectReply(msgspec.Struct, frozen=True):
     """Reject the model's reply and tell the model why it cannot be executed."""
 
@@ -116,7 +123,9 @@ class Idle(msgspec.Struct, frozen=True):
     """Nothing to do until the next message arrives."""
 
 
-Action = StartRound | AskModel | RejectReply | ExecuteAction | SettleCall | RunCall | DropCall | EndTurn
+Action = (
+    StartRound | AskModel | CompactContext | RejectReply | ExecuteAction | SettleCall | RunCall | DropCall | EndTurn
+)
 """A step that changes the timeline."""
 
 Step = Action | WaitForApproval | Idle
@@ -128,14 +137,16 @@ def next_step(
     limits: TurnLimits,
     custom: CustomTraits = NO_CUSTOM_TRAITS,
     repeated: RepeatedCallsView | None = None,
+    compaction: CompactionRequest | None = None,
 ) -> Step:
     """Return the next step of the turn.
 
     `reply` is the parsed reply of the current round, or None if there is none. `custom` holds the traits of the
     conversation's tools that differ from the built-in ones. `repeated` holds the results of this turn's calls.
+    `compaction` is a requested compaction; it is carried out between two rounds, or at once while no turn runs.
     """
     if not progress.running:
-        return Idle()
+        return CompactContext(compaction) if compaction else Idle()
     if progress.open_call:
         return _step_for_open_call(progress, progress.open_call)
     if progress.cancelled:
@@ -149,6 +160,8 @@ def next_step(
         return EndTurn("refused", f"the model was not asked: refused by {progress.model_call.said}")
     if progress.model_call and progress.model_call.leave == "asked":
         return WaitForApproval()
+    if compaction and progress.round and progress.asked == "no":
+        return CompactContext(compaction)
     step = _continue_turn(progress, reply, limits, custom)
     return _stop_repetition(step, repeated, custom) if repeated and isinstance(step, ExecuteAction) else step
 

@@ -117,6 +117,30 @@ def next_reduction(facts: ReductionFacts) -> Reduction | None:
             assert_never(facts.last)
 
 
+def next_requested_reduction(facts: ReductionFacts) -> WriteSummary | ExtractSummary | None:
+    """Return the next reduction of a requested compaction: one summary up to the best cut, by a rule if no model can.
+
+    None if the summary is written, or if there is nothing that a summary would shorten.
+    """
+    match facts.last:
+        case None:
+            return _summarize_to_best_cut(facts)
+        case WriteSummary(cut=cut, max_tokens=max_tokens) if facts.summary_failure is not None:
+            return ExtractSummary(cut=cut, max_tokens=max_tokens, reason=facts.summary_failure)
+        case _:
+            return None
+
+
+def explain_nothing_to_compact(keep: int, cut: CutPoint, *, summarized_before: bool) -> str:
+    """Return why a requested compaction that keeps this many rounds summarizes nothing."""
+    rounds = "the newest round" if keep == 1 else f"the newest {keep} rounds"
+    if cut.seq:
+        return f"what came before {rounds} has only {cut.covered_tokens} tokens; a summary would not be shorter"
+    if summarized_before:
+        return f"a summary already covers what came before {rounds}"
+    return f"the conversation has nothing before {rounds}"
+
+
 def _summarize_to_best_cut(facts: ReductionFacts) -> WriteSummary | None:
     tokens = _summary_tokens(facts, facts.best_cut)
     return WriteSummary(cut=facts.best_cut.seq, max_tokens=tokens) if tokens else None

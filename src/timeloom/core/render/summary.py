@@ -23,6 +23,9 @@ WORKING_SUMMARY_CHARS: Final = 300
 MESSAGE_CHARS: Final = 400
 """Maximum number of characters of a message that the user sent during a turn."""
 
+FOCUS_CHARS: Final = 2_000
+"""Maximum number of characters of the focus in a request for a summary; it is foreign text."""
+
 MAX_OUTSIDE: Final = 100
 """Maximum number of entries outside of turns that are listed one by one."""
 
@@ -125,15 +128,25 @@ def fallback_prose(previous: str, turns: Sequence[TurnRow], tokens: int) -> str:
     return "\n".join(part for part in (before, *rest) if part)
 
 
-def summary_request_text(previous: str, cards: Sequence[str], prose_tokens: int, tokens: int) -> str:
-    """Return the material from which a model writes the prose, with at most about `tokens` tokens."""
+def summary_request_text(previous: str, cards: Sequence[str], prose_tokens: int, tokens: int, focus: str = "") -> str:
+    """Return the material from which a model writes the prose, with at most about `tokens` tokens.
+
+    `focus` says what the summary should keep; it stands fenced before the last lines.
+    """
     before = truncate_to_tokens(escape_reserved(previous), tokens // 4)
-    end = f"THE SUMMARY\nAt most {prose_tokens * 2 // 3} words.\n"
+    end = f"{_focus_section(focus)}THE SUMMARY\nAt most {prose_tokens * 2 // 3} words.\n"
     room = tokens - estimate_tokens(before) - estimate_tokens(end)
     happened = _newest_fitting([truncate_to_tokens(card, max_card_tokens(room)) for card in cards], room)
     left_out = ["(what came before is left out here)"] if len(happened) < len(cards) else []
     parts = [f"THE SUMMARY SO FAR\n{before}"] if before else []
     return "\n\n".join([*parts, "WHAT HAPPENED", *left_out, *happened, end])
+
+
+def _focus_section(focus: str) -> str:
+    if not focus.strip():
+        return ""
+    words = fence(focus.strip()[:FOCUS_CHARS])
+    return f"THE FOCUS\nThe summary was asked for with these words: tell more about what they name.\n{words}\n\n"
 
 
 def max_card_tokens(room: int) -> int:

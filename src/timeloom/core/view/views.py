@@ -9,6 +9,7 @@ from msgspec import field
 from timeloom.core.timeline import Entry, EntryError
 from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.core.view.calls import CallsView
+from timeloom.core.view.context.compactions import CompactionsView
 from timeloom.core.view.context.cuts import CutsView
 from timeloom.core.view.context.forgetting import ForgettingView
 from timeloom.core.view.context.provider_caches import ProviderCachesView
@@ -52,6 +53,7 @@ class Views(msgspec.Struct):
     reported: TokenCalibrationView = field(default_factory=TokenCalibrationView)
     cached: ProviderCachesView = field(default_factory=ProviderCachesView)
     forgetting: ForgettingView = field(default_factory=ForgettingView)
+    compactions: CompactionsView = field(default_factory=CompactionsView)
     progress: ProgressView = field(default_factory=ProgressView)
     repeated: RepeatedCallsView = field(default_factory=RepeatedCallsView)
     live: LiveEventsView = field(default_factory=LiveEventsView)
@@ -76,6 +78,7 @@ class Views(msgspec.Struct):
         self.reported.add(entry)
         self.cached.add(entry)
         self.forgetting.add(entry)
+        self.compactions.add(entry)
         self.progress.add(entry)
         self.repeated.add(entry)
         self.live.add(entry)

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.blocks import AnyBlock, PlansCompacted, RangeSummary
-from timeloom.core.ids import TurnId
+from timeloom.core.blocks import AnyBlock, CompactionEnded, PlansCompacted, RangeSummary
+from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
 from timeloom.core.policy.gates import PolicyResult
 from timeloom.core.render.entries.cards import CardLimits, turn_card
@@ -56,6 +56,14 @@ class PreviousSummary(msgspec.Struct, frozen=True):
     last_seq: int = 0
 
 
+class SummaryOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """The request that a summary fulfils: its id, its focus, and the tokens that the summary replaces."""
+
+    message_id: MessageId
+    focus: str
+    covered_tokens: int
+
+
 class SummaryInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of a summary, as they were before a model was asked."""
 
@@ -63,6 +71,8 @@ class SummaryInputs(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int
     previous: PreviousSummary
     facts: SummaryFacts
+    order: SummaryOrder | None = None
+    """The request that the summary fulfils; None if it is made because a prompt did not fit."""
 
 
 class FailedSummary(msgspec.Struct, frozen=True):
@@ -94,12 +104,14 @@ class Compactor:
     """Returns the effect of a tool; summaries mark the calls that had effects."""
     deadline_s: float = DEADLINE_S
 
-    async def write_summary(self, cut: int, max_tokens: int, interrupt: asyncio.Event) -> FailedSummary | None:
+    async def write_summary(
+        self, cut: int, max_tokens: int, interrupt: asyncio.Event, order: SummaryOrder | None = None
+    ) -> FailedSummary | None:
         """Append a summary that a model writes and that replaces all entries up to `cut`.
 
         If no model writes it, append nothing and return the failure.
         """
-        inputs = await self._load_inputs(cut, max_tokens)
+        inputs = await self._load_inputs(cut, max_tokens, order)
         draft = await self._draft_summary(inputs, interrupt)
         if not draft.text:
             return FailedSummary(draft.failure, inputs, draft.blocks)
@@ -107,13 +119,18 @@ class Compactor:
         return None
 
     async def extract_summary(
-        self, cut: int, max_tokens: int, reason: str, failed: FailedSummary | None = None
+        self,
+        cut: int,
+        max_tokens: int,
+        reason: str,
+        failed: FailedSummary | None = None,
+        order: SummaryOrder | None = None,
     ) -> None:
         """Append a summary that is extracted from the turns and that replaces all entries up to `cut`.
 
         `reason` says why no model wrote it. After a failed attempt, the summary uses the inputs of that attempt.
         """
-        inputs = failed.inputs if failed else await self._load_inputs(cut, max_tokens)
+        inputs = failed.inputs if failed else await self._load_inputs(cut, max_tokens, order)
         turns, previous = self.session.views.turns.turns, inputs.previous
         fresh = [row for row in inputs.facts.turns if turns[row.turn_id].spans[0][1] > previous.last_seq]
         text = fallback_prose(previous.text, fresh, min(self.settings.prose_tokens, inputs.max_tokens // 3))
@@ -121,10 +138,10 @@ class Compactor:
         explained = msgspec.structs.replace(inputs, facts=facts)
         await self._append_summary(explained, text, failed.blocks if failed else ())
 
-    async def _load_inputs(self, cut: int, max_tokens: int) -> SummaryInputs:
+    async def _load_inputs(self, cut: int, max_tokens: int, order: SummaryOrder | None) -> SummaryInputs:
         previous = await self._load_previous_summary()
         facts = await collect_summary_facts(self.session, cut, max_tokens, self.text_chars, self.effect_of)
-        return SummaryInputs(cut=cut, max_tokens=max_tokens, previous=previous, facts=facts)
+        return SummaryInputs(cut=cut, max_tokens=max_tokens, previous=previous, facts=facts, order=order)
 
     async def _append_summary(self, inputs: SummaryInputs, prose: str, blocks: Sequence[AnyBlock]) -> None:
         views, cut = self.session.views, inputs.cut
@@ -138,7 +155,24 @@ class Compactor:
         )
         open_plans = [plan for plan in make_skeletons(views.plans, FIRST_SEQ, cut) if plan.snapshot.state == "open"]
         plans = [PlansCompacted(plans=tuple(open_plans))] if open_plans else []
-        await self.session.append([*blocks, *plans, summary], turn)
+        await self.session.append([*blocks, *plans, summary, *self._outcome(inputs, summary)], turn)
+
+    def _outcome(self, inputs: SummaryInputs, summary: RangeSummary) -> tuple[CompactionEnded, ...]:
+        """Return the outcome of the request; it is stored with the summary, so that no crash repeats the request."""
+        if inputs.order is None:
+            return ()
+        turns, last_seq = self.session.views.turns.turns.values(), self.session.views.forgetting.summed_seq
+        begun = sum(turn.spans[0][0] <= inputs.cut and turn.spans[0][1] > last_seq for turn in turns)
+        assert isinstance(summary.text, str)
+        ended = CompactionEnded(
+            message_id=inputs.order.message_id,
+            outcome="completed",
+            turns=begun,
+            covered_tokens=inputs.order.covered_tokens,
+            summary_tokens=estimate_tokens(summary.text),
+            text=inputs.facts.by_hand and f"no model wrote the summary: {inputs.facts.by_hand}",
+        )
+        return (ended,)
 
     def _covered_turns(self, cut: int) -> tuple[TurnId, ...]:
         turns = self.session.views.turns.turns.items()
@@ -166,7 +200,9 @@ class Compactor:
             turn=turn,
             key=f"compaction/{turn}/{cut}",
             system=system,
-            tail=summary_request_text(previous.text, cards, self.settings.prose_tokens, max_tokens),
+            tail=summary_request_text(
+                previous.text, cards, self.settings.prose_tokens, max_tokens, inputs.order.focus if inputs.order else ""
+            ),
             max_output_tokens=self.settings.prose_tokens * 2,
             max_reply_chars=MAX_REPLY_CHARS,
             deadline_s=self.deadline_s,

@@ -9,14 +9,16 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
-from timeloom.core.blocks import Cut, ExternalEvent, Followup, Pruned, Steer, UserPrompt
+from timeloom.core.blocks import CompactionEnded, Cut, ExternalEvent, Followup, Pruned, Steer, UserPrompt
 from timeloom.core.ids import CallId
 from timeloom.core.paths import EntriesPath, TurnIndexesPath
 from timeloom.core.policy.compaction import (
+    KEPT_ROUNDS,
     CompactSettings,
     RequestSize,
     find_best_cut,
     find_last_cut,
+    find_requested_cut,
     max_entry_tokens,
     max_kept_tokens,
     max_request_tokens,
@@ -32,7 +34,9 @@ from timeloom.core.policy.reduction import (
     ReductionFacts,
     ShortenEntries,
     WriteSummary,
+    explain_nothing_to_compact,
     next_reduction,
+    next_requested_reduction,
 )
 from timeloom.core.render.call_list import call_lines, effects_line
 from timeloom.core.render.entries.block_text import entry_text
@@ -43,9 +47,10 @@ from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.summary import MAX_OUTSIDE, truncate_to_tokens, turn_index_paths
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.context.compactions import CompactionRequest
 from timeloom.core.view.views import Views
 from timeloom.ports.model import Model
-from timeloom.runtime.context.compact import Compactor, FailedSummary
+from timeloom.runtime.context.compact import Compactor, FailedSummary, SummaryOrder
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.context.read_range import load_card_context
 from timeloom.runtime.context.summary_facts import collect_calls
@@ -107,6 +112,34 @@ class ContextFitter:
         self._notify(CompactionEvent(status, before, self._to_model_tokens(reduced.total)))
         return "" if reduced.total <= reduced.window else self._overflow_text(reduced)
 
+    async def compact(self, request: CompactionRequest, interrupt: asyncio.Event) -> None:
+        """Carry out a requested compaction, and record its outcome together with the summary."""
+        view, views = await self.prompt_builder.render(), self.session.views
+        size = self._to_size(view, self.prompt_builder.fixed_tokens)
+        limit = max_request_tokens(size, self._settings)
+        kept = max_kept_tokens(size, limit, self._settings)
+        # A log of another program may have rounds without the header of a turn; a summary belongs to a turn.
+        has_turn = views.progress.turn_id in views.turns.turns
+        cut = _cut_point(view, find_requested_cut(views, request.keep, kept, view.tokens_from) if has_turn else 0)
+        facts = ReductionFacts(before=size, total_tokens=size.total, limit=limit, settings=self._settings, best_cut=cut)
+        before = self._to_model_tokens(size.total)
+        if next_requested_reduction(facts) is None:
+            summarized = bool(views.forgetting.summary_seq)
+            reason = explain_nothing_to_compact(request.keep or KEPT_ROUNDS, cut, summarized_before=summarized)
+            skipped = CompactionEnded(message_id=request.message_id, outcome="skipped", text=reason)
+            await self.session.append([skipped], views.progress.turn_id)
+            self._notify(CompactionEvent("skipped", before, before))
+            return
+        self._notify(CompactionEvent("started", before))
+        order = SummaryOrder(message_id=request.message_id, focus=request.focus, covered_tokens=cut.covered_tokens)
+        failed = None
+        while (reduction := next_requested_reduction(facts)) is not None:
+            applied = await self._apply(reduction, failed, interrupt, order)
+            failed = applied.failed
+            facts = msgspec.structs.replace(facts, last=reduction, summary_failure=failed.reason if failed else None)
+        after = self._to_size(await self.prompt_builder.render(), self.prompt_builder.fixed_tokens)
+        self._notify(CompactionEvent("completed", before, self._to_model_tokens(after.total)))
+
     @property
     def _settings(self) -> CompactSettings:
         return self.compactor.settings
@@ -149,18 +182,25 @@ class ContextFitter:
         return msgspec.structs.replace(facts, best_cut=_cut_point(view, best), last_cut=_cut_point(view, last))
 
     async def _apply(
-        self, reduction: Reduction, failed: FailedSummary | None, interrupt: asyncio.Event
+        self,
+        reduction: Reduction,
+        failed: FailedSummary | None,
+        interrupt: asyncio.Event,
+        order: SummaryOrder | None = None,
     ) -> _AppliedReduction:
-        """Apply the reduction; `failed` is the summary that the previous one did not complete."""
+        """Apply the reduction; `failed` is the summary that the previous one did not complete.
+
+        With `order`, the summary fulfils a request.
+        """
         match reduction:
             case Prune():
                 view = await self.prompt_builder.render()
                 return _AppliedReduction(await self.pruner.prune(view, self.prompt_builder.rates))
             case WriteSummary(cut=cut, max_tokens=max_tokens):
-                failed = await self.compactor.write_summary(cut, max_tokens, interrupt)
+                failed = await self.compactor.write_summary(cut, max_tokens, interrupt, order)
                 return _AppliedReduction(failed is None, failed)
             case ExtractSummary(cut=cut, max_tokens=max_tokens, reason=reason):
-                await self.compactor.extract_summary(cut, max_tokens, reason, failed)
+                await self.compactor.extract_summary(cut, max_tokens, reason, failed, order)
                 return _AppliedReduction(True)
             case ShortenEntries(max_chars=max_chars, max_tokens=max_tokens):
                 return _AppliedReduction(await self._shorten_largest(max_chars, max_tokens))

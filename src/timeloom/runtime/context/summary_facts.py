@@ -11,7 +11,7 @@ from timeloom.core.policy.gates import Effect
 from timeloom.core.render.call_list import CallFact, CallOutcome
 from timeloom.core.render.foreign_text.fence import excerpt, one_line
 from timeloom.core.render.summary import MESSAGE_CHARS, SummaryFacts, TurnRow, quote_message
-from timeloom.core.timeline import Entry
+from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.turns import Turn
 from timeloom.core.view.views import Views
@@ -37,7 +37,7 @@ async def collect_summary_facts(
     rows = max(1, tokens // ROW_TOKENS)
     forgetting = views.forgetting
     covered = [(turn_id, turn.n) for turn_id, turn in _newest_turns(session, cut, rows)][::-1]
-    running = views.progress.turn_id
+    running = views.progress.turn_id if views.progress.running else NO_TURN
     covers_running_turn = bool(covered) and covered[-1][0] == running
     return SummaryFacts(
         first_seq=FIRST_SEQ,

@@ -2,14 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
-from timeloom.core.blocks import ApprovalDecided, ExternalEvent, Followup, Steer
-from timeloom.core.ids import CallId, TurnId
+from timeloom.core.blocks import ApprovalDecided, CompactionRequested, ExternalEvent, Followup, Steer
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.paths import EventAttachmentPath
+from timeloom.core.render.summary import FOCUS_CHARS
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.attachments import AttachmentBlock, IncomingFile, attach_files
+
+MAX_KEPT_ROUNDS: Final = 1_000
+"""Maximum number of rounds that a requested compaction may keep. More rounds do not fit any window."""
 
 InboxEvent = Followup | Steer | ExternalEvent
 """A message or event that is sent to a running turn."""
@@ -65,6 +71,26 @@ class Inbox:
         """Cancel the running turn at once on behalf of `by`; None if no turn is running."""
         event = ExternalEvent(kind=CANCEL_EVENT, message_id=self._session.new_message_id(), text=text, author=by)
         return await self._append_event(event, interrupts=True)
+
+    async def request_compaction(
+        self, focus: str = "", keep: int = 0, message_id: MessageId | None = None, author: str = "user"
+    ) -> Entry:
+        """Record a request to compact the conversation and return its entry; `TurnRunner.resume` carries it out.
+
+        A request with the id of an earlier one returns the earlier entry. Raises `compaction_malformed`.
+        """
+        if len(focus) > FOCUS_CHARS:
+            message = f"the focus has at most {FOCUS_CHARS} characters, got {len(focus)}; shorten it"
+            raise CodedError("compaction_malformed", message)
+        if not 0 <= keep <= MAX_KEPT_ROUNDS:
+            raise CodedError("compaction_malformed", f"keep is 0 to {MAX_KEPT_ROUNDS} rounds, got {keep}")
+        request_id, views = message_id or self._session.new_message_id(), self._session.views
+        request = CompactionRequested(message_id=request_id, text=focus, keep=keep, author=author)
+        while True:
+            if seq := views.compactions.requests.get(request_id):
+                return (await self._session.entries([seq]))[0]
+            if entries := await self._session.append([request], views.progress.turn_id, after=views.tail):
+                return entries[0]
 
     async def decide(self, call_id: CallId, approved: bool, by: str, text: str = "") -> Entry | None:
         """Record a person's decision on that call; None if no decision is pending.

@@ -7,6 +7,8 @@ from typing import Literal, assert_never
 from timeloom.core.blocks import (
     Attachment,
     AttachmentMeta,
+    CompactionEnded,
+    CompactionRequested,
     EndReason,
     ExternalEvent,
     Notice,
@@ -14,10 +16,11 @@ from timeloom.core.blocks import (
     TurnEnded,
     UserPrompt,
 )
-from timeloom.core.ids import TurnId
+from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.policy.next_step import (
     Action,
     AskModel,
+    CompactContext,
     DropCall,
     EndTurn,
     ExecuteAction,
@@ -83,11 +86,12 @@ class TurnRunner:
     async def resume(self) -> TurnOutcome:
         """Run the open turn from its current state on the timeline until it ends or waits for a person."""
         views = self.session.views
-        turn = views.progress.turn_id
         while True:
             custom = self.action_context.registry.custom_traits
             reply = await self.model_caller.load_reply()
-            step = next_step(views.progress, reply, self.limits, custom, views.repeated)
+            # A turn may have been opened while a compaction ran.
+            turn = views.progress.turn_id
+            step = next_step(views.progress, reply, self.limits, custom, views.repeated, views.compactions.next_request)
             match step:
                 case WaitForApproval():
                     return "waiting"
@@ -108,6 +112,9 @@ class TurnRunner:
                     await self.session.append([TurnEnded(reason="runtime_error", text=overflow_text)], turn)
                 else:
                     await ask_model(self.model_caller, step, self.inbox.interrupt)
+            case CompactContext(request=request):
+                self.inbox.interrupt.clear()
+                await self.context_fitter.compact(request, self.inbox.interrupt)
             case RejectReply(remarks=remarks):
                 await self.session.append_deferred([Notice(code=one.code, text=one.text) for one in remarks], turn)
             case ExecuteAction(decision=decision):
@@ -121,6 +128,24 @@ class TurnRunner:
                 )
             case _:
                 assert_never(step)
+
+    async def compact(
+        self, focus: str = "", keep: int = 0, message_id: MessageId | None = None
+    ) -> CompactionEnded | None:
+        """Summarize the conversation before its newest `keep` rounds and return the outcome.
+
+        `focus` says what the summary should keep, and 0 rounds stand for the default. If a turn is open, the request is
+        carried out before its next round, and None is returned. A request with a known `message_id` is not repeated.
+        """
+        request = await self.inbox.request_compaction(focus, keep, message_id)
+        if not self.session.views.progress.running:
+            await self.resume()
+        assert isinstance(request.block, CompactionRequested)
+        outcome = self.session.views.compactions.outcomes.get(request.block.message_id)
+        for entry in await self.session.entries([outcome] if outcome else []):
+            assert isinstance(entry.block, CompactionEnded)
+            return entry.block
+        return None
 
     async def ensure_title(self) -> None:
         """Generate the title if it is missing after a turn has ended, also if a crashed process left it out.

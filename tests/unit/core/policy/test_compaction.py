@@ -12,6 +12,7 @@ from timeloom.core.policy.compaction import (
     RequestSize,
     find_best_cut,
     find_last_cut,
+    find_requested_cut,
     max_entry_tokens,
     max_kept_tokens,
     max_request_tokens,
@@ -79,6 +80,28 @@ def test_a_cut_comes_after_what_is_summed_up() -> None:
     views = views_of([*drafts, summary])
     assert find_best_cut(views, 1_000, lambda _: 0) == 28
     assert find_last_cut(views) == 28
+
+
+def test_a_requested_compaction_keeps_that_many_rounds() -> None:
+    views = views_of(conversation(1, rounds=9))
+    rounds = views.turns.turns[views.turns.newest].rounds
+    for keep in range(1, 9):
+        assert find_requested_cut(views, keep, 0, lambda _: 9) == rounds[-keep].first_seq - 1
+    assert find_requested_cut(views, 9, 0, lambda _: 9) == find_requested_cut(views, 50, 0, lambda _: 9) == 0
+
+
+def test_a_requested_compaction_keeps_two_rounds_unless_they_are_too_large() -> None:
+    views = views_of(conversation(1, rounds=9))
+    rounds = views.turns.turns[views.turns.newest].rounds
+    assert find_requested_cut(views, 0, 100, lambda seq: views.tail + 1 - seq) == rounds[-2].first_seq - 1
+    assert find_requested_cut(views, 0, 0, lambda seq: views.tail + 1 - seq) == find_last_cut(views)
+
+
+def test_a_round_that_has_just_begun_is_not_one_of_those_that_stay() -> None:
+    drafts = [after(1, TurnStarted(n=1)), after(1, UserPrompt(text="go"))]
+    rounds = [after(1, RoundStarted(round=n)) for n in (1, 2, 3)]
+    views = views_of([*drafts, *rounds])
+    assert find_requested_cut(views, 1, 0, lambda _: 9) == 4
 
 
 def test_where_nothing_can_be_cut_there_is_no_cut() -> None:

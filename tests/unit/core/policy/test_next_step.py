@@ -31,6 +31,7 @@ from timeloom.core.policy.fanout import MAX_ACTIONS, find_fanout_faults
 from timeloom.core.policy.next_step import (
     NO_REASON,
     AskModel,
+    CompactContext,
     DropCall,
     EndTurn,
     ExecuteAction,
@@ -47,6 +48,7 @@ from timeloom.core.policy.next_step import (
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.timeline import NO_TURN, Draft, to_entry
+from timeloom.core.view.context.compactions import CompactionRequest
 from timeloom.core.view.progress import ProgressView
 
 TS = "2026-02-09T02:14:32.676425Z"
@@ -370,3 +372,22 @@ def test_a_request_that_crashes_cut_off_again_and_again_ends_the_turn() -> None:
     assert isinstance(next_step(after(RoundStarted(round=1), *called * 3), None, limits), AskModel)
     end = next_step(after(RoundStarted(round=1), *called * 4), None, limits)
     assert end == EndTurn("runtime_error", "the program stopped 4 times while the model was asked")
+
+
+REQUEST = CompactionRequest(9, MessageId("r1"))
+
+
+def test_a_requested_compaction_is_carried_out_between_two_rounds() -> None:
+    begun = after(RoundStarted(round=1))
+    assert next_step(begun, None, LIMITS, compaction=REQUEST) == CompactContext(REQUEST)
+    asking = after(*asked())
+    assert isinstance(next_step(asking, None, LIMITS, compaction=REQUEST), AskModel)
+    assert next_step(after(), None, LIMITS, compaction=REQUEST) == StartRound(1)
+    stopped = after(RoundStarted(round=1), Steer(message_id=MessageId("m"), text=""))
+    assert isinstance(next_step(stopped, None, LIMITS, compaction=REQUEST), EndTurn)
+
+
+def test_a_requested_compaction_is_carried_out_at_once_while_no_turn_runs() -> None:
+    ended = after(TurnEnded(reason="completed"))
+    assert next_step(ended, None, LIMITS, compaction=REQUEST) == CompactContext(REQUEST)
+    assert next_step(ended, None, LIMITS) == Idle()

@@ -17,7 +17,9 @@ from timeloom.core.policy.reduction import (
     ReductionFacts,
     ShortenEntries,
     WriteSummary,
+    explain_nothing_to_compact,
     next_reduction,
+    next_requested_reduction,
 )
 
 SIZE = RequestSize(cacheable=90_000, fixed=5_000, reply=5_000, window=100_000)
@@ -36,6 +38,22 @@ REDUCTIONS: list[Reduction] = [Prune(), WRITTEN, EXTRACTED, EXTRACTED_LAST, *SHO
 
 def after(last: Reduction, failure: str | None = None) -> ReductionFacts:
     return replace(TOO_LARGE, last=last, summary_failure=failure)
+
+
+def test_a_requested_compaction_writes_one_summary() -> None:
+    fits = replace(TOO_LARGE, total_tokens=1)
+    assert next_requested_reduction(fits) == WRITTEN
+    assert next_requested_reduction(replace(fits, last=WRITTEN)) is None
+    failed = replace(fits, last=WRITTEN, summary_failure="its model failed")
+    assert next_requested_reduction(failed) == EXTRACTED
+    assert next_requested_reduction(replace(fits, last=EXTRACTED)) is None
+    assert next_requested_reduction(replace(fits, best_cut=CutPoint(40, 200))) is None
+
+
+def test_a_requested_compaction_that_does_nothing_has_a_reason() -> None:
+    assert "has only 7 tokens" in explain_nothing_to_compact(2, CutPoint(9, 7), summarized_before=True)
+    assert "already covers" in explain_nothing_to_compact(2, CutPoint(), summarized_before=True)
+    assert explain_nothing_to_compact(1, CutPoint(), summarized_before=False).endswith("before the newest round")
 
 
 def test_a_request_that_fits_is_pruned_once() -> None:

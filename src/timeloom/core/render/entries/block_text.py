@@ -8,6 +8,8 @@ from timeloom.core.blocks import (
     ApprovalRequested,
     Attachment,
     AttachmentMeta,
+    CompactionEnded,
+    CompactionRequested,
     Completion,
     ConversationStarted,
     Erased,
@@ -80,7 +82,18 @@ ForeignBlock = (
     | StageClarificationResolved
     | Unknown
 )
-SilentBlock = ConversationStarted | Titled | SourcesAdded | Erased | ModelCalled | Feedback | Hidden | Pruned
+SilentBlock = (
+    ConversationStarted
+    | Titled
+    | SourcesAdded
+    | Erased
+    | ModelCalled
+    | Feedback
+    | Hidden
+    | Pruned
+    | CompactionRequested
+    | CompactionEnded
+)
 
 
 def entry_text(

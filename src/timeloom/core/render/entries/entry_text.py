@@ -97,6 +97,8 @@ SILENT_TYPES: Final = frozenset(
         "turn.feedback",
         "react.hidden",
         "react.pruned",
+        "react.compact.request",
+        "react.compact.end",
     }
 )
 """Block types that a prompt never shows at their position: they appear elsewhere in it, or are bookkeeping."""

@@ -64,7 +64,7 @@ NAMES = (
     "type author mime tool_call_id tool_id message_id kind artifact_path physical_path visibility channel target model",
     "stop_reason error code plan_id created_ts last_ts closed_ts superseded_ts origin_turn_id last_turn_id change",
     "statuses snapshot_ref covered_turn_ids reason policy verdict by origin reaction started_ts source_type at",
-    "lifetime purpose foreign_type foreign_path how given_ts",
+    "lifetime purpose foreign_type foreign_path how given_ts outcome",
 )
 KEPT = frozenset(" ".join(NAMES).split())
 """Fields that only name, count or classify; content of other fields must not survive an erasure."""

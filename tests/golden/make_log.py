@@ -1,9 +1,9 @@
-"""Makes the golden log of format 1: a data folder with every block type, and the list of its expected entries.
+"""Makes a golden log: a data folder with every block type, and the list of its expected entries.
 
-    python tests/golden/make_v1.py folder      the data folder; only until format 1 is released
-    python tests/golden/make_v1.py expected    the list; when the JSON form of a block is changed on purpose
+    python tests/golden/make_log.py folder v2      the data folder; only until it is released
+    python tests/golden/make_log.py expected v2    the list; when the JSON form of a block is changed on purpose
 
-A released folder is never made again: the test is that it still loads.
+A released folder is never made again: the test is that it still loads. A new block type needs a new folder.
 """
 
 import asyncio
@@ -23,8 +23,7 @@ from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing.samples import SAMPLE_HEADER, TS, TURN, sample_drafts
 from timeloom.wire.block_json import encode_block
 
-FOLDER = Path(__file__).parent / "logs" / "v1"
-EXPECTED = FOLDER.with_suffix(".jsonl")
+LOGS = Path(__file__).parent / "logs"
 
 ALL = ConversationId("conv_1770603271112_every000")
 FORK = ConversationId("conv_1770603271113_fork0000")
@@ -65,20 +64,20 @@ async def list_entries(store: Store) -> AsyncIterator[bytes]:
             yield msgspec.json.encode({"conversation": name, "seq": entry.seq, "block": block})
 
 
-async def make_folder() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    async with await SqliteStore.open(FOLDER) as store:
+async def make_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    async with await SqliteStore.open(folder) as store:
         await write_conversations(store)
     # Remove files that every open recreates or that git does not keep.
-    (FOLDER / "open.lock").unlink()
-    (FOLDER / "blobs" / "incoming").rmdir()
+    (folder / "open.lock").unlink()
+    (folder / "blobs" / "incoming").rmdir()
 
 
-async def make_expected() -> None:
-    async with await SqliteStore.open(shutil.copytree(FOLDER, FOLDER.with_name("copy"))) as store:
-        EXPECTED.write_bytes(b"\n".join([line async for line in list_entries(store)]) + b"\n")
-    shutil.rmtree(FOLDER.with_name("copy"))
+async def make_expected(folder: Path) -> None:
+    async with await SqliteStore.open(shutil.copytree(folder, folder.with_name("copy"))) as store:
+        folder.with_suffix(".jsonl").write_bytes(b"\n".join([line async for line in list_entries(store)]) + b"\n")
+    shutil.rmtree(folder.with_name("copy"))
 
 
 if __name__ == "__main__":
-    asyncio.run({"folder": make_folder, "expected": make_expected}[sys.argv[1]]())
+    asyncio.run({"folder": make_folder, "expected": make_expected}[sys.argv[1]](LOGS / sys.argv[2]))
