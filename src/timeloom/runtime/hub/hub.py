@@ -9,9 +9,9 @@ from typing import Final, Self
 
 import msgspec
 
-from timeloom.core.blocks import AnyBlock, ConversationStarted
+from timeloom.core.blocks import AnyBlock, CompactionEnded, ConversationStarted
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import CallId, ConversationId, TurnId, make_conversation_id
+from timeloom.core.ids import CallId, ConversationId, MessageId, TurnId, make_call_id, make_conversation_id
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.progress import ProgressView
 from timeloom.ports.clock import Clock
@@ -19,9 +19,9 @@ from timeloom.ports.ids import Ids
 from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store, StoreError
-from timeloom.runtime.hub.events import ChatError, ConvStatus, Event, as_interrupted, to_status
+from timeloom.runtime.hub.events import ChatBlock, ChatError, ConvStatus, Event, as_interrupted, to_status
 from timeloom.runtime.hub.live_conversation import DELETED, ConversationOpener, LiveConversation, LiveOperation
-from timeloom.runtime.hub.state import USER, IncomingMessage, SendReceipt
+from timeloom.runtime.hub.state import COMPACT_EVENT, USER, IncomingMessage, SendReceipt
 from timeloom.runtime.hub.subscription import SubscriberQueue, Subscription
 from timeloom.runtime.hub.write_recovery import RETRY_DELAYS_S, WriteRecovery, is_write_failure
 from timeloom.runtime.session.load_views import load_views
@@ -184,6 +184,30 @@ class Hub:
     async def send_event(self, conversation: ConversationId, message: IncomingMessage) -> SendReceipt:
         """Send an event: a follow-up, a steer, a cancellation, or an external event of any other kind."""
         return await self._run_on(conversation, lambda live: live.deliver(message))
+
+    async def compact(
+        self, conversation: ConversationId, *, focus: str = "", keep: int = 0, request_id: MessageId | None = None
+    ) -> CompactionEnded:
+        """Summarize the conversation before its newest `keep` rounds; wait for the outcome and return it.
+
+        While a turn runs, this waits for its next round. A request with a known `request_id` is not repeated. Raises
+        the error of a turn that stops meanwhile; the request stays recorded and is carried out later.
+        """
+        name = request_id or MessageId(make_call_id(self._ids.bits()))
+        request = IncomingMessage(kind=COMPACT_EVENT, text=focus, keep=keep, request_id=name)
+        receipt = await self.send_event(conversation, request)
+        async with self.stream(await self._store.info(conversation), receipt.seq) as (_, events):
+            async for event in events:
+                match event:
+                    case ChatBlock(seq=seq):
+                        for entry in await self._store.load(conversation, seq - 1, 1):
+                            if isinstance(entry.block, CompactionEnded) and entry.block.message_id == name:
+                                return entry.block
+                    case ChatError(code=code, message=message):
+                        raise CodedError(code, message)
+                    case _:
+                        pass
+        raise CodedError(CLOSING.code, CLOSING.message)
 
     async def decide(
         self, conversation: ConversationId, call_id: CallId, approved: bool, by: str, text: str = ""

@@ -16,7 +16,7 @@ from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.sources import SourceRow
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
-from timeloom.core.view.progress import CANCEL_EVENT
+from timeloom.core.view.progress import CANCEL_EVENT, pending_approvals
 from timeloom.platform.tasks import cancel_and_wait
 from timeloom.ports.leases import LeaseLostError
 from timeloom.ports.store import Store, StoreError
@@ -31,6 +31,7 @@ from timeloom.runtime.hub.events import (
 from timeloom.runtime.hub.input_queue import InputItem, InputQueue, Reply
 from timeloom.runtime.hub.live_citations import LiveCitationRewriter
 from timeloom.runtime.hub.state import (
+    COMPACT_EVENT,
     AppendRequest,
     ArmIdleTimer,
     CloseRequest,
@@ -53,6 +54,7 @@ from timeloom.runtime.hub.state import (
     ReleaseRequest,
     ReleaseSession,
     Request,
+    ResumeOpenWork,
     ResumeRequest,
     SendReceipt,
     SendStatus,
@@ -227,8 +229,8 @@ class LiveConversation:
                 await self._open(header)
             case HandleRequest(request=request):
                 return await self._handle(request)
-            case StartTurnTask(task_no=task_no):
-                self._start_turn_task(task_no)
+            case StartTurnTask() | ResumeOpenWork():
+                await self._start_work(effect)
             case ArmIdleTimer():
                 self._arm_idle_timer()
             case SettleTitle(settle_no=settle_no):
@@ -277,6 +279,8 @@ class LiveConversation:
                 entry, status = await inbox.follow_up(text, files, message.started_ts, author, roles), "followup"
             case "steer":
                 entry, status = await inbox.steer(text, files, message.started_ts, author), "steered"
+            case kind if kind == COMPACT_EVENT:
+                return await self._request_compaction(turns, message)
             case kind if kind == CANCEL_EVENT:
                 entry, status = await inbox.cancel(message.by, text), "cancelled"
             case _:
@@ -288,6 +292,13 @@ class LiveConversation:
         if status == "cancelled" or (status == "steered" and not text):
             raise CodedError("turn_not_running", f"no turn of {self.conversation} is running")
         return await self._open_turn(turns, message)
+
+    async def _request_compaction(self, turns: TurnRunner, message: IncomingMessage) -> SendReceipt:
+        entry = await turns.inbox.request_compaction(message.text, message.keep, message.request_id, message.author)
+        views = turns.session.views
+        if not any(one.seq == entry.seq for one in views.compactions.pending):
+            return self._to_receipt(entry, "compacted")
+        return await self._accept(entry, "queued" if views.progress.running else "compacting")
 
     def _require_session(self) -> TurnRunner:
         assert self._turn_runner, "the session is opened before a request is handled"
@@ -320,11 +331,16 @@ class LiveConversation:
     async def _open_turn(
         self, turns: TurnRunner, message: IncomingMessage, event: ExternalEvent | None = None
     ) -> SendReceipt:
-        # The previous turn has ended, but its task may still be finishing and must not pick up this turn.
-        await self._wait_for_turn()
+        # While a compaction runs, its task takes up this turn afterwards; a sender does not wait for a summary.
+        compacting = self._is_compacting(turns)
+        if not compacting:
+            # The previous turn has ended, but its task may still be finishing and must not pick up this turn.
+            await self._wait_for_turn()
         block = event or UserPrompt(text=message.text, author=message.author, quoted_roles=message.quoted_roles)
         async with self._release_on_error():
             entry = await turns.open_turn(block, message.files)
+            if compacting:
+                await turns.session.flush()
             await self._report_open_turn()
             await self._wait_stored(turns.session)
         return self._to_receipt(entry, "started")
@@ -343,9 +359,21 @@ class LiveConversation:
         return self._to_receipt(entry, status)
 
     async def _report_open_turn(self) -> None:
-        """Start the turn task if a turn is open and no task runs it."""
-        if self._require_session().session.views.progress.running:
+        """Start the turn task if a turn is open, or a compaction is requested, and no task runs it."""
+        views = self._require_session().session.views
+        if views.progress.running or views.compactions.pending:
             await self._advance(TurnOpened(self.task is not None, next(self._numbers)))
+
+    async def _start_work(self, effect: StartTurnTask | ResumeOpenWork) -> None:
+        """Start the turn task; after the last task, only for what it did not see, unless that waits for a person."""
+        if isinstance(effect, StartTurnTask):
+            self._start_turn_task(effect.task_no)
+        elif self._turn_runner and not pending_approvals(self._turn_runner.session.views.progress):
+            await self._report_open_turn()
+
+    def _is_compacting(self, turns: TurnRunner) -> bool:
+        views = turns.session.views
+        return self.task is not None and not views.progress.running and bool(views.compactions.pending)
 
     def _to_receipt(self, entry: Entry, status: SendStatus) -> SendReceipt:
         return SendReceipt(conversation_id=self.conversation, turn_id=entry.turn_id, seq=entry.seq, status=status)

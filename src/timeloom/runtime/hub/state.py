@@ -5,20 +5,28 @@ the next state and the effects that the shell carries out in order. The shell re
 """
 
 from collections.abc import Sequence
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 import msgspec
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted
-from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.ids import CallId, ConversationId, MessageId, TurnId
 from timeloom.runtime.hub.events import ChatError
 from timeloom.runtime.turn.attachments import IncomingFile
 
 USER = "user"
 """The author of messages by the conversation's owner."""
 
-SendStatus = Literal["started", "followup", "steered", "told", "cancelled", "decided"]
-"""How a message or event was handled: it opened a turn, or it was added to the running one."""
+COMPACT_EVENT: Final = "compact"
+"""The kind of the event that requests a compaction; its text is the focus."""
+
+SendStatus = Literal[
+    "started", "followup", "steered", "told", "cancelled", "decided", "queued", "compacting", "compacted"
+]
+"""How a message or event was handled: it opened a turn, or it was added to the running one.
+
+A requested compaction is queued for the next round of the running turn, carried out now, or was carried out before.
+"""
 
 
 class SendReceipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +57,10 @@ class IncomingMessage(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[IncomingFile, ...] = ()
     quoted_roles: tuple[str, ...] = ()
     """Roles of the messages that a message quotes from a client's history, except those of the user."""
+    keep: int = 0
+    """For a compaction: the number of newest rounds that stay; 0 means the default."""
+    request_id: MessageId | None = None
+    """For a compaction: the id that the sender gave it, so that sending it twice is safe."""
 
 
 # States
@@ -198,6 +210,10 @@ class StartTurnTask(msgspec.Struct, frozen=True):
     task_no: int
 
 
+class ResumeOpenWork(msgspec.Struct, frozen=True):
+    """Start a task for a turn or a requested compaction that the last task did not see before it ended."""
+
+
 class ArmIdleTimer(msgspec.Struct, frozen=True):
     """Start the idle timer anew."""
 
@@ -237,6 +253,7 @@ Effect = (
     OpenSession
     | HandleRequest
     | StartTurnTask
+    | ResumeOpenWork
     | ArmIdleTimer
     | SettleTitle
     | ReleaseSession
@@ -321,7 +338,7 @@ def _on_turn_stopped(state: State, stopped: TurnStopped) -> Transition:
         return state, _publish(stopped.error)
     if stopped.error:
         return FailedState(), (PublishError(stopped.error), PublishStatus(), ArmIdleTimer())
-    return IdleState(), (ArmIdleTimer(),)
+    return IdleState(), (ArmIdleTimer(), ResumeOpenWork())
 
 
 def _on_title_settled(state: State, settled: TitleSettled) -> Transition:

@@ -22,6 +22,7 @@ STATUSES: Final = MappingProxyType(
         "request_malformed": 400,
         "cursor_malformed": 400,
         "block_malformed": 400,
+        "compaction_malformed": 400,
         "path_malformed": 400,
         "path_not_a_file": 400,
         "rn_malformed": 400,

@@ -8,10 +8,12 @@ from starlette.requests import Request
 
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import IdError, parse_call_id
+from timeloom.core.ids import IdError, MessageId, parse_call_id
+from timeloom.core.render.summary import FOCUS_CHARS
 from timeloom.core.view.progress import CANCEL_EVENT
-from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
+from timeloom.runtime.hub.state import COMPACT_EVENT, IncomingMessage, SendReceipt
 from timeloom.runtime.turn.attachments import IncomingFile
+from timeloom.runtime.turn.inbox import MAX_KEPT_ROUNDS
 from timeloom.server.http.sse import MEDIA_TYPE, EventStream
 from timeloom.server.http.timestamps import check_past
 from timeloom.server.request_context import RequestContext
@@ -36,13 +38,17 @@ class MessageBody(MessageText, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EventBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An event: `followup`, `steer`, `cancel`, or any other kind, which is shown to the model."""
+    """An event: `followup`, `steer`, `cancel`, `compact`, or any other kind, which is shown to the model."""
 
     kind: Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_-]{0,63}\Z")]
     text: str = ""
     mime: Annotated[str, Meta(pattern=r"\Atext/[a-z0-9.+-]+\Z|\Aapplication/json\Z")] = "text/markdown"
     started_ts: str = ""
     """When the event began, as RFC 3339 in UTC; empty means now."""
+    keep: Annotated[int, Meta(ge=0, le=MAX_KEPT_ROUNDS)] = 0
+    """For `compact`: the number of newest rounds that stay; 0 means two."""
+    request_id: Annotated[str, Meta(pattern=r"\A([A-Za-z0-9][A-Za-z0-9_-]{0,63})?\Z")] = ""
+    """For `compact`: an id of your choice, so that a request that is sent twice is carried out once."""
 
 
 class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,6 +97,10 @@ async def post_event(context: RequestContext, body: EventBody, files: tuple[Inco
         raise CodedError("request_malformed", "text of a follow-up must not be empty")
     if files and (body.kind == CANCEL_EVENT or (body.kind == "steer" and not body.text)):
         raise CodedError("request_malformed", "an event that ends a turn must not have attachments")
+    if body.kind != COMPACT_EVENT and (body.keep or body.request_id):
+        raise CodedError("request_malformed", f"keep and request_id belong to kind={COMPACT_EVENT}; omit them")
+    if body.kind == COMPACT_EVENT and (files or len(body.text) > FOCUS_CHARS):
+        raise CodedError("request_malformed", f"a compaction has no attachments and a text of {FOCUS_CHARS} characters")
     if body.started_ts:
         check_past("started_ts", body.started_ts, context.services.clock)
     if body.text and body.mime == "application/json":
@@ -103,6 +113,8 @@ async def post_event(context: RequestContext, body: EventBody, files: tuple[Inco
         mime=body.mime,
         started_ts=body.started_ts,
         files=files,
+        keep=body.keep,
+        request_id=MessageId(body.request_id) if body.request_id else None,
     )
     return await context.services.hub.send_event(context.conversation.id, sent)
 

@@ -32,6 +32,7 @@ from timeloom.runtime.hub.state import (
     ReleasedState,
     ReleaseRequest,
     ReleaseSession,
+    ResumeOpenWork,
     ResumeRequest,
     RunningState,
     SettleTitle,
@@ -91,7 +92,7 @@ def test_a_task_that_has_ended_is_replaced_before_its_report_arrives() -> None:
 
 
 def test_a_turn_that_stops_leaves_the_conversation_idle() -> None:
-    assert transition(RunningState(5), TurnStopped(5)) == (IdleState(), (ArmIdleTimer(),))
+    assert transition(RunningState(5), TurnStopped(5)) == (IdleState(), (ArmIdleTimer(), ResumeOpenWork()))
 
 
 def test_a_turn_that_fails_is_reported_to_readers() -> None:
