@@ -133,6 +133,45 @@ async def test_a_call_is_allowed_after_it_was_shown_in_full(tmp_path: Path) -> N
     assert len(rooms.sent) == 1
 
 
+async def test_a_conversation_is_compacted_on_command_and_the_outcome_is_shown(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, model="script:none")
+    rooms = PostRoom(await MemoryStore.open(), ModelPool(settings), settings, HEADER, ToolRegistry())
+    answer = {"action": "complete", "final_answer": "word " * 300 + "end."}
+    rooms.script = [f"<channel:ReactDecisionOutV2>{json.dumps(answer)}</channel:ReactDecisionOutV2>"] * 4
+    with create_pipe_input() as keys:
+        terminal = Terminal(keys)
+        talking = asyncio.create_task(run_chat(rooms, None, environ={}, screen=terminal.screen))
+        await terminal.wait("/help")
+        terminal.enter("/compact")
+        await terminal.wait("nothing to compact: the conversation has nothing before the newest 2 rounds")
+        for n in range(1, 5):
+            terminal.enter(f"ask {n}")
+            async with asyncio.timeout(60):
+                while terminal.text.count("end.") < n:  # noqa: ASYNC110 - the screen tells nobody that it has changed
+                    await asyncio.sleep(0.01)
+        terminal.enter("/compact the prices")
+        await terminal.wait("compacted 2 turns: ")
+        terminal.enter("/compact " + "x" * 2_001)
+        await terminal.wait("the focus has at most 2000 characters")
+        terminal.enter("/timeline")
+        shown = await terminal.wait("keeps 2 rounds: the prices")
+        assert "react.compact.end" in shown
+        terminal.press("\x04")
+        async with asyncio.timeout(60):
+            assert await talking == 0
+
+
+async def test_a_compaction_during_a_question_waits_for_the_next_round(tmp_path: Path) -> None:
+    async with posting(tmp_path, {"to": "bob"}) as (terminal, _):
+        await terminal.wait("allow? y/n")
+        terminal.enter("/compact")
+        await terminal.wait("the conversation is compacted before the turn's next round")
+        terminal.enter("y")
+        shown = await terminal.wait("That is that.")
+        assert shown.index("nothing to compact") < shown.index("That is that.")
+        terminal.press("\x04")
+
+
 async def test_a_call_is_refused_with_a_word_of_why(tmp_path: Path) -> None:
     async with posting(tmp_path, {"to": "bob"}) as (terminal, rooms):
         await terminal.wait("allow? y/n")

@@ -2,11 +2,14 @@
 
 from typing import Final
 
+from timeloom.cli.chat.display.labels import describe_compaction
 from timeloom.cli.sanitize import one_line
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,
     AttachmentMeta,
+    CompactionEnded,
+    CompactionRequested,
     ContentBlock,
     ConversationStarted,
     Digest,
@@ -24,6 +27,7 @@ from timeloom.core.blocks import (
     TurnStarted,
 )
 from timeloom.core.payload import BlobRef
+from timeloom.core.policy.compaction import KEPT_ROUNDS
 
 SUMMARY_CHARS: Final = 160
 
@@ -66,16 +70,26 @@ def _event_text(block: AnyBlock) -> str | BlobRef:
             return f"round {n}"
         case TurnEnded(reason=reason, text=text):
             return f"{reason}: {text}" if text else reason
-        case Hidden(target=target, replacement=text):
-            return f"{target}: {text}"
-        case Pruned(cuts=cuts):
-            return ", ".join(f"{cut.first_seq}-{cut.last_seq}" for cut in cuts[:20])
+        case Hidden() | Pruned() | CompactionRequested() | CompactionEnded():
+            return _forgetting_text(block)
         case Gate(policy=policy, verdict=verdict, text=text):
             return f"{verdict} by {policy}: {text}"
         case ApprovalDecided(approved=approved, by=by, text=text):
             return f"{'allowed' if approved else 'refused'} by {by}: {text}"
         case _:
             return getattr(block, "text", "")
+
+
+def _forgetting_text(block: Hidden | Pruned | CompactionRequested | CompactionEnded) -> str:
+    match block:
+        case Hidden(target=target, replacement=text):
+            return f"{target}: {text}"
+        case Pruned(cuts=cuts):
+            return ", ".join(f"{cut.first_seq}-{cut.last_seq}" for cut in cuts[:20])
+        case CompactionRequested(keep=keep, text=text):
+            return f"keeps {keep or KEPT_ROUNDS} rounds{f': {text}' if text else ''}"
+        case CompactionEnded():
+            return describe_compaction(block)
 
 
 def _model_result_text(block: ModelAnswered) -> str:

@@ -6,9 +6,9 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.cli.chat.display.format import format_size
+from timeloom.cli.chat.display.format import format_count, format_size
 from timeloom.cli.sanitize import one_line
-from timeloom.core.blocks import AnyBlock, EndReason, ResultDigest, ResultStatus, ToolError, TurnEnded
+from timeloom.core.blocks import AnyBlock, CompactionEnded, EndReason, ResultDigest, ResultStatus, ToolError, TurnEnded
 from timeloom.core.payload import Text
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
@@ -133,6 +133,16 @@ def describe_end(block: TurnEnded) -> str:
     """Describe why a turn ended without an answer."""
     detail = one_line(block.text, 300) if block.text else ""
     return f"{END_REASON_LABELS[block.reason]}: {detail}" if detail else END_REASON_LABELS[block.reason]
+
+
+def describe_compaction(block: CompactionEnded) -> str:
+    """Describe what a requested compaction summarized, or why it summarized nothing."""
+    text = one_line(block.text, 300)
+    if block.outcome == "skipped":
+        return f"nothing to compact: {text}"
+    turns, tokens = format_count(block.turns, "turn"), f"{block.covered_tokens:,} tokens"
+    written = f"compacted {turns}: {tokens} became a summary of {block.summary_tokens:,} tokens"
+    return f"{written}; {text}" if text else written
 
 
 def _escape_unprintable(text: str) -> str:

@@ -7,6 +7,7 @@ from timeloom.cli.chat.display.format import format_count, format_duration
 from timeloom.cli.chat.display.labels import (
     UNFORMATTED_NOTE,
     abbreviate_params,
+    describe_compaction,
     describe_end,
     find_error,
     format_plan,
@@ -20,6 +21,7 @@ from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,
     ApprovalRequested,
+    CompactionEnded,
     Completion,
     Followup,
     Hidden,
@@ -260,6 +262,8 @@ class TurnDisplay:
                 self._transcript.print_message(f"+ {format_count(len(rows), 'source')}")
             case Hidden() | Pruned() | RangeSummary():
                 self._transcript.print_message("· removed older parts of the conversation from the prompt")
+            case CompactionEnded():
+                self._transcript.print_message(describe_compaction(block), "plain")
             case TurnEnded() if block.reason != "completed":
                 self._reply.withdraw()
                 self._transcript.print_message(describe_end(block), "plain" if block.reason == "stopped" else "bad")

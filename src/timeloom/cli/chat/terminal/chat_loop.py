@@ -84,6 +84,8 @@ class _ChatLoop:
             if await find_pending_approval(turns.session) is None:
                 self._page.print_message("resuming the interrupted turn")
             await self._run_turn(turns.resume())
+        elif turns.session.views.compactions.pending:
+            await self._run_until_pause(turns.resume())
         else:
             await turns.titles.start()
 

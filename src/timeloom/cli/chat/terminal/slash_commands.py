@@ -152,6 +152,14 @@ async def _fork(state: ChatState, turn: str) -> None:
     )
 
 
+async def _compact(state: ChatState, focus: str) -> None:
+    await state.turns.inbox.request_compaction(focus)
+    if state.session.views.progress.running:
+        state.transcript.print_message("the conversation is compacted before the turn's next round")
+    else:
+        state.needs_decision = True
+
+
 async def _approve(state: ChatState, _: str) -> None:
     state.needs_decision = state.session.views.progress.running
     if not state.needs_decision:
@@ -183,6 +191,7 @@ COMMANDS: Final = {
         SlashCommand(
             "fork [TURN]", "continue in a copy: of all turns, or up to turn number TURN", _fork, any_time=False
         ),
+        SlashCommand("compact [FOCUS]", "summarize all but the newest rounds; the focus says what to keep", _compact),
         SlashCommand("approve", "decide on the call that the turn waits for", _approve, any_time=False),
         SlashCommand("stop", "end the turn that runs or waits", _stop),
         SlashCommand("new", "start a new conversation", _new, any_time=False),

@@ -29,7 +29,7 @@ class ChatState:
     """Conversations that were listed; the user chooses one by its number."""
     is_quitting: bool = False
     needs_decision: bool = False
-    """Whether the chat loop must ask now for the decision that the turn waits for."""
+    """Whether the chat loop must continue the turn now, and ask for the decision that it waits for."""
 
     @property
     def session(self) -> Session:
