@@ -79,16 +79,20 @@ def check_export(data: bytes, heads: Mapping[ConversationId, Mapping[int, str]])
     """
     try:
         exported = _DECODER.decode(data)
+        if exported.type != timeline_json.TIMELINE_TYPE:
+            raise RecordError(f"expected a {timeline_json.TIMELINE_TYPE} object, got {exported.type[:60]!r}")
+        fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        return _ExportChecker(exported, fields, heads.get(exported.conversation_id, {})).check()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"this is no {timeline_json.TIMELINE_TYPE} object: {error}") from error
-    if exported.type != timeline_json.TIMELINE_TYPE:
-        raise RecordError(f"expected a {timeline_json.TIMELINE_TYPE} object, got {exported.type[:60]!r}")
-    return _ExportChecker(exported, heads.get(exported.conversation_id, {})).check()
 
 
 class _ExportChecker:
-    def __init__(self, exported: _ExportedTimeline, heads: Mapping[int, str]) -> None:
+    def __init__(
+        self, exported: _ExportedTimeline, fields: Mapping[str, msgspec.Raw], heads: Mapping[int, str]
+    ) -> None:
         self._exported = exported
+        self._fields = fields
         self._heads = heads
         self._problems: dict[int, str] = {}
         self._chain = ChainChecker(exported.conversation_id, heads)
@@ -136,7 +140,10 @@ class _ExportChecker:
         return entry, whole
 
     def _check_shown(self, whole: Sequence[Entry], views: Views) -> None:
-        """Compare the blocks and sources of the export with those that follow from its records."""
+        """Compare the fields, blocks and sources of the export with those that follow from its records."""
+        for name, value in timeline_json.timeline_fields(self._exported.conversation_id, views).items():
+            if name != "tail" and _parse(bytes(self._fields.get(name, b"null"))) != value:
+                self._add(1, f"the export does not have the {name} that its entries say")
         for entry, shown in zip(whole, self._exported.blocks, strict=True):
             if _parse(timeline_json.timeline_block(entry, views)) != _parse(bytes(shown)):
                 self._add(entry.seq, f"entry {entry.seq} of the export does not show what its record says")

@@ -24,17 +24,21 @@ _JSON: Final = msgspec.json.Decoder(dict[str, object])
 
 def timeline_head(conversation: ConversationId, views: Views) -> bytes:
     """Return the start of the object, up to the first block."""
+    return msgspec.json.encode(timeline_fields(conversation, views))[:-1] + b',"blocks":['
+
+
+def timeline_fields(conversation: ConversationId, views: Views) -> dict[str, object]:
+    """Return the fields of the object before its blocks."""
     conversation_view = views.conversation
-    head: dict[str, object] = {"type": TIMELINE_TYPE, "conversation_id": conversation}
+    fields: dict[str, object] = {"type": TIMELINE_TYPE, "conversation_id": conversation}
     if conversation_view.header:
-        head |= {name: getattr(conversation_view.header, name) for name in ("tenant", "project", "user", "bundle")}
-    head |= {
+        fields |= {name: getattr(conversation_view.header, name) for name in ("tenant", "project", "user", "bundle")}
+    return fields | {
         "title": conversation_view.title,
         "started_ts": conversation_view.started_ts,
         "last_ts": conversation_view.last_ts,
         "tail": views.tail,
     }
-    return msgspec.json.encode(head)[:-1] + b',"blocks":['
 
 
 def timeline_block(entry: Entry, views: Views) -> bytes:

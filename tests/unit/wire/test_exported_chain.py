@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ from timeloom.runtime.read.export import export_timeline
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing.samples import SAMPLE_BLOCKS
 from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, draft, header
-from timeloom.wire.chain import hash_link
+from timeloom.wire.chain import ChainProblem, hash_link
 from timeloom.wire.exported_chain import ExportReport, check_export
 
 TURN = TurnId("turn_1")
@@ -149,6 +151,18 @@ def test_a_changed_export_is_found(harm: Callable[[Any], int]) -> None:
     assert abs(problems[0].seq - seq) <= 1
 
 
+@pytest.mark.parametrize("name", ["tenant", "project", "user", "bundle", "title", "started_ts", "last_ts"])
+@pytest.mark.parametrize("change", ["replaced", "removed"])
+def test_a_changed_field_before_the_blocks_is_found(name: str, change: str) -> None:
+    data, heads = asyncio.run(export())
+    timeline = json.loads(data)
+    del timeline[name]
+    if change == "replaced":
+        timeline[name] = "another"
+    (problem,) = checked(json.dumps(timeline).encode(), heads).problems
+    assert problem == ChainProblem(1, f"the export does not have the {name} that its entries say")
+
+
 def test_an_export_of_another_history_is_found_by_the_heads() -> None:
     (data, _), (_, heads) = asyncio.run(export()), asyncio.run(export())
     assert [problem.seq for problem in checked(data, heads).problems] == [12]
@@ -160,6 +174,18 @@ def test_an_export_of_an_older_version_has_no_chain() -> None:
     timeline = json.loads(data)
     del timeline["chain"]
     assert checked(json.dumps(timeline).encode(), {}).chained_from == 0
+
+
+@pytest.mark.parametrize("name", ["title", "sources_pool"])
+def test_a_deeply_nested_value_is_a_problem_or_an_error(name: str) -> None:
+    data, heads = asyncio.run(export())
+    timeline = json.loads(data)
+    timeline[name] = "DEEP"
+    text = json.dumps(timeline)
+    # Near the limit of the interpreter, one reader of the value may refuse it and another not.
+    for depth in range(sys.getrecursionlimit() - 150, sys.getrecursionlimit() + 1):
+        with suppress(CodedError):
+            assert checked(text.replace('"DEEP"', "[" * depth + "]" * depth).encode(), heads).problems
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"type":"other","conversation_id":"x","blocks":[]}'])
