@@ -103,6 +103,15 @@ def test_a_folder_that_is_shorter_than_its_heads_is_named(place: Path) -> None:
     assert "entries 6 to 9" in verify(place, "--against", str(place / "heads.jsonl")).output
 
 
+def test_a_finding_that_the_heads_of_the_folder_show_too_is_named_once(place: Path) -> None:
+    with sqlite3.connect(place / "data" / "journal.db") as journal:
+        journal.execute("DELETE FROM entries WHERE (place & 4294967295) > 4")
+        journal.execute("UPDATE conversations SET tail = 4")
+    alone, compared = (verify(place, *more).output.splitlines() for more in ((), ("--against", str(place / "heads"))))
+    assert len(alone) == len(compared)
+    assert sum("[journal_truncated]" in line for line in compared) == 2
+
+
 def test_heads_without_a_valid_signature_are_named(place: Path) -> None:
     _, other = write_keys(place, "other")
     done = verify(place, "--against", str(place / "heads"), "--public-key", str(other))
@@ -185,6 +194,14 @@ def test_heads_that_contradict_each_other_are_named(place: Path) -> None:
 def test_a_file_that_is_no_export_is_named(place: Path) -> None:
     done = verify(place, "--against", str(place / "heads"), str(place / "export.jsonl"), str(place / "key.pem"))
     assert done.exit_code == 1 and "key.pem: this is no conv.timeline.v1 object" in done.output
+
+
+def test_the_error_of_an_unreadable_journal_names_the_salvage(place: Path) -> None:
+    journal = place / "data" / "journal.db"
+    journal.write_bytes(journal.read_bytes()[:4096] + b"\xaa" * (journal.stat().st_size - 4096))
+    done = verify(place)
+    assert done.exit_code == 1
+    assert "`timeloom verify --salvage OUT` writes what remains to a new folder" in done.output
 
 
 def test_a_salvage_names_the_entries_that_were_changed(place: Path) -> None:

@@ -91,7 +91,10 @@ async def verify(
         if recovery:
             return await _check_recovery(store, only, as_json=as_json)
         found = await store.verify()
-        problems += await check_heads(store, heads)
+        # The folder has heads too, so `found` may have the same problem.
+        known = {(one.code, one.conversation, one.seq) for one in found.findings}
+        compared = await check_heads(store, heads)
+        problems += [one for one in compared if (one.code, one.conversation, one.seq) not in known]
     problems += _check_audit_logs(data_dir)
     found = msgspec.structs.replace(found, findings=(*problems, *found.findings))
     if as_json:

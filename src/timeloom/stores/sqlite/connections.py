@@ -14,6 +14,7 @@ import msgspec
 from timeloom.core.ids import ConversationId
 from timeloom.ports.store import StoreError
 from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.lost_files import SALVAGE_HINT
 
 _CACHE_KIB: Final = 4096
 _RETRY_S: Final = 0.005
@@ -141,7 +142,7 @@ def to_store_error(error: Exception, conversation: ConversationId | None = None)
         case apsw.FullError() | apsw.IOError() | apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return StoreError("store_unwritable", f"{subject}: disk error ({error})")
         case _:
-            hint = "other conversations stay readable" if conversation else "run `timeloom verify`"
+            hint = "other conversations stay readable" if conversation else f"run `timeloom verify`; {SALVAGE_HINT}"
             return StoreError("store_damaged", f"{subject} cannot be read from journal.db ({error}); {hint}")
 
 

@@ -109,7 +109,8 @@ async def _copy_conversation(
 ) -> None:
     entries = await asyncio.to_thread(lambda: source.entries(found))
     if not entries:
-        report.notes.append(f"conversation {found.id}: no entry is readable")
+        report.lost_entries += found.tail
+        report.notes.append(f"conversation {found.id}: no entry is readable, lost entries: {found.tail or 'unknown'}")
         return
     report.conversations += 1
     lost, payloads, tail = 0, 0, 0

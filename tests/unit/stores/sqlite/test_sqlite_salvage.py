@@ -190,3 +190,11 @@ def test_damaged_audit_logs_are_kept_beside(state: State, tmp_path: Path) -> Non
     assert (tmp_path / "new" / "leftovers" / "audit" / "home" / "demo.head").exists()
     assert CliRunner().invoke(main, ["verify", "--data-dir", str(tmp_path / "new")]).exit_code == 0
     assert state
+
+
+def test_a_conversation_without_a_readable_entry_counts_as_lost(tmp_path: Path, state: State) -> None:
+    execute(tmp_path, "DELETE FROM entries WHERE place < 2 << 32")
+    report, kept = salvaged(tmp_path)
+    assert set(kept) == set(state) - {NAMES[0]}
+    assert (report.conversations, report.lost_entries) == (7, 30)
+    assert report.notes == [f"conversation {NAMES[0]}: no entry is readable, lost entries: 30"]
