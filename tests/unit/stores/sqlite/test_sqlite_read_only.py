@@ -67,7 +67,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("state", ["closed", "killed", "killed, with the log's index"])
-def test_verify_export_and_inspect_read_a_folder_that_cannot_be_written(
+def test_commands_that_only_read_accept_a_folder_that_cannot_be_written(
     state: str, tmp_path: Path, read_only: Mount
 ) -> None:
     killed = tmp_path / "killed" if state != "closed" else None
@@ -75,6 +75,8 @@ def test_verify_export_and_inspect_read_a_folder_that_cannot_be_written(
     folder = read_only(killed or tmp_path / "data")
     assert "entries: 4" in run(folder, "verify")
     assert "newest" in run(folder, "export", "--json")
+    assert "calls: 0" in run(folder, "replay", "--verify")
+    assert run(folder, "replay", "--cache")
     assert "picture" in run(folder, "inspect", "--json", "2") or "cGljdHVyZQ" in run(folder, "inspect", "--json", "2")
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import click
 import msgspec
 
-from timeloom.cli.command import async_command, open_existing_store, print_error, select_conversations
+from timeloom.cli.command import async_command, open_store_for_reading, print_error, select_conversations
 from timeloom.cli.commands.replay.cache import print_ledger
 from timeloom.cli.commands.replay.rerun import RerunOptions, rerun_options, run_rerun
 from timeloom.cli.options import with_settings
@@ -78,7 +78,7 @@ async def replay(
     only = conversation or only
     if again:
         return await run_rerun(loaded.settings, only, again, as_json=as_json)
-    async with open_existing_store(loaded.settings.data_dir) as store:
+    async with open_store_for_reading(loaded.settings.data_dir) as store:
         if cache:
             return await print_ledger(store, only, as_json=as_json)
         if path is not None:
