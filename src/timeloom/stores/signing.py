@@ -12,6 +12,8 @@ MAX_KEY_BYTES: Final = 16 * 1024
 """Maximum size of a key file. A larger one is no Ed25519 key."""
 
 _PACKAGE_HINT: Final = "signatures need the package cryptography; install it with `pip install 'timeloom[signing]'`"
+_MAKE_PRIVATE: Final = "`openssl genpkey -algorithm ed25519` makes one"
+_MAKE_PUBLIC: Final = "`openssl pkey -in PRIVATE.pem -pubout` makes it from the private key"
 
 
 def load_signer(path: Path) -> Signer:
@@ -24,7 +26,9 @@ def load_signer(path: Path) -> Signer:
     except ImportError:
         raise CodedError("setting_invalid", _PACKAGE_HINT) from None
     except (ValueError, TypeError):
-        raise CodedError("config_unreadable", f"{path.name} {_expected('private')}") from None
+        raise CodedError(
+            "config_unreadable", f"{path.name} is no private Ed25519 key in PEM form; {_MAKE_PRIVATE}"
+        ) from None
 
 
 def load_signature_check(path: Path) -> Callable[[Head], bool]:
@@ -40,7 +44,9 @@ def load_signature_check(path: Path) -> Callable[[Head], bool]:
     except ImportError:
         raise CodedError("setting_invalid", _PACKAGE_HINT) from None
     except (ValueError, TypeError):
-        raise CodedError("config_unreadable", f"{path.name} {_expected('public')}") from None
+        raise CodedError(
+            "config_unreadable", f"{path.name} is no public Ed25519 key in PEM form; {_MAKE_PUBLIC}"
+        ) from None
     return lambda head: verifier.is_valid(head.signature, signed_bytes(head))
 
 
@@ -50,7 +56,3 @@ def _read(path: Path) -> bytes:
             return file.read(MAX_KEY_BYTES)
     except OSError as error:
         raise CodedError("config_unreadable", f"the key file {path.name} cannot be read: {error.strerror}") from None
-
-
-def _expected(kind: str) -> str:
-    return f"is no {kind} Ed25519 key in PEM form; `openssl genpkey -algorithm ed25519` makes a private key"
