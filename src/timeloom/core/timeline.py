@@ -33,6 +33,8 @@ def is_timestamp(text: str) -> bool:
 
 def microseconds_between(since: str, until: str) -> int:
     """Return the time from one entry's `ts` to a later one's; 0 if the clock went back or a date does not exist."""
+    if since == until:
+        return 0
     try:
         return max(0, _microseconds(until) - _microseconds(since))
     except ValueError:

@@ -98,7 +98,10 @@ AnyBlock = (
 )
 """Union of all block classes; `match` on it and end with `assert_never`."""
 
-BLOCK_CLASSES: Final[tuple[type[AnyBlock], ...]] = AnyBlock.__args__
+BlockClasses = tuple[type[AnyBlock], ...]
+"""A set of block classes, such as those that one view folds."""
+
+BLOCK_CLASSES: Final[BlockClasses] = AnyBlock.__args__
 
 BLOCK_TYPES: Final = MappingProxyType({cls.type_name: cls for cls in reversed(BLOCK_CLASSES) if cls is not Unknown})
 """First class of each `type` in the JSON form; for `react.tool.result`, which has three classes, `ResultDigest`."""
@@ -113,6 +116,7 @@ __all__ = [
     "Attachment",
     "AttachmentMeta",
     "Block",
+    "BlockClasses",
     "BlockError",
     "CompactionEnded",
     "CompactionRequested",

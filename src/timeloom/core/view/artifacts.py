@@ -1,10 +1,13 @@
 """The view of artifacts: files, results and attachments by path, with their versions."""
 
+from typing import ClassVar
+
 import msgspec
 
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, ResultContent, ResultDigest, ToolCall
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
+from timeloom.core.view.block_view import BlockView, Folds
 
 
 class ArtifactVersion(msgspec.Struct, gc=False):
@@ -34,7 +37,7 @@ class ArtifactHistory(msgspec.Struct, gc=False):
         return self.versions[-1]
 
 
-class ArtifactsView(msgspec.Struct):
+class ArtifactsView(BlockView, msgspec.Struct):
     """Every artifact by its logical path, in order of first appearance, including hidden ones."""
 
     artifacts: dict[str, ArtifactHistory] = {}
@@ -43,26 +46,25 @@ class ArtifactsView(msgspec.Struct):
     edit_seqs: dict[int, bool] = {}
     """The metadata entries of every version except the first of each artifact."""
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        match entry.block:
-            case ToolCall(tool_call_id=call_id) as call:
-                if call.known_traits.reads_artifacts:
-                    self.reading_calls[_key(entry, call_id)] = True
-            case ResultDigest(tool_call_id=call_id, digest=digest):
-                self._add_digest(entry, call_id, digest)
-            case AttachmentMeta(digest=digest):
-                self._add_digest(entry, None, digest)
-            case ResultContent(tool_call_id=call_id, artifact_path=path):
-                self._add_content(entry, call_id, path)
-            case Attachment(artifact_path=path):
-                self._add_content(entry, None, path)
-            case _:
-                pass
-
     def is_reading(self, turn: TurnId, call_id: CallId) -> bool:
         """Whether that call only shows existing artifacts."""
         return f"{turn}.{call_id}" in self.reading_calls
+
+    def _add_call(self, entry: Entry, block: ToolCall) -> None:
+        if block.known_traits.reads_artifacts:
+            self.reading_calls[_key(entry, block.tool_call_id)] = True
+
+    def _add_result_digest(self, entry: Entry, block: ResultDigest) -> None:
+        self._add_digest(entry, block.tool_call_id, block.digest)
+
+    def _add_attachment_meta(self, entry: Entry, block: AttachmentMeta) -> None:
+        self._add_digest(entry, None, block.digest)
+
+    def _add_result_content(self, entry: Entry, block: ResultContent) -> None:
+        self._add_content(entry, block.tool_call_id, block.artifact_path)
+
+    def _add_attachment(self, entry: Entry, block: Attachment) -> None:
+        self._add_content(entry, None, block.artifact_path)
 
     def _add_digest(self, entry: Entry, call_id: CallId | None, digest: Digest) -> None:
         version = self._version(entry, digest.artifact_path, call_id)
@@ -92,6 +94,14 @@ class ArtifactsView(msgspec.Struct):
         if place == len(artifact.versions):
             artifact.versions.append(ArtifactVersion(call_id))
         return artifact.versions[place]
+
+    folds: ClassVar[Folds] = {
+        ToolCall: _add_call,
+        ResultDigest: _add_result_digest,
+        AttachmentMeta: _add_attachment_meta,
+        ResultContent: _add_result_content,
+        Attachment: _add_attachment,
+    }
 
 
 def _key(entry: Entry, call_id: CallId | None) -> str:

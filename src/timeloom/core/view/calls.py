@@ -1,5 +1,7 @@
 """The view of tool calls and their entries: notes, code, notices, receipts and content."""
 
+from typing import ClassVar
+
 import msgspec
 
 from timeloom.core.blocks import (
@@ -15,6 +17,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
+from timeloom.core.view.block_view import BlockView, Folds
 
 
 class CallEntries(msgspec.Struct, gc=False):
@@ -36,54 +39,73 @@ class CallEntries(msgspec.Struct, gc=False):
     """The nested calls that this call made, as a program does."""
 
 
-class CallsView(msgspec.Struct):
+class CallsView(BlockView, msgspec.Struct):
     """All calls by turn and call id, in order of first appearance, and the calls without a receipt."""
 
     calls: dict[str, CallEntries] = {}
     open: dict[str, int] = {}
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        match entry.block:
-            case ToolCall(tool_call_id=call_id, tool_id=tool_id, by=outer, traits=traits):
-                call = self._call(entry, call_id)
-                if outer:
-                    self._call(entry, outer).inner.append(call_id)
-                call.tool_id, call.traits, call.call_seq = tool_id, traits, entry.seq
-                if not call.receipt_seqs:
-                    self.open[_key(entry.turn_id, call_id)] = entry.seq
-            case Notes(tool_call_id=call_id):
-                self._call(entry, call_id).notes_seq = entry.seq
-            case ToolCode(tool_call_id=call_id):
-                self._call(entry, call_id).code_seq = entry.seq
-            case Notice(tool_call_id=call_id) if call_id:
-                self._call(entry, call_id).notice_seqs.append(entry.seq)
-            case ResultDigest() | ResultStatus() | ResultContent() as result:
-                self._add_result(entry, result)
-            case ApprovalDecided(tool_call_id=call_id, approved=approved):
-                self._call(entry, call_id).approved = approved
-            case _:
-                pass
-
     def get(self, turn: TurnId, call_id: CallId) -> CallEntries | None:
         """Return the call of that turn, or None if it is unknown."""
         return self.calls.get(_key(turn, call_id))
 
-    def _add_result(self, entry: Entry, result: ResultDigest | ResultStatus | ResultContent) -> None:
-        call = self._call(entry, result.tool_call_id)
-        if isinstance(result, ResultContent):
-            call.content_seqs.append(entry.seq)
-            return
-        error = result.error if isinstance(result, ResultStatus) else result.digest.error
-        call.failed = call.failed or error is not None
+    def _add_call(self, entry: Entry, block: ToolCall) -> None:
+        key = _key(entry.turn_id, block.tool_call_id)
+        call = self._at(key, block.tool_call_id)
+        if block.by:
+            self._call(entry, block.by).inner.append(block.tool_call_id)
+        call.tool_id, call.traits, call.call_seq = block.tool_id, block.traits, entry.seq
+        if not call.receipt_seqs:
+            self.open[key] = entry.seq
+
+    def _add_notes(self, entry: Entry, block: Notes) -> None:
+        self._call(entry, block.tool_call_id).notes_seq = entry.seq
+
+    def _add_code(self, entry: Entry, block: ToolCode) -> None:
+        self._call(entry, block.tool_call_id).code_seq = entry.seq
+
+    def _add_notice(self, entry: Entry, block: Notice) -> None:
+        if block.tool_call_id:
+            self._call(entry, block.tool_call_id).notice_seqs.append(entry.seq)
+
+    def _add_content(self, entry: Entry, block: ResultContent) -> None:
+        self._call(entry, block.tool_call_id).content_seqs.append(entry.seq)
+
+    def _add_digest(self, entry: Entry, block: ResultDigest) -> None:
+        self._add_receipt(entry, block.tool_call_id, failed=block.digest.error is not None)
+
+    def _add_status(self, entry: Entry, block: ResultStatus) -> None:
+        self._add_receipt(entry, block.tool_call_id, failed=block.error is not None)
+
+    def _add_decision(self, entry: Entry, block: ApprovalDecided) -> None:
+        self._call(entry, block.tool_call_id).approved = block.approved
+
+    def _add_receipt(self, entry: Entry, call_id: CallId, *, failed: bool) -> None:
+        key = _key(entry.turn_id, call_id)
+        call = self._at(key, call_id)
+        call.failed = call.failed or failed
         call.receipt_seqs.append(entry.seq)
-        self.open.pop(_key(entry.turn_id, result.tool_call_id), None)
+        self.open.pop(key, None)
 
     def _call(self, entry: Entry, call_id: CallId) -> CallEntries:
-        key = _key(entry.turn_id, call_id)
-        if key not in self.calls:
-            self.calls[key] = CallEntries(call_id)
-        return self.calls[key]
+        return self._at(_key(entry.turn_id, call_id), call_id)
+
+    def _at(self, key: str, call_id: CallId) -> CallEntries:
+        call = self.calls.get(key)
+        if call is None:
+            call = self.calls[key] = CallEntries(call_id)
+        return call
+
+    folds: ClassVar[Folds] = {
+        ToolCall: _add_call,
+        Notes: _add_notes,
+        ToolCode: _add_code,
+        Notice: _add_notice,
+        ResultContent: _add_content,
+        ResultDigest: _add_digest,
+        ResultStatus: _add_status,
+        ApprovalDecided: _add_decision,
+    }
 
 
 def _key(turn: TurnId, call_id: CallId) -> str:

@@ -1,12 +1,15 @@
 """The view of a conversation's header, title and times."""
 
+from typing import ClassVar
+
 import msgspec
 
-from timeloom.core.blocks import ConversationStarted, Erased, Titled
+from timeloom.core.blocks import AnyBlock, ConversationStarted, Erased, Titled
 from timeloom.core.timeline import Entry
+from timeloom.core.view.block_view import BlockView, Folds, for_all_blocks
 
 
-class ConversationView(msgspec.Struct):
+class ConversationView(BlockView, msgspec.Struct):
     """The header, the title, the first and the last timestamp, and the number of erasures."""
 
     header: ConversationStarted | None = None
@@ -15,16 +18,26 @@ class ConversationView(msgspec.Struct):
     started_ts: str = ""
     last_ts: str = ""
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        self.started_ts = self.started_ts or entry.ts
+    def _add_time(self, entry: Entry, _: AnyBlock) -> None:
         self.last_ts = entry.ts
-        match entry.block:
-            case ConversationStarted() as header:
-                self.header = header
-            case Titled(text=text):
-                self.title = text
-            case Erased():
-                self.erased += 1
-            case _:
-                pass
+        if not self.started_ts:
+            self.started_ts = entry.ts
+
+    def _add_header(self, entry: Entry, header: ConversationStarted) -> None:
+        self._add_time(entry, header)
+        self.header = header
+
+    def _add_title(self, entry: Entry, block: Titled) -> None:
+        self._add_time(entry, block)
+        self.title = block.text
+
+    def _add_erasure(self, entry: Entry, block: Erased) -> None:
+        self._add_time(entry, block)
+        self.erased += 1
+
+    folds: ClassVar[Folds] = {
+        **for_all_blocks(_add_time),
+        ConversationStarted: _add_header,
+        Titled: _add_title,
+        Erased: _add_erasure,
+    }

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 
@@ -9,6 +10,7 @@ from timeloom.core.blocks import Feedback
 from timeloom.core.blocks.user import Origin, Reaction
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry
+from timeloom.core.view.block_view import BlockView, Folds
 from timeloom.core.view.turn_index import hint
 
 
@@ -49,7 +51,7 @@ class FeedbackCounts(msgspec.Struct, frozen=True, kw_only=True):
         return self.ok / reactions if reactions else None
 
 
-class FeedbackView(msgspec.Struct):
+class FeedbackView(BlockView, msgspec.Struct):
     """The feedback of each turn in the order it was given, and the turns in the order of their newest feedback.
 
     For each turn, a person's newest feedback replaces the previous one, and empty feedback removes it. Machine feedback
@@ -58,17 +60,16 @@ class FeedbackView(msgspec.Struct):
 
     turns: dict[TurnId, list[FeedbackItem]] = {}
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        if not isinstance(entry.block, Feedback):
-            return
-        given, before = _to_item(entry.seq, entry.block), self.turns.pop(entry.turn_id, [])
+    def _add_feedback(self, entry: Entry, block: Feedback) -> None:
+        given, before = _to_item(entry.seq, block), self.turns.pop(entry.turn_id, [])
         if given.origin == "user":
             before = [one for one in before if one.origin != "user"]
         if given.origin == "machine" or given.reaction or given.hint:
             before.append(given)
         if before:
             self.turns[entry.turn_id] = before
+
+    folds: ClassVar[Folds] = {Feedback: _add_feedback}
 
 
 def count_feedback(given: Iterable[FeedbackItem]) -> FeedbackCounts:

@@ -1,10 +1,15 @@
 """The view that maps each path to its entries."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
+from timeloom.core.blocks import BLOCK_CLASSES, Block
 from timeloom.core.timeline import Entry
+
+NUMBERED: Final = frozenset(cls for cls in BLOCK_CLASSES if cls.alias is not Block.alias)
+"""The block classes of numbered families, which have an alias."""
 
 
 class PathsView(msgspec.Struct):
@@ -15,10 +20,15 @@ class PathsView(msgspec.Struct):
 
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""
-        if path := entry.path:
-            self.seqs.setdefault(path, []).append(entry.seq)
-        if alias := entry.alias:
-            self.aliases[alias] = entry.seq
+        block, turn, seq = entry.block, entry.turn_id, entry.seq
+        if path := block.path(turn):
+            seqs = self.seqs.get(path)
+            if seqs is None:
+                self.seqs[path] = [seq]
+            else:
+                seqs.append(seq)
+        if type(block) in NUMBERED:
+            self.aliases[block.alias(turn)] = seq
 
     def find(self, path: str) -> Sequence[int]:
         """Return the entries at that path, oldest first; for an alias, its newest entry."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from timeloom.core.ids import PlanId
 from timeloom.core.paths import LatestPlanPath
 from timeloom.core.plans.snapshot import PlanSnapshot, PlanState
 from timeloom.core.timeline import Entry
+from timeloom.core.view.block_view import BlockView, Folds
 
 MAX_ANNOUNCED: Final = 4
 """Maximum number of open plans in a prompt. Fewer hide plans that could be resumed; more crowd the uncached tail."""
@@ -29,24 +30,12 @@ class PlanLineage(msgspec.Struct, frozen=True):
     shown_seq: int
 
 
-class PlansView(msgspec.Struct):
+class PlansView(BlockView, msgspec.Struct):
     """All plans and the open ones among them, ordered by their last change; the current plan is always open."""
 
     lineages: dict[PlanId, PlanLineage] = {}
     open_seqs: dict[PlanId, int] = {}
     current: PlanId | None = None
-
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry; only snapshots change the state of a plan."""
-        match entry.block:
-            case PlanRecorded(snapshot=snapshot, change=change):
-                self._record(snapshot, entry.seq)
-                self._update_current(snapshot, takes_over=change in ("new", "replace", "activate"))
-            case PlansCompacted(plans=plans):
-                for skeleton in plans:
-                    self._show(skeleton.snapshot.plan_id, entry.seq)
-            case _:
-                pass
 
     def latest(self, plan_id: PlanId) -> PlanSnapshot | None:
         """Return the newest snapshot of that plan."""
@@ -68,6 +57,15 @@ class PlansView(msgspec.Struct):
         newest_first = islice(reversed(self.open_seqs), limit)
         return tuple(self.lineages[plan_id].snapshot for plan_id in newest_first)[::-1]
 
+    def _add_plan(self, entry: Entry, block: PlanRecorded) -> None:
+        self._record(block.snapshot, entry.seq)
+        self._update_current(block.snapshot, takes_over=block.change in ("new", "replace", "activate"))
+
+    def _add_history(self, entry: Entry, block: PlansCompacted) -> None:
+        # Only snapshots change the state of a plan.
+        for skeleton in block.plans:
+            self._show(skeleton.snapshot.plan_id, entry.seq)
+
     def _record(self, snapshot: PlanSnapshot, seq: int) -> None:
         plan_id = snapshot.plan_id
         # Removed first, because overwriting a key keeps its old position in the dict.
@@ -88,6 +86,8 @@ class PlansView(msgspec.Struct):
         lineage = self.lineages.get(plan_id)
         if lineage:
             self.lineages[plan_id] = replace(lineage, shown_seq=seq)
+
+    folds: ClassVar[Folds] = {PlanRecorded: _add_plan, PlansCompacted: _add_history}
 
 
 def find_current_plan(view: PlansView) -> PlanSnapshot | None:

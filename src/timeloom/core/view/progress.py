@@ -1,10 +1,11 @@
 """The view of the newest turn's progress, from which the next step is chosen."""
 
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
 from timeloom.core.blocks import (
+    AnyBlock,
     ApprovalDecided,
     ApprovalRequested,
     Completion,
@@ -24,6 +25,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.view.block_view import BlockView, Folds, for_blocks
 from timeloom.core.view.turn_index import hint
 
 CANCEL_EVENT: Final = "cancel"
@@ -64,7 +66,7 @@ class GatedStep(msgspec.Struct):
         return self.leave == "asked" and not self.withdrawn
 
 
-class ProgressView(msgspec.Struct):
+class ProgressView(BlockView, msgspec.Struct):
     """The state of the current round: requests, replies, calls, and messages that arrived meanwhile."""
 
     turn_id: TurnId = NO_TURN
@@ -115,118 +117,132 @@ class ProgressView(msgspec.Struct):
         """Whether the turn was stopped or cancelled, so that no new action may begin."""
         return self.stopped or bool(self.cancelled)
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        if isinstance(entry.block, TurnStarted):
-            self._begin_turn(entry)
-        elif entry.turn_id == self.turn_id and entry.turn_id != NO_TURN:
-            self._add(entry)
-
-    def _begin_turn(self, entry: Entry) -> None:
+    def _begin_turn(self, entry: Entry, _: TurnStarted) -> None:
         fresh = ProgressView(turn_id=entry.turn_id, running=True)
         for name in self.__struct_fields__:
             setattr(self, name, getattr(fresh, name))
 
-    def _add(self, entry: Entry) -> None:
-        match entry.block:
-            case RoundStarted(round=number):
-                self._begin_round(number)
-            case ModelCalled(purpose="decision") as call:
-                seen = call.seen_at(entry.seq)
-                self.lost = self.lost + 1 if self.asked == "asked" else 0
-                self.asked, self.told = "asked", False
-                self.unseen = [seq for seq in self.unseen if seq > seen]
-                # Any message that the request does not contain may be the steer.
-                self.steered = self.steered and bool(self.unseen)
-                self.attempts += 1
-                self.model_call = None
-            case ModelAnswered(purpose="decision") as answer:
-                self._add_answer(entry.seq, answer)
-            case Notice(tool_call_id=None):
-                self._add_notice()
-            case TurnEnded():
-                self.running = False
-            case Gate() | ApprovalRequested() | ApprovalDecided() as block:
-                self._add_governance(entry.seq, block)
-            case _:
-                self._add_action(entry)
+    def _add_in_turn(self, entry: Entry, block: AnyBlock) -> None:
+        if entry.turn_id == self.turn_id and entry.turn_id != NO_TURN:
+            self.folds_in_turn[type(block)](self, entry, block)
 
-    def _add_governance(self, seq: int, block: Gate | ApprovalRequested | ApprovalDecided) -> None:
-        match block:
-            case Gate(verdict="refuse", tool_call_id=None, policy=policy, text=text):
-                self.gate = (policy, text)
-            case Gate(verdict="allow"):
-                for question in self._gated_steps(block.tool_call_id):
-                    question.leave, question.withdrawn = "started", False
-            case ApprovalRequested(tool_id=tool_id) if tool_id == MODEL_TOOL_ID:
-                self.model_call = _to_asked_step(seq, block)
-            case ApprovalRequested(tool_call_id=call_id) if self._gated_steps(call_id):
-                self.open_call = _to_asked_step(seq, block, withdrawn=self.steered)
-            case ApprovalDecided():
-                self._decide(block)
-            case _:
-                pass
-
-    def _gated_steps(self, call_id: CallId | None) -> list[GatedStep]:
-        return [one for one in (self.open_call, self.model_call) if one and one.call_id == call_id]
-
-    def _decide(self, decided: ApprovalDecided) -> None:
-        for question in self._gated_steps(decided.tool_call_id):
-            if question.is_pending:
-                question.leave = "approved" if decided.approved else "refused"
-                question.said = f"{hint(decided.by)}{f': {hint(decided.text)}' if decided.text else ''}"
-
-    def _add_action(self, entry: Entry) -> None:
-        match entry.block:
-            case ToolCall(tool_id=tool_id, by=str()):
-                # A nested call is not a step of the model: the outer call is still the open one.
-                self.tool_calls[tool_id] = self.tool_calls.get(tool_id, 0) + 1
-            case ToolCall(tool_call_id=call_id, tool_id=tool_id):
-                self.calls.append(call_id)
-                self.open_call, self.refusals = GatedStep(call_id, withdrawn=self.steered), 0
-                self.acted += 1
-                self.tool_calls[tool_id] = self.tool_calls.get(tool_id, 0) + 1
-            case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
-                if self._gated_steps(call_id):
-                    self.open_call = None
-            case Completion():
-                self.refusals = 0
-                self.acted += 1
-            case ExternalEvent(kind=kind, author=by, text=text) if kind == CANCEL_EVENT:
-                said = hint(text)
-                self.cancelled = f"cancelled by {hint(by) or 'somebody'}{f': {said}' if said else ''}"
-            case Followup() | ExternalEvent():
-                self._add_input(entry.seq, credit=1)
-            case Steer(text=text):
-                self._add_input(entry.seq, credit=0)
-                self.steered, self.steered_round = True, self.round
-                self.stopped = self.stopped or not text
-                if self.open_call:
-                    self.open_call.withdrawn = True
-            case _:
-                pass
-
-    def _begin_round(self, number: int) -> None:
-        self.round, self.asked, self.answer_seq = number, "no", 0
+    def _begin_round(self, _: Entry, block: RoundStarted) -> None:
+        self.round, self.asked, self.answer_seq = block.round, "no", 0
         self.error = self.detail = ""
         self.attempts, self.lost, self.told = 0, 0, False
         self.calls, self.open_call, self.acted = [], None, 0
         self.model_call = None
 
-    def _add_answer(self, seq: int, answer: ModelAnswered) -> None:
-        self.answer_seq, self.error, self.detail = seq, answer.error, answer.detail
+    def _add_request(self, entry: Entry, call: ModelCalled) -> None:
+        if call.purpose != "decision":
+            return
+        seen = call.seen_at(entry.seq)
+        self.lost = self.lost + 1 if self.asked == "asked" else 0
+        self.asked, self.told = "asked", False
+        self.unseen = [seq for seq in self.unseen if seq > seen]
+        # Any message that the request does not contain may be the steer.
+        self.steered = self.steered and bool(self.unseen)
+        self.attempts += 1
+        self.model_call = None
+
+    def _add_answer(self, entry: Entry, answer: ModelAnswered) -> None:
+        if answer.purpose != "decision":
+            return
+        self.answer_seq, self.error, self.detail = entry.seq, answer.error, answer.detail
         self.asked = "failed" if answer.error else "answered"
         if answer.error != STEERED_ERROR:
             self.failures = self.failures + 1 if answer.error else 0
 
-    def _add_notice(self) -> None:
-        if self.asked == "answered" and not self.told:
+    def _add_notice(self, _: Entry, notice: Notice) -> None:
+        if notice.tool_call_id is None and self.asked == "answered" and not self.told:
             self.told = True
             self.refusals += 1
+
+    def _end_turn(self, _: Entry, __: TurnEnded) -> None:
+        self.running = False
+
+    def _add_gate(self, _: Entry, gate: Gate) -> None:
+        if gate.verdict == "refuse" and gate.tool_call_id is None:
+            self.gate = (gate.policy, gate.text)
+        elif gate.verdict == "allow":
+            for question in self._gated_steps(gate.tool_call_id):
+                question.leave, question.withdrawn = "started", False
+
+    def _add_approval_request(self, entry: Entry, request: ApprovalRequested) -> None:
+        if request.tool_id == MODEL_TOOL_ID:
+            self.model_call = _to_asked_step(entry.seq, request)
+        elif self._gated_steps(request.tool_call_id):
+            self.open_call = _to_asked_step(entry.seq, request, withdrawn=self.steered)
+
+    def _add_decision(self, _: Entry, decided: ApprovalDecided) -> None:
+        for question in self._gated_steps(decided.tool_call_id):
+            if question.is_pending:
+                question.leave = "approved" if decided.approved else "refused"
+                question.said = f"{hint(decided.by)}{f': {hint(decided.text)}' if decided.text else ''}"
+
+    def _gated_steps(self, call_id: CallId | None) -> list[GatedStep]:
+        return [one for one in (self.open_call, self.model_call) if one and one.call_id == call_id]
+
+    def _add_call(self, _: Entry, call: ToolCall) -> None:
+        if call.by is None:
+            # A nested call is not a step of the model: the outer call is still the open one.
+            self.calls.append(call.tool_call_id)
+            self.open_call, self.refusals = GatedStep(call.tool_call_id, withdrawn=self.steered), 0
+            self.acted += 1
+        self.tool_calls[call.tool_id] = self.tool_calls.get(call.tool_id, 0) + 1
+
+    def _add_receipt(self, _: Entry, result: ResultDigest | ResultStatus) -> None:
+        if self._gated_steps(result.tool_call_id):
+            self.open_call = None
+
+    def _add_completion(self, _: Entry, __: Completion) -> None:
+        self.refusals = 0
+        self.acted += 1
+
+    def _add_event(self, entry: Entry, event: ExternalEvent) -> None:
+        if event.kind == CANCEL_EVENT:
+            said = hint(event.text)
+            self.cancelled = f"cancelled by {hint(event.author) or 'somebody'}{f': {said}' if said else ''}"
+        else:
+            self._add_input(entry.seq, credit=1)
+
+    def _add_followup(self, entry: Entry, _: Followup) -> None:
+        self._add_input(entry.seq, credit=1)
+
+    def _add_steer(self, entry: Entry, steer: Steer) -> None:
+        self._add_input(entry.seq, credit=0)
+        self.steered, self.steered_round = True, self.round
+        self.stopped = self.stopped or not steer.text
+        if self.open_call:
+            self.open_call.withdrawn = True
 
     def _add_input(self, seq: int, credit: int) -> None:
         self.unseen.append(seq)
         self.credits += credit
+
+    folds_in_turn: ClassVar[Folds] = {
+        RoundStarted: _begin_round,
+        ModelCalled: _add_request,
+        ModelAnswered: _add_answer,
+        Notice: _add_notice,
+        TurnEnded: _end_turn,
+        Gate: _add_gate,
+        ApprovalRequested: _add_approval_request,
+        ApprovalDecided: _add_decision,
+        ToolCall: _add_call,
+        ResultDigest: _add_receipt,
+        ResultStatus: _add_receipt,
+        Completion: _add_completion,
+        ExternalEvent: _add_event,
+        Followup: _add_followup,
+        Steer: _add_steer,
+    }
+    """The methods for entries of the newest turn."""
+
+    folds: ClassVar[Folds] = {
+        **for_blocks(folds_in_turn, _add_in_turn),
+        TurnStarted: _begin_turn,
+    }
 
 
 def pending_approvals(progress: ProgressView) -> tuple[GatedStep, ...]:

@@ -1,6 +1,6 @@
 """The view of spent amounts: model calls, tokens, money, rounds, tool calls and time, in total and per turn."""
 
-from typing import Final, assert_never
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry, microseconds_between
+from timeloom.core.view.block_view import BlockView, Folds
 
 MAX_SUM: Final = 2**63 - 1
 """The value at which sums stop growing."""
@@ -40,28 +41,36 @@ class Spend(msgspec.Struct, gc=False):
     wall_us: int = 0
     """Total duration of model and tool calls, without calls cut off by a crash and without waiting for people."""
 
-    def add(self, block: ModelAnswered | ToolCall | RoundStarted) -> None:
-        """Add the costs of one block."""
-        match block:
-            case ModelAnswered(usage=usage, usage_reported=reported, priced=priced):
-                self.model_calls += 1
-                # An estimate of zero cost for real usage is exact: the model is free.
-                is_guess = not reported and (usage.cost_nano_usd > 0 or usage == Usage())
-                self.unknown_costs += not priced or is_guess
-                self.input_tokens = _capped_sum(self.input_tokens, usage.input_tokens)
-                self.cache_read_tokens = _capped_sum(self.cache_read_tokens, usage.cache_read_tokens)
-                self.cache_write_tokens = _capped_sum(self.cache_write_tokens, usage.cache_write_tokens)
-                self.output_tokens = _capped_sum(self.output_tokens, usage.output_tokens)
-                self.cost_nano_usd = _capped_sum(self.cost_nano_usd, usage.cost_nano_usd)
-            case ToolCall():
-                self.tool_calls += 1
-            case RoundStarted():
-                self.rounds += 1
-            case _:
-                assert_never(block)
+    def add_answer(self, answer: ModelAnswered) -> None:
+        """Add the cost of one model call."""
+        usage = answer.usage
+        self.model_calls += 1
+        # An estimate of zero cost for real usage is exact: the model is free.
+        is_guess = not answer.usage_reported and (usage.cost_nano_usd > 0 or usage == Usage())
+        self.unknown_costs += not answer.priced or is_guess
+        self.input_tokens += usage.input_tokens
+        self.cache_read_tokens += usage.cache_read_tokens
+        self.cache_write_tokens += usage.cache_write_tokens
+        self.output_tokens += usage.output_tokens
+        self.cost_nano_usd += usage.cost_nano_usd
+        self._cap_sums()
+
+    def add_time(self, microseconds: int) -> None:
+        """Add the duration of a call."""
+        self.wall_us = min(self.wall_us + microseconds, MAX_SUM)
+
+    def _cap_sums(self) -> None:
+        # Providers may report any number, and snapshots store 64 bits.
+        if self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens > MAX_SUM:
+            self.input_tokens = min(self.input_tokens, MAX_SUM)
+            self.cache_read_tokens = min(self.cache_read_tokens, MAX_SUM)
+            self.cache_write_tokens = min(self.cache_write_tokens, MAX_SUM)
+            self.output_tokens = min(self.output_tokens, MAX_SUM)
+        if self.cost_nano_usd > MAX_SUM:
+            self.cost_nano_usd = MAX_SUM
 
 
-class SpendView(msgspec.Struct):
+class SpendView(BlockView, msgspec.Struct):
     """The spend of the whole conversation, of each turn and of each model."""
 
     total: Spend = msgspec.field(default_factory=Spend)
@@ -72,40 +81,63 @@ class SpendView(msgspec.Struct):
     began: dict[str, str] = {}
     """Start times of the open calls of the newest turn, by the purpose of a model call or by call id."""
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        self._add_time(entry)
-        block = entry.block
-        if not isinstance(block, ModelAnswered | ToolCall | RoundStarted):
-            return
-        self.total.add(block)
-        self.by_turn.setdefault(entry.turn_id, Spend()).add(block)
-        if isinstance(block, ModelAnswered):
-            self.by_model.setdefault(block.model, Spend()).add(block)
-            self.outcomes[block.purpose] = self.outcomes.get(block.purpose, 0) + 1
+    def _begin_turn(self, _: Entry, __: TurnStarted) -> None:
+        self.began = {}
 
-    def _add_time(self, entry: Entry) -> None:
-        match entry.block:
-            case TurnStarted():
-                self.began = {}
-            case ToolCall(by=str()):
-                # The time of a nested call is part of its outer call's time.
-                pass
-            case ModelCalled(purpose=name) | ToolCall(tool_call_id=name):
-                self.began[name] = entry.ts
-            case Gate(verdict="allow", tool_call_id=str(name)):
-                # The call starts now: it waited for approval, or a crash interrupted it.
-                self.began[name] = entry.ts
-            case ApprovalRequested(tool_call_id=name):
-                self.began.pop(name, None)
-            case ModelAnswered(purpose=name) | ResultDigest(tool_call_id=name) | ResultStatus(tool_call_id=name):
-                took_us = microseconds_between(self.began.pop(name, entry.ts), entry.ts)
-                for spend in (self.total, self.by_turn.setdefault(entry.turn_id, Spend())):
-                    spend.wall_us = _capped_sum(spend.wall_us, took_us)
-            case _:
-                pass
+    def _add_round(self, entry: Entry, _: RoundStarted) -> None:
+        self.total.rounds += 1
+        self._of_turn(entry.turn_id).rounds += 1
 
+    def _add_call(self, entry: Entry, call: ToolCall) -> None:
+        if call.by is None:
+            # The time of a nested call is part of its outer call's time.
+            self.began[call.tool_call_id] = entry.ts
+        self.total.tool_calls += 1
+        self._of_turn(entry.turn_id).tool_calls += 1
 
-def _capped_sum(spent: int, more: int) -> int:
-    # Providers may report any number, and snapshots store 64 bits.
-    return min(spent + more, MAX_SUM)
+    def _add_request(self, entry: Entry, block: ModelCalled) -> None:
+        self.began[block.purpose] = entry.ts
+
+    def _add_gate(self, entry: Entry, block: Gate) -> None:
+        if block.verdict == "allow" and block.tool_call_id is not None:
+            # The call starts now: it waited for approval, or a crash interrupted it.
+            self.began[block.tool_call_id] = entry.ts
+
+    def _add_approval_request(self, _: Entry, block: ApprovalRequested) -> None:
+        self.began.pop(block.tool_call_id, None)
+
+    def _add_answer(self, entry: Entry, answer: ModelAnswered) -> None:
+        self._add_time(entry, answer.purpose)
+        self.total.add_answer(answer)
+        self._of_turn(entry.turn_id).add_answer(answer)
+        if answer.model not in self.by_model:
+            self.by_model[answer.model] = Spend()
+        self.by_model[answer.model].add_answer(answer)
+        self.outcomes[answer.purpose] = self.outcomes.get(answer.purpose, 0) + 1
+
+    def _add_result(self, entry: Entry, block: ResultDigest | ResultStatus) -> None:
+        self._add_time(entry, block.tool_call_id)
+
+    def _add_time(self, entry: Entry, name: str) -> None:
+        of_turn = self._of_turn(entry.turn_id)
+        if took_us := microseconds_between(self.began.pop(name, entry.ts), entry.ts):
+            self.total.add_time(took_us)
+            of_turn.add_time(took_us)
+
+    def _of_turn(self, turn: TurnId) -> Spend:
+        spend = self.by_turn.get(turn)
+        if spend is None:
+            spend = self.by_turn[turn] = Spend()
+        return spend
+
+    folds: ClassVar[Folds] = {
+        TurnStarted: _begin_turn,
+        RoundStarted: _add_round,
+        ToolCall: _add_call,
+        ModelCalled: _add_request,
+        ModelAnswered: _add_answer,
+        Gate: _add_gate,
+        ApprovalRequested: _add_approval_request,
+        ResultDigest: _add_result,
+        ResultStatus: _add_result,
+    }

@@ -1,6 +1,6 @@
 """The view of the origins of all text in a conversation, which gates use to detect untrusted text."""
 
-from typing import Final, Literal, assert_never
+from typing import ClassVar, Final, Literal, assert_never
 
 import msgspec
 
@@ -21,6 +21,7 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.tool_traits import ResultText
 from timeloom.core.ids import CallId
 from timeloom.core.timeline import Entry
+from timeloom.core.view.block_view import BlockView, Folds
 
 TextOrigin = Literal["user", "file", "tool", "web", "event", "quoted"]
 """The origin of a text."""
@@ -31,7 +32,7 @@ RUNTIME_ERRORS: Final = frozenset({"gate_refused", "call_not_approved", "unknown
 _OF_SOURCE: Final[dict[str, TextOrigin]] = {"web": "web", "file": "file", "attachment": "file", "manual": "user"}
 
 
-class TextOriginsView(msgspec.Struct):
+class TextOriginsView(BlockView, msgspec.Struct):
     """The text origins that gates check."""
 
     origins: dict[TextOrigin, int] = {}
@@ -39,38 +40,41 @@ class TextOriginsView(msgspec.Struct):
     result_texts: dict[CallId, ResultText] = {}
     """The origin of the text in the results of each call of the current round."""
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        match entry.block:
-            case RoundStarted():
-                self.result_texts = {}
-            case ToolCall(tool_call_id=call_id) as call:
-                self.result_texts[call_id] = call.known_traits.result_text
-            case _:
-                self._add_origins(entry)
+    def _begin_round(self, _: Entry, __: RoundStarted) -> None:
+        self.result_texts = {}
 
-    def _add_origins(self, entry: Entry) -> None:
-        match entry.block:
-            case UserPrompt(quoted_roles=roles):
-                self._record_origin("user", entry)
-                self._add_quoted(roles, entry)
-            case Followup(quoted_roles=roles):
-                self._add_quoted(roles, entry)
-            case Attachment() | AttachmentMeta():
-                self._record_origin("file", entry)
-            case ExternalEvent() | Feedback(origin="machine") | Unknown():
-                self._record_origin("event", entry)
-            case SourcesAdded(rows=rows, tool_call_id=call_id):
-                for row in rows:
-                    # The rows of a result's files name no call; the result itself says where their text comes from.
-                    if row.source_type != "file" or call_id:
-                        self._record_origin(_OF_SOURCE[row.source_type], entry)
-            case ResultStatus(error=error) if error and error.code in RUNTIME_ERRORS:
-                pass
-            case ResultContent(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
-                self._add_result_origin(self.result_texts.get(call_id, "foreign"), entry)
-            case _:
-                pass
+    def _add_call(self, _: Entry, call: ToolCall) -> None:
+        self.result_texts[call.tool_call_id] = call.known_traits.result_text
+
+    def _add_prompt(self, entry: Entry, block: UserPrompt) -> None:
+        self._record_origin("user", entry)
+        self._add_quoted(block.quoted_roles, entry)
+
+    def _add_followup(self, entry: Entry, block: Followup) -> None:
+        self._add_quoted(block.quoted_roles, entry)
+
+    def _add_file(self, entry: Entry, _: Attachment | AttachmentMeta) -> None:
+        self._record_origin("file", entry)
+
+    def _add_event(self, entry: Entry, _: ExternalEvent | Unknown) -> None:
+        self._record_origin("event", entry)
+
+    def _add_feedback(self, entry: Entry, block: Feedback) -> None:
+        if block.origin == "machine":
+            self._record_origin("event", entry)
+
+    def _add_sources(self, entry: Entry, block: SourcesAdded) -> None:
+        for row in block.rows:
+            # The rows of a result's files name no call; the result itself says where their text comes from.
+            if row.source_type != "file" or block.tool_call_id:
+                self._record_origin(_OF_SOURCE[row.source_type], entry)
+
+    def _add_status(self, entry: Entry, block: ResultStatus) -> None:
+        if not (block.error and block.error.code in RUNTIME_ERRORS):
+            self._add_result_origin(self.result_texts.get(block.tool_call_id, "foreign"), entry)
+
+    def _add_content(self, entry: Entry, block: ResultContent) -> None:
+        self._add_result_origin(self.result_texts.get(block.tool_call_id, "foreign"), entry)
 
     def _add_quoted(self, roles: tuple[str, ...], entry: Entry) -> None:
         if roles:
@@ -89,3 +93,18 @@ class TextOriginsView(msgspec.Struct):
 
     def _record_origin(self, origin: TextOrigin, entry: Entry) -> None:
         self.origins.setdefault(origin, entry.seq)
+
+    folds: ClassVar[Folds] = {
+        RoundStarted: _begin_round,
+        ToolCall: _add_call,
+        UserPrompt: _add_prompt,
+        Followup: _add_followup,
+        Attachment: _add_file,
+        AttachmentMeta: _add_file,
+        ExternalEvent: _add_event,
+        Unknown: _add_event,
+        Feedback: _add_feedback,
+        SourcesAdded: _add_sources,
+        ResultStatus: _add_status,
+        ResultContent: _add_content,
+    }

@@ -1,10 +1,12 @@
 """The view of turns and rounds: their entries, counters and end reasons."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import msgspec
 
 from timeloom.core.blocks import (
+    AnyBlock,
     Completion,
     EndReason,
     RangeSummary,
@@ -16,6 +18,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.view.block_view import BlockView, Folds, for_all_blocks
 
 
 class Round(msgspec.Struct, frozen=True, gc=False):
@@ -44,35 +47,11 @@ class Turn(msgspec.Struct, gc=False):
             yield from range(first, last + 1)
 
 
-class TurnsView(msgspec.Struct):
+class TurnsView(BlockView, msgspec.Struct):
     """All turns in the order in which they began, and the newest turn."""
 
     turns: dict[TurnId, Turn] = {}
     newest: TurnId = NO_TURN
-
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        if entry.turn_id == NO_TURN:
-            return
-        turn = self._turn(entry)
-        match entry.block:
-            case RoundStarted(round=n):
-                turn.marks_rounds = True
-                turn.rounds.append(Round(n, entry.seq))
-            case ToolCall() if not turn.marks_rounds:
-                turn.rounds.append(Round(len(turn.rounds) + 1, entry.seq))
-            case Completion():
-                turn.completions += 1
-            case WorkingSummary():
-                turn.working_summaries += 1
-            case RangeSummary():
-                turn.range_summaries += 1
-            case TurnStarted():
-                turn.ended = None
-            case TurnEnded(reason=reason):
-                turn.ended = reason
-            case _:
-                pass
 
     @property
     def open_turn(self) -> TurnId | None:
@@ -80,13 +59,58 @@ class TurnsView(msgspec.Struct):
         turn = self.turns.get(self.newest)
         return self.newest if turn and turn.ended is None else None
 
-    def _turn(self, entry: Entry) -> Turn:
-        turn = self.turns.get(entry.turn_id)
+    def _add_entry(self, entry: Entry, _: AnyBlock) -> Turn | None:
+        """Add the entry to its turn and return the turn, or None if the entry belongs to none."""
+        name, seq = entry.turn_id, entry.seq
+        if name == NO_TURN:
+            return None
+        turn = self.turns.get(name)
         if turn is None:
-            turn = self.turns[entry.turn_id] = Turn(len(self.turns) + 1)
-            self.newest = entry.turn_id
-        if turn.spans and turn.spans[-1][1] == entry.seq - 1:
-            turn.spans[-1] = (turn.spans[-1][0], entry.seq)
+            turn = self.turns[name] = Turn(len(self.turns) + 1)
+            self.newest = name
+        spans = turn.spans
+        if spans and spans[-1][1] == seq - 1:
+            spans[-1] = (spans[-1][0], seq)
         else:
-            turn.spans.append((entry.seq, entry.seq))
+            spans.append((seq, seq))
         return turn
+
+    def _add_round(self, entry: Entry, block: RoundStarted) -> None:
+        if turn := self._add_entry(entry, block):
+            turn.marks_rounds = True
+            turn.rounds.append(Round(block.round, entry.seq))
+
+    def _add_call(self, entry: Entry, block: ToolCall) -> None:
+        if (turn := self._add_entry(entry, block)) and not turn.marks_rounds:
+            turn.rounds.append(Round(len(turn.rounds) + 1, entry.seq))
+
+    def _add_completion(self, entry: Entry, block: Completion) -> None:
+        if turn := self._add_entry(entry, block):
+            turn.completions += 1
+
+    def _add_working_summary(self, entry: Entry, block: WorkingSummary) -> None:
+        if turn := self._add_entry(entry, block):
+            turn.working_summaries += 1
+
+    def _add_range_summary(self, entry: Entry, block: RangeSummary) -> None:
+        if turn := self._add_entry(entry, block):
+            turn.range_summaries += 1
+
+    def _begin(self, entry: Entry, block: TurnStarted) -> None:
+        if turn := self._add_entry(entry, block):
+            turn.ended = None
+
+    def _end(self, entry: Entry, block: TurnEnded) -> None:
+        if turn := self._add_entry(entry, block):
+            turn.ended = block.reason
+
+    folds: ClassVar[Folds] = {
+        **for_all_blocks(_add_entry),
+        RoundStarted: _add_round,
+        ToolCall: _add_call,
+        Completion: _add_completion,
+        WorkingSummary: _add_working_summary,
+        RangeSummary: _add_range_summary,
+        TurnStarted: _begin,
+        TurnEnded: _end,
+    }

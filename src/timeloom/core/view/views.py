@@ -6,8 +6,10 @@ from typing import Final
 import msgspec
 from msgspec import field
 
+from timeloom.core.blocks import BLOCK_CLASSES, AnyBlock
 from timeloom.core.timeline import Entry, EntryError
 from timeloom.core.view.artifacts import ArtifactsView
+from timeloom.core.view.block_view import Fold
 from timeloom.core.view.calls import CallsView
 from timeloom.core.view.context.compactions import CompactionsView
 from timeloom.core.view.context.cuts import CutsView
@@ -41,7 +43,6 @@ class Views(msgspec.Struct):
 
     tail: int = 0
     conversation: ConversationView = field(default_factory=ConversationView)
-    paths: PathsView = field(default_factory=PathsView)
     visible: VisibleView = field(default_factory=VisibleView)
     turns: TurnsView = field(default_factory=TurnsView)
     calls: CallsView = field(default_factory=CallsView)
@@ -60,30 +61,29 @@ class Views(msgspec.Struct):
     governance: TextOriginsView = field(default_factory=TextOriginsView)
     feedback: FeedbackView = field(default_factory=FeedbackView)
 
+    @property
+    def paths(self) -> PathsView:
+        """The entries at each path."""
+        return self.visible.paths
+
     def add(self, entry: Entry) -> None:
         """Fold in the entry after `tail`; raises `EntryError` for any other entry."""
         if entry.seq != self.tail + 1:
             raise EntryError(f"the entry after {self.tail} was expected, got {entry.seq}")
         self.tail = entry.seq
-        self.conversation.add(entry)
-        self.paths.add(entry)
-        self.visible.add(entry)
-        self.turns.add(entry)
-        self.calls.add(entry)
-        self.cuts.add(entry)
-        self.artifacts.add(entry)
-        self.plans.add(entry)
-        self.sources.add(entry)
-        self.spend.add(entry)
-        self.reported.add(entry)
-        self.cached.add(entry)
-        self.forgetting.add(entry)
-        self.compactions.add(entry)
-        self.progress.add(entry)
-        self.repeated.add(entry)
-        self.live.add(entry)
-        self.governance.add(entry)
-        self.feedback.add(entry)
+        block = entry.block
+        for name, fold_in in _FOLDS_OF[type(block)]:
+            fold_in(getattr(self, name), entry, block)
+
+
+def _find_folds(cls: type[AnyBlock]) -> tuple[tuple[str, Fold], ...]:
+    """Return the views that a block of the class may change, in the order of their fields, each with its fold."""
+    views = ((one.name, one.type) for one in msgspec.structs.fields(Views) if one.name != "tail")
+    return tuple((name, view.folds[cls]) for name, view in views if cls in view.folds)
+
+
+_FOLDS_OF: Final = {cls: _find_folds(cls) for cls in BLOCK_CLASSES}
+"""The folds of each block class: an entry is shown only to the views that it may change."""
 
 
 def fold(entries: Iterable[Entry], views: Views | None = None) -> Views:

@@ -1,6 +1,5 @@
 """The tool `react.hide`: replaces a large recent block in the prompt by a few words."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -67,7 +66,7 @@ class HideTool:
         if seqs[0] <= point:
             return False
         visible = timeline.views.visible
-        after = await timeline.entries(visible.order[bisect_left(visible.order, seqs[0]) :])
+        after = await timeline.entries(visible.seqs_from(seqs[0]))
         tokens = {entry.seq: _estimate_tokens(entry, visible.shown[entry.seq]) for entry in after}
         size = sum(tokens[seq] for seq in seqs)
         return can_hide(seqs[0], size, sum(tokens.values()), point, self.settings)

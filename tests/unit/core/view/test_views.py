@@ -33,6 +33,7 @@ from timeloom.core.blocks import (
     TurnEnded,
     TurnStarted,
     UserPrompt,
+    WorkingSummary,
 )
 from timeloom.core.blocks.round import Usage
 from timeloom.core.ids import CallId, TurnId
@@ -171,7 +172,7 @@ def plain_spans(entries: Entries) -> list[Span]:
         if isinstance(entry.block, TurnStarted | UserPrompt | RoundStarted) and entry.turn_id != turn:
             turn = entry.turn_id
             end_all(entry.seq - 1)
-        for mark in filter(None, (rule(entry) for rule in RULES if entry.turn_id == turn)):
+        for mark in filter(None, (rule.mark(entry) for rule in RULES if entry.turn_id == turn)):
             if mark.key not in named and mark.does == "open":
                 named[mark.key] = Span(entry.seq)
                 spans.append(named[mark.key])
@@ -441,14 +442,62 @@ def test_hiding_blocks_that_do_not_lie_together_leaves_what_is_between() -> None
             Hidden(target=FILE, replacement="x"),
         )
     )
-    assert list(views.visible.shown) == views.visible.order == [1, 2, 3]
+    assert list(views.visible.shown) == views.visible.seqs_from(1) == [1, 2, 3]
+
+
+def test_hiding_a_path_again_hides_what_came_since() -> None:
+    hide = Hidden(target=FILE, replacement="x")
+    views = fold(log(content(C1, "a"), content(C1, "b"), hide, content(C2, "c"), hide))
+    assert views.visible.shown == {1: None, 2: Stub("hidden", 6, "x")}
+    assert (views.visible.gone, views.visible.at_path[FILE]) == ({2: 6, 3: 4, 5: 6}, [2, 3, 5])
+
+
+def test_a_summary_of_nothing_is_hidden_by_its_numbered_path() -> None:
+    bare = RangeSummary(covered_turn_ids=(T2,), text="s")
+    hide = Hidden(target="su:turn_1.conv.range.summary.1", replacement="x")
+    views = fold(log(bare, bare, hide))
+    assert views.visible.shown == {1: None, 2: None, 3: Stub("hidden", 4, "x")}
+
+
+def test_an_entry_that_is_not_visible_is_no_key() -> None:
+    shown = fold(log(UserPrompt(text="a"), Pruned(cuts=(Cut(2, 2),)))).visible.shown
+    assert (repr(shown), 2 in shown, "1" in shown, shown.get(2)) == ("{1: None}", False, False, None)
+
+
+@given(timelines())
+def test_an_entry_changes_only_the_views_that_fold_its_class(entries: Entries) -> None:
+    """The fold shows an entry only to some views; each view alone, shown every entry, becomes the same."""
+    views = fold(entries)
+    for field in msgspec.structs.fields(Views)[1:]:
+        alone = field.type()
+        for entry in entries:
+            alone.add(entry)
+        assert alone == getattr(views, field.name), field.name
 
 
 def test_sums_stop_where_a_snapshot_would_not_take_them() -> None:
-    answer = ModelAnswered(round=1, model="m", stop_reason="end", usage=Usage(cost_nano_usd=2**53 - 1))
-    views = fold(log(*[answer] * 1100))
-    assert views.spend.total.cost_nano_usd == 2**63 - 1
+    most = 2**53 - 1
+    usage = Usage(cost_nano_usd=most, input_tokens=most, cache_read_tokens=most, output_tokens=most)
+    views = fold(log(*[ModelAnswered(round=1, model="m", stop_reason="end", usage=usage)] * 1100))
+    total = views.spend.total
+    assert (total.cost_nano_usd, total.input_tokens, total.output_tokens, total.cache_write_tokens) == (
+        *[2**63 - 1] * 3,
+        0,
+    )
     assert encode_views(views)
+
+
+def test_entries_outside_of_turns_belong_to_no_turn() -> None:
+    blocks = (
+        TurnStarted(n=1),
+        RoundStarted(round=1),
+        ToolCall(tool_id="x.y", tool_call_id=C1),
+        Completion(text="a"),
+        WorkingSummary(text="w"),
+        RangeSummary(covered_turn_ids=(T2,), text="s"),
+        TurnEnded(reason="completed"),
+    )
+    assert fold(log(*blocks, turn=NO_TURN)).turns.turns == {}
 
 
 def test_pruning_puts_a_card_where_the_turn_was() -> None:

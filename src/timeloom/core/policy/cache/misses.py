@@ -1,6 +1,5 @@
 """Explains why a request read less from the cache than expected."""
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, assert_never
 
@@ -139,7 +138,7 @@ def find_forgotten_change(block: Hidden | Pruned | RangeSummary, visible: Visibl
         case RangeSummary(first_seq=first, last_seq=last) if last:
             reason, seqs = "compaction", (_first_visible_between(visible, first, last),)
         case RangeSummary(covered_turn_ids=turns):
-            reason, seqs = "compaction", (seq for turn in turns for seq in visible.in_turn.get(turn, ()))
+            reason, seqs = "compaction", (seq for turn in turns for seq in visible.seqs_in_turn(turn))
         case _:
             assert_never(block)
     first_seq = min((seq for seq in seqs if seq in visible.shown), default=0)
@@ -147,8 +146,7 @@ def find_forgotten_change(block: Hidden | Pruned | RangeSummary, visible: Visibl
 
 
 def _first_visible_between(visible: VisibleView, first: int, last: int) -> int:
-    at = bisect_left(visible.order, first)
-    return visible.order[at] if at < len(visible.order) and visible.order[at] <= last else 0
+    return next(iter(visible.seqs_between(first, last)), 0)
 
 
 def _explain_lost_prefix(case: RequestPair, last: CachePoint | None) -> PromptChange | None:

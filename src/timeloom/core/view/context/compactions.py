@@ -1,10 +1,13 @@
 """The view of requested compactions: those that are not carried out yet, and the outcome of the others."""
 
+from typing import ClassVar
+
 import msgspec
 
 from timeloom.core.blocks import CompactionEnded, CompactionRequested
 from timeloom.core.ids import MessageId
 from timeloom.core.timeline import Entry
+from timeloom.core.view.block_view import BlockView, Folds
 
 
 class CompactionRequest(msgspec.Struct, frozen=True, gc=False):
@@ -16,7 +19,7 @@ class CompactionRequest(msgspec.Struct, frozen=True, gc=False):
     focus: str = ""
 
 
-class CompactionsView(msgspec.Struct):
+class CompactionsView(BlockView, msgspec.Struct):
     """Requests of compactions by their id; the first request with an id counts, so that sending it twice is safe."""
 
     pending: list[CompactionRequest] = []
@@ -26,19 +29,19 @@ class CompactionsView(msgspec.Struct):
     outcomes: dict[MessageId, int] = {}
     """Each request that was carried out, with the entry of its outcome."""
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        match entry.block:
-            case CompactionRequested(message_id=message, keep=keep, text=focus) if message not in self.requests:
-                self.requests[message] = entry.seq
-                self.pending.append(CompactionRequest(entry.seq, message, keep, focus))
-            case CompactionEnded(message_id=message) if message in self.requests:
-                self.outcomes.setdefault(message, entry.seq)
-                self.pending = [one for one in self.pending if one.message_id != message]
-            case _:
-                pass
+    def _add_request(self, entry: Entry, block: CompactionRequested) -> None:
+        if block.message_id not in self.requests:
+            self.requests[block.message_id] = entry.seq
+            self.pending.append(CompactionRequest(entry.seq, block.message_id, block.keep, block.text))
+
+    def _add_outcome(self, entry: Entry, block: CompactionEnded) -> None:
+        if block.message_id in self.requests:
+            self.outcomes.setdefault(block.message_id, entry.seq)
+            self.pending = [one for one in self.pending if one.message_id != block.message_id]
 
     @property
     def next_request(self) -> CompactionRequest | None:
         """The oldest request that is not carried out yet."""
         return self.pending[0] if self.pending else None
+
+    folds: ClassVar[Folds] = {CompactionRequested: _add_request, CompactionEnded: _add_outcome}

@@ -1,17 +1,18 @@
 """Finds legal cuts: the points up to which history may be summarized without separating related entries.
 
 A cut after seq `s` puts entry `s` and all earlier entries on one side. It is legal if a turn or a round begins directly
-after it and no rule's span contains both `s` and `s + 1`. Each rule is one small function, and a cut must satisfy all
-rules.
+after it and no rule's span contains both `s` and `s + 1`. Each rule is one table, and a cut must satisfy all of them.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
 from timeloom.core.blocks import (
+    BLOCK_CLASSES,
+    AnyBlock,
     ApprovalDecided,
     ApprovalRequested,
     AttachmentMeta,
@@ -32,82 +33,107 @@ from timeloom.core.blocks import (
     TurnStarted,
     UserPrompt,
 )
-from timeloom.core.ids import TurnId
+from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.view.block_view import BlockView, Folds, for_blocks
+
+SpanEffect = Literal["open", "extend", "settle", "close"]
+"""The effect of an entry on a span.
+
+`open` starts the span and blocks all later cuts. `extend` adds the entry to a started span. `settle` adds the entry
+and stops blocking later cuts. `close` adds the entry and ends the span.
+"""
 
 
 class SpanMark(msgspec.Struct, frozen=True):
-    """The effect of an entry on the span with that key.
-
-    `open` starts the span and blocks all later cuts. `extend` adds the entry to a started span. `settle` adds the entry
-    and stops blocking later cuts. `close` adds the entry and ends the span.
-    """
+    """The effect of an entry on the span with that key."""
 
     key: str
-    does: Literal["open", "extend", "settle", "close"]
+    does: SpanEffect
 
 
-CutRule = Callable[[Entry], SpanMark | None]
+class CutRule(msgspec.Struct, frozen=True):
+    """Entries that stay together: the span's name, and the effect of each block class on it.
 
-
-def keep_a_call_with_its_results(entry: Entry) -> SpanMark | None:
-    """Keep notes, code, call, notices and results of one call together.
-
-    While the call has no receipt, no cut after it is legal.
+    With `per_call`, each call has its own span, and a block without a call has no effect.
     """
-    match entry.block:
-        case Notes(tool_call_id=call_id) | ToolCode(tool_call_id=call_id) | ToolCall(tool_call_id=call_id):
-            return SpanMark(f"call {call_id}", "open")
-        case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
-            return SpanMark(f"call {call_id}", "settle")
-        case Notice(tool_call_id=call_id) | Note(tool_call_id=call_id) | ResultContent(tool_call_id=call_id) if call_id:
-            return SpanMark(f"call {call_id}", "extend")
-        case _:
-            return None
+
+    name: str
+    effects: Mapping[type[AnyBlock], SpanEffect]
+    per_call: bool = False
+
+    def mark(self, entry: Entry) -> SpanMark | None:
+        """Return the effect of the entry, or None if it has none."""
+        key, does = self.key(entry.block), self.effects.get(type(entry.block))
+        return SpanMark(key, does) if key and does else None
+
+    def key(self, block: AnyBlock) -> str:
+        """Return the key of the block's span; empty if the block has none."""
+        if not self.per_call:
+            return self.name
+        call_id: CallId | None = getattr(block, "tool_call_id", None)
+        return f"{self.name} {call_id}" if call_id else ""
 
 
-def keep_a_prompt_with_its_turn(entry: Entry) -> SpanMark | None:
-    """Keep the turn's header, the user's prompt and its attachments with the first round."""
-    match entry.block:
-        case TurnStarted() | UserPrompt() | AttachmentMeta():
-            return SpanMark("prompt", "open")
-        case RoundStarted() | Thinking() | Notes() | ToolCode() | ToolCall() | Completion():
-            return SpanMark("prompt", "close")
-        case _:
-            return None
+KEEP_A_CALL_WITH_ITS_RESULTS: Final = CutRule(
+    "call",
+    {
+        Notes: "open",
+        ToolCode: "open",
+        ToolCall: "open",
+        ResultDigest: "settle",
+        ResultStatus: "settle",
+        Notice: "extend",
+        Note: "extend",
+        ResultContent: "extend",
+    },
+    per_call=True,
+)
+"""Keeps notes, code, call, notices and results of one call together.
 
+While the call has no receipt, no cut after it is legal.
+"""
 
-def keep_an_answer_with_its_request(entry: Entry) -> SpanMark | None:
-    """Keep a model's outcome with its request."""
-    match entry.block:
-        case ModelCalled():
-            return SpanMark("model", "open")
-        case ModelAnswered():
-            return SpanMark("model", "close")
-        case _:
-            return None
+KEEP_A_PROMPT_WITH_ITS_TURN: Final = CutRule(
+    "prompt",
+    {
+        TurnStarted: "open",
+        UserPrompt: "open",
+        AttachmentMeta: "open",
+        RoundStarted: "close",
+        Thinking: "close",
+        Notes: "close",
+        ToolCode: "close",
+        ToolCall: "close",
+        Completion: "close",
+    },
+)
+"""Keeps the turn's header, the user's prompt and its attachments with the first round."""
 
+KEEP_AN_ANSWER_WITH_ITS_REQUEST: Final = CutRule("model", {ModelCalled: "open", ModelAnswered: "close"})
+"""Keeps a model's outcome with its request."""
 
-def keep_a_decision_with_its_question(entry: Entry) -> SpanMark | None:
-    """Keep a person's decision with its approval request."""
-    match entry.block:
-        case ApprovalRequested(tool_call_id=call_id):
-            return SpanMark(f"approval {call_id}", "open")
-        case ApprovalDecided(tool_call_id=call_id):
-            return SpanMark(f"approval {call_id}", "close")
-        case _:
-            return None
+KEEP_A_DECISION_WITH_ITS_QUESTION: Final = CutRule(
+    "approval", {ApprovalRequested: "open", ApprovalDecided: "close"}, per_call=True
+)
+"""Keeps a person's decision with its approval request."""
 
-
-RULES: Final[tuple[CutRule, ...]] = (
-    keep_a_call_with_its_results,
-    keep_a_prompt_with_its_turn,
-    keep_an_answer_with_its_request,
-    keep_a_decision_with_its_question,
+RULES: Final = (
+    KEEP_A_CALL_WITH_ITS_RESULTS,
+    KEEP_A_PROMPT_WITH_ITS_TURN,
+    KEEP_AN_ANSWER_WITH_ITS_REQUEST,
+    KEEP_A_DECISION_WITH_ITS_QUESTION,
 )
 
+_RULES_OF: Final[dict[type[AnyBlock], tuple[tuple[CutRule, SpanEffect], ...]]] = {
+    cls: tuple((rule, rule.effects[cls]) for rule in RULES if cls in rule.effects)
+    for cls in BLOCK_CLASSES
+    if any(cls in rule.effects for rule in RULES)
+}
+"""The rules that apply to each block class, with the effect of the class."""
 
-class CutsView(msgspec.Struct):
+
+class CutsView(BlockView, msgspec.Struct):
     """The legal cuts so far, and the spans of the current turn; the end of the turn, or the next turn, ends them."""
 
     legal: list[int] = []
@@ -115,42 +141,53 @@ class CutsView(msgspec.Struct):
     open: dict[str, int] = {}
     turn_id: TurnId = NO_TURN
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry; the cost depends only on its spans."""
-        if isinstance(entry.block, TurnStarted | UserPrompt | RoundStarted):
-            self._begin(entry)
-        if entry.turn_id == self.turn_id:
-            for rule in RULES:
-                if mark := rule(entry):
-                    self._mark(entry.seq, mark)
-            if isinstance(entry.block, TurnEnded):
-                self._end_turn()
-
     def legal_after(self, seq: int) -> list[int]:
         """Return the legal cuts after that seq, in order."""
         return self.legal[bisect_right(self.legal, seq) :]
 
-    def _begin(self, entry: Entry) -> None:
-        if entry.turn_id != self.turn_id:
+    def _begin(self, entry: Entry, block: TurnStarted | UserPrompt | RoundStarted) -> None:
+        """Offer the cut before the first entry of a turn or round."""
+        is_other_turn = entry.turn_id != self.turn_id
+        if is_other_turn:
             self.turn_id = entry.turn_id
-            self._end_turn()
-        elif isinstance(entry.block, UserPrompt):
-            return
-        if entry.seq > 1 and not self.open:
+            self._end_spans()
+        if entry.seq > 1 and not self.open and (is_other_turn or not isinstance(block, UserPrompt)):
             self.legal.append(entry.seq - 1)
+        self._mark(entry, block)
 
-    def _end_turn(self) -> None:
+    def _end_turn(self, entry: Entry, _: TurnEnded) -> None:
+        if entry.turn_id == self.turn_id:
+            self._end_spans()
+
+    def _end_spans(self) -> None:
         self.starts.clear()
         self.open.clear()
 
-    def _mark(self, seq: int, mark: SpanMark) -> None:
-        if mark.does == "open":
-            start = self.open[mark.key] = self.starts.setdefault(mark.key, seq)
-        elif mark.does == "close":
-            start = self.starts.pop(mark.key, seq)
+    def _mark(self, entry: Entry, block: AnyBlock) -> None:
+        """Apply the effects of the entry to the spans of its turn."""
+        if entry.turn_id != self.turn_id:
+            return
+        for rule, does in _RULES_OF[type(block)]:
+            if key := rule.key(block) if rule.per_call else rule.name:
+                self._apply(entry.seq, key, does)
+
+    def _apply(self, seq: int, key: str, does: SpanEffect) -> None:
+        if does == "open":
+            start = self.open[key] = self.starts.setdefault(key, seq)
+        elif does == "close":
+            start = self.starts.pop(key, seq)
+            self.open.pop(key, None)
         else:
-            start = self.starts.get(mark.key, seq)
-        if mark.does in ("settle", "close"):
-            self.open.pop(mark.key, None)
+            start = self.starts.get(key, seq)
+            if does == "settle":
+                self.open.pop(key, None)
         while self.legal and self.legal[-1] >= start:
             self.legal.pop()
+
+    folds: ClassVar[Folds] = {
+        **for_blocks(_RULES_OF, _mark),
+        TurnStarted: _begin,
+        UserPrompt: _begin,
+        RoundStarted: _begin,
+        TurnEnded: _end_turn,
+    }

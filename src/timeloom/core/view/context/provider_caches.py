@@ -1,7 +1,7 @@
 """The view of the prefixes that providers cache, and of the pauses that their lifetimes must cover."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -10,6 +10,7 @@ from timeloom.core.blocks.caching import CacheForecast, CachePoint, Lifetime
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import NO_TURN, Entry, is_timestamp, microseconds_between
 from timeloom.core.tokens import is_plausible
+from timeloom.core.view.block_view import BlockView, Folds
 
 LIFETIME_S: Final[dict[Lifetime, int]] = {"5m": 300, "1h": 3600}
 
@@ -67,7 +68,7 @@ class ModelCache(msgspec.Struct):
     anchor: MeasuredPrefix | None = None
 
 
-class ProviderCachesView(msgspec.Struct):
+class ProviderCachesView(BlockView, msgspec.Struct):
     """The cache of each model by its requested name, and the pauses between decisions."""
 
     models: dict[str, ModelCache] = {}
@@ -82,21 +83,17 @@ class ProviderCachesView(msgspec.Struct):
     model: str = ""
     """The model of the newest decision."""
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        match entry.block:
-            case ModelCalled(purpose="decision") as call:
-                self._add_call(entry, call)
-            case ModelAnswered(purpose="decision") as answer if self.model in self.models:
-                _apply_usage(self.models[self.model], answer)
-            case _:
-                pass
-
     def for_model(self, model: str) -> ModelCache:
         """Return the known cache of that model."""
         return self.models.get(model) or ModelCache()
 
+    def _add_answer(self, _: Entry, answer: ModelAnswered) -> None:
+        if answer.purpose == "decision" and self.model in self.models:
+            _apply_usage(self.models[self.model], answer)
+
     def _add_call(self, entry: Entry, call: ModelCalled) -> None:
+        if call.purpose != "decision":
+            return
         fresh = entry.turn_id != self.turn_id
         if self.called_at:
             (self.between if fresh else self.within).add(microseconds_between(self.called_at, entry.ts))
@@ -109,6 +106,8 @@ class ProviderCachesView(msgspec.Struct):
             cache.before, cache.asked = cache.kept, call.cache
             alive = [one for one in cache.kept if one.is_alive(at)]
             cache.kept = prefixes_after_request(alive, call.cache.system, call.cache.points, call.cache.hit, at)
+
+    folds: ClassVar[Folds] = {ModelCalled: _add_call, ModelAnswered: _add_answer}
 
 
 def prefixes_after_request(

@@ -1,11 +1,14 @@
 """The view that compares estimated with reported prompt tokens for each model."""
 
+from typing import ClassVar
+
 import msgspec
 
 from timeloom.core.blocks import ModelAnswered, ModelCalled, Usage
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import Calibration
+from timeloom.core.view.block_view import BlockView, Folds
 
 
 class PendingRequest(msgspec.Struct, frozen=True, gc=False):
@@ -15,7 +18,7 @@ class PendingRequest(msgspec.Struct, frozen=True, gc=False):
     estimated_tokens: int
 
 
-class TokenCalibrationView(msgspec.Struct):
+class TokenCalibrationView(BlockView, msgspec.Struct):
     """For each model by its requested name, the ratio of reported to estimated prompt tokens."""
 
     calibrations: dict[str, Calibration] = {}
@@ -23,22 +26,15 @@ class TokenCalibrationView(msgspec.Struct):
     """The reported usage of the newest decision, if the provider reported one."""
     asked: dict[CallPurpose, PendingRequest] = {}
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry."""
-        match entry.block:
-            case ModelCalled(purpose=purpose, model=model, estimated_tokens=estimated):
-                self.asked[purpose] = PendingRequest(model, estimated)
-            case ModelAnswered() as answer:
-                self._add_answer(answer)
-            case _:
-                pass
-
     def to_model_tokens(self, model: str, estimated: int) -> int:
         """Return the estimate in the model's tokens, for the check whether a request fits the window."""
         known = self.calibrations.get(model)
         return known.to_model_tokens(estimated) if known else estimated
 
-    def _add_answer(self, answer: ModelAnswered) -> None:
+    def _add_request(self, _: Entry, block: ModelCalled) -> None:
+        self.asked[block.purpose] = PendingRequest(block.model, block.estimated_tokens)
+
+    def _add_answer(self, _: Entry, answer: ModelAnswered) -> None:
         asked = self.asked.pop(answer.purpose, None)
         # The usage of an incomplete call may cover only a part of it.
         if answer.error or answer.interrupted or not answer.usage_reported:
@@ -51,3 +47,5 @@ class TokenCalibrationView(msgspec.Struct):
                 self.calibrations[asked.model] = learned
         if answer.purpose == "decision":
             self.last = usage
+
+    folds: ClassVar[Folds] = {ModelCalled: _add_request, ModelAnswered: _add_answer}

@@ -1,15 +1,20 @@
 """The view of visible entries and of the stubs that replace hidden, pruned and summarized ones."""
 
-from bisect import bisect_left, bisect_right
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from timeloom.core.blocks import Hidden, Pruned, RangeSummary, ToolCall, TurnStarted
+from timeloom.core.blocks import BLOCK_CLASSES, AnyBlock, Hidden, Pruned, RangeSummary, ToolCall, TurnStarted
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
+from timeloom.core.view.block_view import BlockView, Folds, for_all_blocks, for_blocks
+from timeloom.core.view.context.seq_runs import SeqRuns
+from timeloom.core.view.paths import NUMBERED, PathsView
 
 StubKind = Literal["hidden", "pruned", "summary"]
+
+_OF_CALLS: Final = [cls for cls in BLOCK_CLASSES if "tool_call_id" in cls.__struct_fields__]
 
 
 class Stub(msgspec.Struct, frozen=True, gc=False):
@@ -20,118 +25,180 @@ class Stub(msgspec.Struct, frozen=True, gc=False):
     text: str = ""
 
 
-class VisibleView(msgspec.Struct):
-    """The visible entries in timeline order, each as itself (None) or with its stub."""
+class VisibleView(BlockView, msgspec.Struct):
+    """The visible entries in timeline order, each as itself or with its stub, and the entries at each path.
 
-    shown: dict[int, Stub | None] = {}
-    order: list[int] = []
-    """The keys of `shown` as a sorted list, for range searches."""
+    Most entries are visible and follow one another, so they are kept as runs.
+    """
 
+    runs: SeqRuns = msgspec.field(default_factory=SeqRuns)
+    """The visible entries."""
+    stubs: dict[int, Stub] = {}
+    """The visible entries that a stub replaces."""
     gone: dict[int, int] = {}
     """Each hidden or replaced entry, with the newest entry that hid it."""
 
-    at_path: dict[str, list[int]] = {}
+    paths: PathsView = msgspec.field(default_factory=PathsView)
     at_alias: dict[str, int] = {}
-    in_turn: dict[TurnId, list[int]] = {}
+    hidden_at: dict[str, tuple[int, int]] = {}
+    """Each path that was hidden: the entry with the stub, and the number of entries at the path by then."""
+    in_turn: dict[TurnId, SeqRuns] = {}
+    """The entries of each turn that were visible when they were added."""
     inner: dict[CallId, int] = {}
     """The nested calls of the newest turn, each with its call entry."""
     summaries: dict[str, tuple[int, int]] = {}
     """Each path of a summary that replaces entries, with its seq and the position of its stub."""
+    bare_summaries: dict[str, int] = {}
+    """Each path of a summary that replaces nothing, with its newest seq."""
 
-    def add(self, entry: Entry) -> None:
-        """Fold in the next entry; the cost is linear in the entries that it shows or hides."""
-        match entry.block:
-            case Hidden(target=target, replacement=text):
-                self._replace(self._hidable_at(target), Stub("hidden", entry.seq, text), entry.seq)
-            case Pruned(cuts=cuts):
-                for cut in cuts:
-                    stub = Stub("pruned", entry.seq, cut.text) if cut.text else None
-                    self._replace(self._seqs_between(cut.first_seq, cut.last_seq), stub, entry.seq)
-            case RangeSummary() as summary:
-                self._add_summary(entry, self._covered_seqs(summary))
-            case _:
-                self._add(entry)
+    @property
+    def shown(self) -> "ShownEntries":
+        """The visible entries in order, each with None or its stub."""
+        return ShownEntries(self)
 
-    def _add(self, entry: Entry) -> None:
-        match entry.block:
-            case TurnStarted():
-                self.inner = {}
-            case ToolCall(tool_call_id=call_id, by=str()):
-                self.inner[call_id] = entry.seq
-            case _:
-                pass
+    @property
+    def at_path(self) -> Mapping[str, Sequence[int]]:
+        """The entries at each path, oldest first, visible or not."""
+        return self.paths.seqs
+
+    def seqs_from(self, seq: int) -> list[int]:
+        """Return the visible entries from that one on, in order."""
+        return self.runs.between(seq, self.runs.last)
+
+    def seqs_between(self, first: int, last: int) -> list[int]:
+        """Return the visible entries of the range, in order."""
+        return self.runs.between(first, last)
+
+    def seqs_in_turn(self, turn: TurnId) -> list[int]:
+        """Return the visible entries of the turn, in order."""
+        of_turn = self.in_turn.get(turn)
+        return [seq for first, last in of_turn.pairs() for seq in self.runs.between(first, last)] if of_turn else []
+
+    def _hide(self, entry: Entry, block: Hidden) -> None:
+        self.paths.add(entry)
+        self._replace(self._hide_at(block.target), Stub("hidden", entry.seq, block.replacement), entry.seq)
+
+    def _prune(self, entry: Entry, block: Pruned) -> None:
+        self.paths.add(entry)
+        for cut in block.cuts:
+            stub = Stub("pruned", entry.seq, cut.text) if cut.text else None
+            self._replace(self.runs.between(cut.first_seq, cut.last_seq), stub, entry.seq)
+
+    def _begin_turn(self, entry: Entry, block: TurnStarted) -> None:
+        self.inner = {}
+        self._show(entry, block)
+
+    def _add_call(self, entry: Entry, block: ToolCall) -> None:
+        if block.by is not None:
+            self.inner[block.tool_call_id] = entry.seq
+        self._add_of_call(entry, block)
+
+    def _add_of_call(self, entry: Entry, block: AnyBlock) -> None:
         # Nested calls and their results are for the program only; the report of its run names their paths.
-        call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
+        call_id: CallId | None = getattr(block, "tool_call_id", None) if self.inner else None
         if call_id and call_id in self.inner:
             self.gone[entry.seq] = self.inner[call_id]
+            self.paths.add(entry)
         else:
-            self._show(entry)
+            self._show(entry, block)
 
-    def _show(self, entry: Entry) -> None:
-        self.shown[entry.seq] = None
-        self.order.append(entry.seq)
-        if path := entry.path:
-            self.at_path.setdefault(path, []).append(entry.seq)
-        if alias := entry.alias:
-            self.at_alias[alias] = entry.seq
-        self.in_turn.setdefault(entry.turn_id, []).append(entry.seq)
+    def _show(self, entry: Entry, block: AnyBlock) -> None:
+        self.paths.add(entry)
+        seq, turn = entry.seq, entry.turn_id
+        self.runs.append(seq)
+        of_turn = self.in_turn.get(turn)
+        if of_turn is None:
+            of_turn = self.in_turn[turn] = SeqRuns()
+        of_turn.append(seq)
+        if type(block) in NUMBERED:
+            self.at_alias[entry.alias] = seq
 
-    def _add_summary(self, entry: Entry, covered: list[int]) -> None:
+    def _add_summary(self, entry: Entry, block: RangeSummary) -> None:
+        covered = self._covered_seqs(block)
         if not covered:
-            self._show(entry)
-            self.at_path[entry.path] = [entry.seq]
+            self._show(entry, block)
+            self.bare_summaries[entry.path] = entry.seq
             self.summaries.pop(entry.path, None)
             self.summaries.pop(entry.alias, None)
             return
+        self.paths.add(entry)
         self._replace(covered, Stub("summary", entry.seq), entry.seq)
         self.summaries[entry.path] = self.summaries[entry.alias] = (entry.seq, covered[0])
 
-    def _hidable_at(self, path: str) -> list[int]:
+    def _hide_at(self, path: str) -> list[int]:
+        """Return the entries that hiding the path removes, and remember them."""
         if path in self.summaries:
             by, place = self.summaries[path]
-            stub = self.shown.get(place)
+            stub = self.stubs.get(place)
             return [place] if stub and stub.by == by else []
-        seqs = [self.at_alias[path]] if path in self.at_alias else self.at_path.pop(path, [])
-        here = [seq for seq in seqs if self._can_be_hidden(seq)]
+        if path in self.at_alias:
+            return [seq for seq in (self.at_alias[path],) if self._can_be_hidden(seq)]
+        here = [seq for seq in self._hidable_at(path) if self._can_be_hidden(seq)]
         if here:
-            self.at_path[path] = here[:1]
+            self.hidden_at[path] = here[0], len(self.paths.seqs.get(path, ()))
         return here
 
-    def _can_be_hidden(self, seq: int) -> bool:
-        if seq not in self.shown:
-            return False
-        stub = self.shown[seq]
-        return stub is None or stub.kind == "hidden"
+    def _hidable_at(self, path: str) -> Sequence[int]:
+        """Return the entries at the path without those that an earlier hide removed."""
+        if path in self.bare_summaries:
+            return (self.bare_summaries[path],)
+        seqs = self.paths.seqs.get(path, ())
+        if path not in self.hidden_at:
+            return seqs
+        first, count = self.hidden_at[path]
+        return (first, *seqs[count:])
 
-    def _seqs_between(self, first: int, last: int) -> list[int]:
-        return self.order[bisect_left(self.order, first) : bisect_right(self.order, last)]
+    def _can_be_hidden(self, seq: int) -> bool:
+        stub = self.stubs.get(seq)
+        return seq in self.runs and (stub is None or stub.kind == "hidden")
 
     def _covered_seqs(self, summary: RangeSummary) -> list[int]:
         if summary.last_seq:
-            return self._seqs_between(summary.first_seq, summary.last_seq)
-        covered: list[int] = []
-        for turn in dict.fromkeys(summary.covered_turn_ids):
-            here = self.in_turn[turn] = [seq for seq in self.in_turn.get(turn, ()) if seq in self.shown]
-            covered += here
-        return sorted(covered)
+            return self.runs.between(summary.first_seq, summary.last_seq)
+        turns = dict.fromkeys(summary.covered_turn_ids)
+        return sorted(seq for turn in turns for seq in self.seqs_in_turn(turn))
 
     def _replace(self, seqs: list[int], stub: Stub | None, by: int) -> None:
         """Hide the entries and put the stub, if there is one, at the first of them."""
         for seq in seqs:
             self.gone[seq] = by
-        removed = seqs[1:] if stub else seqs
+            self.stubs.pop(seq, None)
         if stub and seqs:
-            self.shown[seqs[0]] = stub
-        for seq in removed:
-            del self.shown[seq]
-        self._remove_from_order(removed)
+            self.stubs[seqs[0]] = stub
+        self.runs.remove(seqs[1:] if stub else seqs)
 
-    def _remove_from_order(self, seqs: list[int]) -> None:
-        if not seqs:
-            return
-        first = bisect_left(self.order, seqs[0])
-        if self.order[first : first + len(seqs)] == seqs:
-            del self.order[first : first + len(seqs)]
-            return
-        for seq in seqs:
-            del self.order[bisect_left(self.order, seq)]
+    folds: ClassVar[Folds] = {
+        **for_all_blocks(_show),
+        **for_blocks(_OF_CALLS, _add_of_call),
+        TurnStarted: _begin_turn,
+        ToolCall: _add_call,
+        Hidden: _hide,
+        Pruned: _prune,
+        RangeSummary: _add_summary,
+    }
+
+
+class ShownEntries(Mapping[int, Stub | None]):
+    """The visible entries of a view in order, each with None or its stub; it follows the view."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: VisibleView) -> None:
+        self._view = view
+
+    def __getitem__(self, seq: int) -> Stub | None:
+        if seq not in self._view.runs:
+            raise KeyError(seq)
+        return self._view.stubs.get(seq)
+
+    def __contains__(self, seq: object) -> bool:
+        return isinstance(seq, int) and seq in self._view.runs
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._view.runs)
+
+    def __len__(self) -> int:
+        return len(self._view.runs)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
