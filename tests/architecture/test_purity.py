@@ -17,6 +17,7 @@ ALLOWED = {
     # of the standard library: values, text and arithmetic
     "__future__",
     "abc",
+    "array",
     "base64",
     "binascii",
     "bisect",

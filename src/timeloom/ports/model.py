@@ -41,7 +41,7 @@ StopReason = Literal["end", "max_tokens", "stop_sequence", "other"]
 """Why a reply ended: the model finished, reached its token limit or a stop sequence, or another reason."""
 
 
-class TextSegment(msgspec.Struct, frozen=True, tag="text"):
+class TextSegment(msgspec.Struct, frozen=True, gc=False, tag="text"):
     """Text of the prompt; `cache_point` caches the prefix up to its end for `cache_lifetime`."""
 
     text: str
@@ -49,7 +49,7 @@ class TextSegment(msgspec.Struct, frozen=True, tag="text"):
     cache_lifetime: Lifetime = "5m"
 
 
-class DataSegment(msgspec.Struct, frozen=True, tag="data"):
+class DataSegment(msgspec.Struct, frozen=True, gc=False, tag="data"):
     """An image or a PDF in the prompt."""
 
     mime: str

@@ -1,4 +1,4 @@
-"""The snapshots port: caches folded views of conversations; a snapshot may be lost at any time."""
+"""The snapshots port: caches views and prompts of conversations; a snapshot may be lost at any time."""
 
 from typing import Protocol
 
@@ -6,10 +6,10 @@ from timeloom.core.ids import ConversationId
 
 
 class Snapshots(Protocol):
-    """Stores the newest snapshot per conversation and views version; losing one costs only time."""
+    """Stores the newest snapshot per conversation and version; losing one costs only time."""
 
     async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
-        """Store the views up to that seq in place of an older snapshot; unknown conversations are ignored."""
+        """Store what was derived up to that seq in place of an older snapshot; unknown conversations are ignored."""
         ...
 
     async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:

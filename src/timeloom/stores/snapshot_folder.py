@@ -1,4 +1,4 @@
-"""Keeps snapshots of folded views as files, which are written without syncing and ignored if damaged."""
+"""Keeps snapshots of conversations as files, which are written without syncing and ignored if damaged."""
 
 import contextlib
 import hashlib

@@ -5,7 +5,7 @@ segments. Only an entry that hides, prunes or summarizes changes existing parts,
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -15,7 +15,14 @@ from timeloom.core.ids import CallId
 from timeloom.core.render.entries.block_text import entry_text
 from timeloom.core.render.entries.entry_text import NO_PAYLOADS, EntryText, Payloads
 from timeloom.core.render.entries.stubs import stub_text
-from timeloom.core.render.prompt_parts import PromptItem, PromptPart, Section, chain_hash, split_into_parts
+from timeloom.core.render.prompt_parts import (
+    PromptItem,
+    PromptPart,
+    Section,
+    StoredPart,
+    chain_hash,
+    split_into_parts,
+)
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.timeline import Entry, EntryError
 from timeloom.core.view.context.visible import Stub, StubKind
@@ -87,6 +94,9 @@ class PromptView:
         """
         if entry.seq != self.seq + 1:
             raise EntryError(f"the entry after {self.seq} was expected, got {entry.seq}")
+        if not needs_rendering(entry, views):
+            self.seq = entry.seq
+            return
         text = _render_entry(entry, views, payloads)
         self.seq = entry.seq
         if isinstance(entry.block, Hidden | Pruned | RangeSummary):
@@ -100,12 +110,34 @@ class PromptView:
         """Return the prompt at these views, rendered from the entries of `needed_seqs` alone."""
         prompt = cls(views.tail)
         for seq, stub in views.visible.shown.items():
-            prompt.append_visible(seq, entries[stub.by if stub else seq], views, payloads)
+            prompt.append_visible(seq, stub, entries[stub.by if stub else seq], views, payloads)
         return prompt
 
-    def append_visible(self, seq: int, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
-        """Append the rendering at `seq`; `entry` is the entry there, or the entry that put a stub there."""
-        stub = views.visible.shown[seq]
+    @classmethod
+    def from_stored(cls, seq: int, parts: Iterable[StoredPart], aliases: Mapping[str, Sequence[int]]) -> "PromptView":
+        """Return the prompt at that entry, as `stored_parts` and `aliases` described it."""
+        prompt = cls(seq)
+        for part in parts:
+            prompt._parts.append(PromptPart.from_stored(part))
+            prompt._chain.append(part.digest)
+            prompt.tokens += part.tokens
+        prompt._aliases = {alias: list(seqs) for alias, seqs in aliases.items()}
+        return prompt
+
+    @property
+    def aliases(self) -> Mapping[str, Sequence[int]]:
+        """The entries of each numbered family that the prompt has shown, by the path of its newest."""
+        return self._aliases
+
+    def stored_parts(self) -> Iterator[StoredPart]:
+        """Yield the parts in the form that snapshots store."""
+        for index, part in enumerate(self._parts):
+            yield part.to_stored(self._digest(index))
+
+    def append_visible(
+        self, seq: int, stub: Stub | None, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS
+    ) -> None:
+        """Append the rendering at `seq`; `entry` is the entry there, or the entry that put the stub there."""
         if stub is None:
             self._record_alias(entry)
         self._append(_make_item(seq, stub, entry, _render_entry(entry, views, payloads)))
@@ -143,22 +175,22 @@ class PromptView:
         """Return the estimated tokens from that entry to the end."""
         start = max(0, bisect_right(self._parts, seq, key=_first_seq) - 1)
         after = sum(part.tokens for part in self._parts[start + 1 :])
-        here = self._parts[start].items if self._parts else ()
-        return after + sum(item.text.tokens for item in here if item.seq >= seq)
+        here = self._parts[start].token_counts() if self._parts else ()
+        return after + sum(tokens for at, tokens in here if at >= seq)
 
     def tokens_between(self, first_seq: int, last_seq: int) -> int:
         """Return the estimated tokens of that range; the cost is linear in the range."""
-        return sum(item.text.tokens for item in self._items_between(first_seq, last_seq))
+        return sum(tokens for _, tokens in self._counts_between(first_seq, last_seq))
 
     def find_heavy(self, min_tokens: int, until_seq: int, since_seq: int = 1) -> list[tuple[int, int]]:
         """Return the entries of the range with at least `min_tokens`, heaviest first, each with its tokens."""
-        items = self._items_between(since_seq, until_seq)
-        found = [(item.text.tokens, item.seq) for item in items if item.text.tokens >= min_tokens]
-        return [(seq, tokens) for tokens, seq in sorted(found, key=lambda one: (-one[0], one[1]))]
+        counts = self._counts_between(since_seq, until_seq)
+        found = [(seq, tokens) for seq, tokens in counts if tokens >= min_tokens]
+        return sorted(found, key=lambda one: (-one[1], one[0]))
 
-    def _items_between(self, first: int, last: int) -> Iterable[PromptItem]:
+    def _counts_between(self, first: int, last: int) -> Iterable[tuple[int, int]]:
         for index in _parts_between(self._parts, first, last):
-            yield from (item for item in self._parts[index].items if first <= item.seq <= last)
+            yield from (one for one in self._parts[index].token_counts() if first <= one[0] <= last)
 
     def _record_alias(self, entry: Entry) -> None:
         if alias := entry.alias:
@@ -226,6 +258,9 @@ class PromptView:
             part.start_in(self._parts[-1].section_after if self._parts else Section.NONE)
             self._parts.append(part)
         self.tokens += part.tokens
+        if part.is_sealed:
+            # Only its text is kept from here on.
+            part.segments()
 
     def _part_before(self, seq: int) -> int:
         """Return the last non-empty part that ends at or before that seq; -1 if there is none."""
@@ -237,8 +272,9 @@ class PromptView:
     def _apply_forgetting(self, indexes: Iterable[int], by: Entry, text: EntryText, views: Views) -> None:
         lowest = len(self._parts)
         for index in sorted(indexes, reverse=True):
-            items = [item for old in self._parts[index].items if (item := _updated_item(old, by, text, views))]
-            if items != self._parts[index].items:
+            before = self._parts[index].items
+            items = [item for old in before if (item := _updated_item(old, by, text, views))]
+            if items != before:
                 self._replace(index, items)
                 lowest = index
         self._update_sections(lowest)
@@ -267,6 +303,11 @@ class PromptView:
                 part.start_in(leaves)
                 self.tokens += part.tokens
             leaves = part.section_after
+
+
+def needs_rendering(entry: Entry, views: Views) -> bool:
+    """Whether adding the entry to a prompt needs its text: it is visible, or it forgets others."""
+    return isinstance(entry.block, Hidden | Pruned | RangeSummary) or entry.seq in views.visible.shown
 
 
 def needed_seqs(views: Views) -> list[int]:

@@ -1,7 +1,8 @@
 """Splits the cacheable prompt into parts that never change after a request has included them."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -29,8 +30,15 @@ TITLES: Final = {
 }
 TITLE_TOKENS: Final = {section: estimate_tokens(title) for section, title in TITLES.items()}
 
+_WIDTH: Final = 4
+"""How many numbers a part keeps of each item."""
 
-class PromptItem(msgspec.Struct, frozen=True):
+_SECTION: Final = 3
+_ENDS_PART: Final = 4
+_HAS_DATA: Final = 8
+
+
+class PromptItem(msgspec.Struct, frozen=True, gc=False):
     """A visible entry or a stub: its text, the section it belongs to, and whether a part ends with it."""
 
     seq: int
@@ -39,48 +47,97 @@ class PromptItem(msgspec.Struct, frozen=True):
     ends_part: bool = False
 
 
-class PromptPart(msgspec.Struct):
-    """Consecutive items with the section before the first (`section_before`) and after the last (`section_after`)."""
+class StoredPart(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A part as snapshots store it, with the hash of all segments up to its end."""
 
-    items: list[PromptItem]
-    section_before: Section = Section.NONE
-    section_after: Section = Section.NONE
-    tokens: int = 0
-    rendered: tuple[RenderedSegment, ...] | None = None
+    numbers: list[int]
+    segments: tuple[RenderedSegment, ...]
+    section_before: Section
+    section_after: Section
+    tokens: int
+    digest: bytes
+
+
+class PromptPart:
+    """Consecutive items with the section before the first (`section_before`) and after the last (`section_after`).
+
+    A complete part keeps its segments and four numbers for each item, a tenth of the memory of the items. The items are
+    made again from these if an entry changes the part.
+    """
+
+    __slots__ = ("_items", "_numbers", "_rendered", "section_after", "section_before", "tokens")
+
+    def __init__(self, items: Sequence[PromptItem]) -> None:
+        self._items: list[PromptItem] | None = list(items)
+        self._numbers = array("q", [number for item in items for number in _numbers(item)])
+        self._rendered: tuple[RenderedSegment, ...] | None = None
+        self.section_before = Section.NONE
+        self.section_after = Section.NONE
+        self.tokens = 0
+
+    @classmethod
+    def from_stored(cls, stored: StoredPart) -> "PromptPart":
+        """Return the part that was stored."""
+        part = cls(())
+        part._items, part._numbers, part._rendered = None, array("q", stored.numbers), stored.segments
+        part.section_before, part.section_after = stored.section_before, stored.section_after
+        part.tokens = stored.tokens
+        return part
+
+    def to_stored(self, digest: bytes) -> StoredPart:
+        """Return the form in which snapshots store the part."""
+        numbers = self._numbers.tolist()
+        return StoredPart(numbers, self.segments(), self.section_before, self.section_after, self.tokens, digest)
+
+    @property
+    def items(self) -> list[PromptItem]:
+        """The items in order."""
+        if self._items is None:
+            return list(_read_items(self._numbers, self.segments(), self.section_before))
+        return self._items
 
     @property
     def first_seq(self) -> int:
         """The seq of the first item."""
-        return self.items[0].seq
+        return self._numbers[0]
 
     @property
     def last_seq(self) -> int:
         """The seq of the last item."""
-        return self.items[-1].seq
+        return self._numbers[-_WIDTH]
 
     @property
     def is_sealed(self) -> bool:
         """Whether the part is complete, so that no item is appended to it."""
-        return self.items[-1].ends_part
+        return bool(self._numbers[-1] & _ENDS_PART)
+
+    def token_counts(self) -> Iterator[tuple[int, int]]:
+        """Yield the seq and the estimated tokens of each item."""
+        return zip(self._numbers[::_WIDTH], self._numbers[1::_WIDTH], strict=True)
 
     def append(self, item: PromptItem) -> None:
         """Append the next item."""
-        self.items.append(item)
+        self._items = self.items
+        self._items.append(item)
+        self._numbers.extend(_numbers(item))
         self._count(item)
-        self.rendered = None
+        self._rendered = None
 
     def start_in(self, section: Section) -> None:
         """Set the section before the first item and count all items again."""
+        self._items = self.items
         self.section_before = self.section_after = section
-        self.tokens, self.rendered = 0, None
-        for item in self.items:
+        self.tokens, self._rendered = 0, None
+        for item in self._items:
             self._count(item)
 
     def segments(self) -> tuple[RenderedSegment, ...]:
         """Return the rendered segments, split only at attachments; they are rendered once."""
-        if self.rendered is None:
-            self.rendered = tuple(_render_items(self.items, self.section_before))
-        return self.rendered
+        if self._rendered is None:
+            self._rendered = tuple(_render_items(self.items, self.section_before))
+            if self.is_sealed:
+                self._items = None
+        return self._rendered
 
     def _count(self, item: PromptItem) -> None:
         if not item.text.is_empty:
@@ -95,10 +152,36 @@ def split_into_parts(items: Iterable[PromptItem]) -> list[PromptPart]:
     parts: list[PromptPart] = []
     for item in items:
         if parts and not parts[-1].is_sealed:
-            parts[-1].items.append(item)
+            parts[-1].append(item)
         else:
             parts.append(PromptPart([item]))
     return parts
+
+
+def _numbers(item: PromptItem) -> tuple[int, int, int, int]:
+    """Return the numbers that a part keeps of the item: seq, tokens, characters of its text, and its other fields."""
+    text = item.text
+    flags = item.section | item.ends_part * _ENDS_PART | (text.data is not None) * _HAS_DATA
+    return item.seq, text.tokens, len(text.text), flags
+
+
+def _read_items(numbers: Sequence[int], segments: Sequence[RenderedSegment], section: Section) -> Iterator[PromptItem]:
+    """Yield the items from their numbers and the segments that `_render_items` made of them."""
+    place = offset = 0
+    for at in range(0, len(numbers), _WIDTH):
+        seq, tokens, chars, flags = numbers[at : at + _WIDTH]
+        own, data, mime, text = Section(flags & _SECTION), None, "", ""
+        if (chars or flags & _HAS_DATA) and own > section:
+            section = own
+            offset += len(TITLES[section])
+        if chars:
+            text = segments[place].text[offset : offset + chars]
+            offset += chars
+        if flags & _HAS_DATA:
+            place += offset > 0
+            data, mime = segments[place].data, segments[place].mime
+            place, offset = place + 1, 0
+        yield PromptItem(seq, EntryText(text, data, mime, tokens), own, bool(flags & _ENDS_PART))
 
 
 def chain_hash(before: bytes, segments: Sequence[RenderedSegment]) -> bytes:

@@ -7,7 +7,7 @@ import msgspec
 from timeloom.core.payload import Data, size_of
 
 
-class RenderedSegment(msgspec.Struct, frozen=True):
+class RenderedSegment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Text, or an image or PDF if `data` is set; `cache_point` caches the prompt up to the segment's end."""
 
     text: str = ""

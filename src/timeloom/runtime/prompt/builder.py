@@ -1,8 +1,11 @@
 """Builds the prompt of a round incrementally: each round renders only the entries added since the last one."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import Final
+from weakref import WeakMethod
 
 import msgspec
 
@@ -14,7 +17,7 @@ from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.policy.next_step import AskModel, TurnLimits
 from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.entries.entry_text import needed_payloads
-from timeloom.core.render.prompt import PromptDelta, PromptView, needed_seqs
+from timeloom.core.render.prompt import PromptDelta, PromptView, needs_rendering
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.render.system import build_system_text as render_system_text
 from timeloom.core.render.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
@@ -22,14 +25,22 @@ from timeloom.core.render.tail.sources_section import sources_section
 from timeloom.core.render.tail.tail import current_turn_section, join_sections
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.context.visible import Stub
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.governance.governor import Governor
 from timeloom.runtime.prompt.hashing import request_sha256, system_hash
 from timeloom.runtime.prompt.instructions.load import load_instructions
 from timeloom.runtime.prompt.payload_cache import PayloadCache
+from timeloom.runtime.prompt.prompt_snapshot import SAVE_AFTER, load_prompt_snapshot, save_prompt_snapshot
 from timeloom.runtime.prompt.request import PromptRequest
 from timeloom.runtime.session.session import Session
+
+PAGE: Final = 2_000
+"""Entries read at once when a stored conversation is rendered; smaller costs more reads, larger more memory."""
+
+RENDER_SLICE_ENTRIES: Final = 50
+"""Entries rendered before the event loop runs other tasks; they take about 1 ms. More would make streams stutter."""
 
 PromptObserver = Callable[[Session, tuple[RenderedSegment, ...]], None]
 """Called with the cacheable part of each prompt when its request is recorded."""
@@ -98,7 +109,9 @@ class PromptBuilder:
         self._observers = tuple(observers)
         self._observed_prompt: tuple[int, tuple[RenderedSegment, ...]] = (0, ())
         """The last entry and the cacheable part of the newest prompt, kept only if there are observers."""
-        session.watch(self._on_entry)
+        # Weak, so that a session that outlives its builder does not keep the rendered conversation in memory.
+        on_entry = WeakMethod(self._on_entry)
+        session.watch(lambda entry: (listener := on_entry()) and listener(entry))
 
     async def render(self) -> PromptView:
         """Return the cacheable part at the current tail."""
@@ -226,14 +239,44 @@ class PromptBuilder:
         return self._view
 
     async def _load_view(self) -> PromptView:
-        views, entries, payloads = self._session.views, dict[int, Entry](), dict[BlobRef, bytes]()
-        # More entries may be appended while this reads.
-        while missing := [seq for seq in needed_seqs(views) if seq not in entries]:
-            found = await self._session.entries(missing)
-            entries.update((entry.seq, entry) for entry in found)
-            payloads.update(await self._payloads(found))
+        """Return the prompt at the current tail; entries that are appended while this reads wait in `_unrendered`."""
+        visible, tail = self._session.views.visible, self._session.views.tail
+        shown = list(visible.shown.items())
         self._unrendered.clear()
-        return PromptView.from_views(views, entries, payloads)
+        view = await load_prompt_snapshot(self._session)
+        stored_seq = view.seq if view else 0
+        if view and tail - stored_seq <= len(shown):
+            await self._add_stored(view, tail)
+        else:
+            view, stored_seq = await self._render_shown(shown, tail), 0
+        if tail - stored_seq >= SAVE_AFTER:
+            await save_prompt_snapshot(self._session, view)
+        return view
+
+    async def _add_stored(self, view: PromptView, tail: int) -> None:
+        """Add the stored entries up to `tail`."""
+        views = self._session.views
+        while view.seq < tail:
+            page = range(view.seq + 1, min(view.seq + PAGE, tail) + 1)
+            for n, entry in enumerate(await self._session.entries(page)):
+                needed = [entry] if needs_rendering(entry, views) else []
+                view.add(entry, views, await self._payloads(needed))
+                if n % RENDER_SLICE_ENTRIES == 0:
+                    await asyncio.sleep(0)
+
+    async def _render_shown(self, shown: Sequence[tuple[int, Stub | None]], tail: int) -> PromptView:
+        """Return the prompt at `tail`, rendered from these entries and stubs."""
+        view, views = PromptView(tail), self._session.views
+        for start in range(0, len(shown), PAGE):
+            page = shown[start : start + PAGE]
+            needed = sorted({stub.by if stub else seq for seq, stub in page})
+            entries = {entry.seq: entry for entry in await self._session.entries(needed)}
+            for n, (seq, stub) in enumerate(page):
+                entry = entries[stub.by if stub else seq]
+                view.append_visible(seq, stub, entry, views, await self._payloads([entry]))
+                if n % RENDER_SLICE_ENTRIES == 0:
+                    await asyncio.sleep(0)
+        return view
 
     async def _payloads(self, entries: Iterable[Entry]) -> dict[BlobRef, bytes]:
         return {ref: await self._session.payload(ref) for entry in entries for ref in needed_payloads(entry)}

@@ -104,7 +104,7 @@ class ReplayWalker:
             payloads.update(found)
             self._watch_entry(entry, wrong)
         for n, (seq, stand) in enumerate(self.views.visible.shown.items()):
-            self._prompt.append_visible(seq, entries[stand.by if stand else seq], self.views, payloads)
+            self._prompt.append_visible(seq, stand, entries[stand.by if stand else seq], self.views, payloads)
             if n % FOLD_SLICE_ENTRIES == 0:
                 await asyncio.sleep(0)
 

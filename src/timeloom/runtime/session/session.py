@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, Self, TypeVar
 
-from timeloom.core.blocks import AnyBlock, ConversationStarted, UserPrompt
+from timeloom.core.blocks import AnyBlock, ConversationStarted, Erased, UserPrompt
 from timeloom.core.blocks.extract_payloads import extract_payloads, find_blob_refs
 from timeloom.core.blocks.valid_text import with_valid_text
 from timeloom.core.ids import (
@@ -309,6 +309,18 @@ class Session:
         for first, last in _group_consecutive([seq for seq in seqs if seq not in pending]):
             found += await self._store.load(self.conversation, after=first - 1, limit=last - first + 1)
         return [*found, *(pending[seq] for seq in seqs if seq in pending)]
+
+    async def load_snapshot(self, version: str) -> tuple[int, bytes] | None:
+        """Return the newest snapshot of that version with its seq, or None."""
+        return await self._store.load_snapshot(self.conversation, version)
+
+    async def save_snapshot(self, seq: int, version: str, data: bytes) -> None:
+        """Store a snapshot of what was derived from the entries up to that seq."""
+        await self._store.save_snapshot(self.conversation, seq, version, data)
+        # If another process took the conversation over, it may have erased entries meanwhile.
+        later = await self._store.load(self.conversation, after=self.stored_tail)
+        if any(isinstance(entry.block, Erased) for entry in later):
+            await self._store.drop_snapshots()
 
     async def payload(self, ref: BlobRef) -> bytes:
         """Return the bytes that the reference names."""

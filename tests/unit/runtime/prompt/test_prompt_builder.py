@@ -81,6 +81,11 @@ class CountingStore(MemoryStore):
             await self.session.append([UserPrompt(text=self.on_load.pop())], TURN)
         return found
 
+    async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
+        if self.session and self.on_load:
+            await self.session.append([UserPrompt(text=self.on_load.pop())], TURN)
+        return await super().load_snapshot(conversation, version)
+
 
 @given(conversations(), st.lists(st.integers(1, 12), max_size=8))
 def test_what_is_sent_is_what_somebody_who_opens_the_conversation_would_send(

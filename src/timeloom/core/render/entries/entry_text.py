@@ -24,7 +24,7 @@ Payloads = Mapping[BlobRef, bytes]
 NO_PAYLOADS: Final[Payloads] = {}
 
 
-class EntryText(msgspec.Struct, frozen=True):
+class EntryText(msgspec.Struct, frozen=True, gc=False):
     """The rendered text of one entry, followed by an attached image or PDF if there is one; often empty."""
 
     text: str = ""
