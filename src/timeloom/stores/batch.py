@@ -2,14 +2,18 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, cast
+from functools import cache, lru_cache
+from types import NoneType, UnionType
+from typing import Final, Literal, Union, cast, get_args, get_origin
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from timeloom.core.blocks import (
     AnyBlock,
     Completion,
     ConversationStarted,
+    Feedback,
     Followup,
     Steer,
     Titled,
@@ -20,10 +24,10 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES, REPEATED_BYTES, extract_payloads, find_blob_refs
 from timeloom.core.ids import ConversationId, IdError, TurnId, parse_conversation_id
-from timeloom.core.payload import BlobRef, max_utf8_bytes
+from timeloom.core.payload import BlobRef, max_utf8_bytes, size_of
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, to_entry
-from timeloom.ports.ids import random_bytes
-from timeloom.wire.chain import SALT_BYTES, hash_content
+from timeloom.ports.ids import RandomTokens
+from timeloom.wire.chain import SALT_BYTES
 from timeloom.wire.record import encode_record
 
 TITLE_CHARS: Final = 300
@@ -35,7 +39,15 @@ INDEXED_CHARS: Final = 100_000
 LIGHT_DRAFTS: Final = 50
 """Number of small drafts that may be batched in the event loop. Each takes some ten microseconds."""
 
+SALTS: Final = RandomTokens(SALT_BYTES)
+"""The salts of the hash chain."""
+
 ReadText = Callable[[BlobRef], str]
+
+_SCALARS: Final = frozenset[object]((bool, int, float, NoneType))
+_SEARCHABLE_BLOCKS: Final = (UserPrompt, Followup, Steer, Completion, WorkingSummary)
+_NOTED_BLOCKS: Final = (*_SEARCHABLE_BLOCKS, ConversationStarted, Titled, TurnStarted, TurnEnded, Feedback)
+"""Blocks whose append changes more than the entries: the search index, the title, the open turn or the feedback."""
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -45,19 +57,19 @@ class Batch(Struct, frozen=True, kw_only=True):
     expected_tail: int
     entries: tuple[Entry, ...]
     records: tuple[bytes, ...]
-    salts: tuple[bytes, ...]
-    contents: tuple[bytes, ...]
-    """The salted hashes of the records."""
-    payloads: dict[BlobRef, bytes]
+    payloads: dict[BlobRef, bytes] = {}
     """Payloads that came with the drafts. Any other referenced payload must be stored already."""
 
-    references: tuple[BlobRef, ...]
-    searchable_texts: tuple[tuple[int, str], ...]
+    references: tuple[BlobRef, ...] = ()
+    searchable_texts: tuple[tuple[int, str], ...] = ()
     """Text to index for search, with the seq of its entry."""
 
-    header: ConversationStarted | None
-    title: tuple[int, str] | None
+    header: ConversationStarted | None = None
+    title: tuple[int, str] | None = None
     """The newest title in the batch, with the seq of its entry."""
+
+    is_plain: bool = False
+    """Whether the batch only adds entries: it has no payload, title or text to index, and changes no other table."""
 
     @property
     def ends_turn(self) -> bool:
@@ -77,7 +89,20 @@ class Batch(Struct, frozen=True, kw_only=True):
 
 def is_light(drafts: Sequence[Draft]) -> bool:
     """Whether the drafts are few and without payloads, so that `make_batch` is quick and needs no disk."""
-    return len(drafts) <= LIGHT_DRAFTS and all(_is_light(draft.block) and _is_small(draft.original) for draft in drafts)
+    if len(drafts) > LIGHT_DRAFTS:
+        return False
+    for draft in drafts:
+        if draft.original and not _is_light(draft.original, INLINE_BYTES):
+            return False
+        block = draft.block
+        for name, most_bytes in _sizable_fields(type(block)):
+            value: object = getattr(block, name)
+            # A character has at most 4 bytes. Most texts are so short that this decides.
+            if value is None or (type(value) is str and len(value) * 4 <= most_bytes):
+                continue
+            if not _is_light(value, most_bytes):
+                return False
+    return True
 
 
 def make_batch(
@@ -88,8 +113,9 @@ def make_batch(
     `read_text` reads text that is stored as a payload already, for the search index. Pass None only if `is_light` is
     true for the drafts.
     """
-    light = read_text is None
     _check(conversation, expected_tail, drafts)
+    if read_text is None and all(map(_is_plain, [type(draft.block) for draft in drafts])):
+        return _make_plain_batch(conversation, expected_tail, drafts)
     entries: list[Entry] = []
     payloads: dict[BlobRef, bytes] = {}
     refs: dict[BlobRef, None] = {}
@@ -97,10 +123,10 @@ def make_batch(
     title: tuple[int, str] | None = None
     for seq, draft in enumerate(drafts, expected_tail + 1):
         stored = draft
-        if not light:
+        if read_text:
             stored, extracted = _extract_payloads(draft)
             payloads.update(extracted)
-        if not light or draft.block.repeated:
+        if read_text or draft.block.repeated:
             refs.update(dict.fromkeys(find_blob_refs(stored)))
         if isinstance(draft.block, Titled):
             title = (seq, draft.block.text[:INDEXED_CHARS])
@@ -108,32 +134,17 @@ def make_batch(
             searchable.append((seq, text[:INDEXED_CHARS]))
         entries.append(to_entry(stored, seq))
     first = drafts[0].block
-    records = tuple(encode_record(entry) for entry in entries)
-    salts, contents = salt_records(records)
     return Batch(
         conversation=conversation,
         expected_tail=expected_tail,
         entries=tuple(entries),
-        records=records,
-        salts=salts,
-        contents=contents,
+        records=tuple([encode_record(entry) for entry in entries]),
         payloads=payloads,
         references=tuple(refs),
         searchable_texts=tuple(searchable),
         header=first if isinstance(first, ConversationStarted) else None,
         title=title,
     )
-
-
-def salt_records(records: Sequence[bytes]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-    """Return a new salt for each record, and the salted hashes of the records."""
-    if len(records) == 1:
-        salt = random_bytes(SALT_BYTES)
-        return (salt,), (hash_content(salt, records[0]),)
-    # One draw for all: each costs a system call.
-    drawn = random_bytes(SALT_BYTES * len(records))
-    salts = tuple(drawn[at : at + SALT_BYTES] for at in range(0, len(drawn), SALT_BYTES))
-    return salts, tuple(map(hash_content, salts, records))
 
 
 def tenant_from_header(drafts: Sequence[Draft]) -> str:
@@ -163,6 +174,23 @@ def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:
     return zlib.crc32(record, zlib.crc32(b"%s %d " % (conversation.encode(), seq)))
 
 
+def _make_plain_batch(conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]) -> Batch:
+    entries = tuple([to_entry(draft, seq) for seq, draft in enumerate(drafts, expected_tail + 1)])
+    return Batch(
+        conversation=conversation,
+        expected_tail=expected_tail,
+        entries=entries,
+        records=tuple([encode_record(entry) for entry in entries]),
+        is_plain=True,
+    )
+
+
+@cache
+def _is_plain(kind: type[AnyBlock]) -> bool:
+    """Whether blocks of that type change nothing but the entries, if they are light."""
+    return not kind.repeated and not issubclass(kind, _NOTED_BLOCKS)
+
+
 def _extract_payloads(draft: Draft) -> tuple[Draft, dict[BlobRef, bytes]]:
     try:
         return extract_payloads(draft)
@@ -180,6 +208,12 @@ def _check(conversation: ConversationId, expected_tail: int, drafts: Sequence[Dr
             raise EntryError(
                 f"the first entry, and no other, is conv.header; got {draft.block.type_name} as entry {at}"
             )
+    _check_conversation(conversation)
+
+
+@lru_cache(maxsize=256)
+def _check_conversation(conversation: ConversationId) -> None:
+    # Cached, because every append of a conversation carries the same id.
     try:
         parse_conversation_id(conversation)
     except IdError as error:
@@ -187,31 +221,36 @@ def _check(conversation: ConversationId, expected_tail: int, drafts: Sequence[Dr
 
 
 def _searchable_text(block: AnyBlock, read_text: ReadText | None) -> str:
-    match block:
-        case UserPrompt() | Followup() | Steer() | Completion() | WorkingSummary():
-            if isinstance(block.text, str):
-                return block.text
-            return read_text(block.text) if read_text else ""
-        case _:
-            return ""
+    if not isinstance(block, _SEARCHABLE_BLOCKS):
+        return ""
+    if isinstance(block.text, str):
+        return block.text
+    return read_text(block.text) if read_text else ""
 
 
-def _is_light(block: AnyBlock) -> bool:
-    for name in block.__struct_fields__:
-        value: object = getattr(block, name)
-        if name in block.repeated:
-            # Most of these fields refer to a payload that an earlier entry stored.
-            if isinstance(value, str) and max_utf8_bytes(value) > REPEATED_BYTES:
-                return False
-        elif not _is_small(value) or _holds_structs(value):
-            return False
-    return True
+@cache
+def _sizable_fields(kind: type[AnyBlock]) -> tuple[tuple[str, int], ...]:
+    """Return the fields that can hold more than a number or a fixed word, with the size up to which they are light."""
+    sizable = [field.name for field in fields(kind) if not _is_scalar(field.type)]
+    return tuple((name, REPEATED_BYTES if name in kind.repeated else INLINE_BYTES) for name in sizable)
 
 
-def _is_small(value: object) -> bool:
+def _is_scalar(hint: object) -> bool:
+    if get_origin(hint) in (Union, UnionType):
+        return all(map(_is_scalar, get_args(hint)))
+    return hint in _SCALARS or get_origin(hint) is Literal
+
+
+def _is_light(value: object, most_bytes: int) -> bool:
     if isinstance(value, str):
-        return max_utf8_bytes(value) <= INLINE_BYTES
-    return not isinstance(value, bytes | BlobRef)
+        return _is_within(value, most_bytes)
+    # Most references in repeated fields are to a payload that an earlier entry stored.
+    return most_bytes == REPEATED_BYTES or not (isinstance(value, bytes | BlobRef) or _holds_structs(value))
+
+
+def _is_within(text: str, most_bytes: int) -> bool:
+    # Only text of a length in between is encoded to be measured, which takes a few microseconds.
+    return len(text) <= most_bytes and (max_utf8_bytes(text) <= most_bytes or size_of(text) <= most_bytes)
 
 
 def _holds_structs(value: object) -> bool:

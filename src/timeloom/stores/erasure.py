@@ -10,7 +10,8 @@ from timeloom.core.blocks.extract_payloads import find_blob_refs
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Draft, Entry, EntryError
-from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, salt_records
+from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, make_batch
+from timeloom.wire.chain import hash_content
 from timeloom.wire.record import encode_record
 
 
@@ -50,7 +51,8 @@ def make_erasure(conversation: ConversationId, expected_tail: int, entries: Sequ
         if not entry.block.erased:
             raise EntryError(f"entry {entry.seq} is not erased; an erase accepts only erased entries")
     records = tuple(encode_record(entry) for entry in ordered)
-    salts, hashes = salt_records(records)
+    salts = tuple(SALTS.take() for _ in records)
+    hashes = map(hash_content, salts, records)
     forms = tuple(ErasedForm(entry.seq, form.hex()) for entry, form in zip(ordered, hashes, strict=True))
     batch = make_batch(conversation, expected_tail, [_with_forms(record, forms)])
     return Erasure(ordered, records, salts, batch)

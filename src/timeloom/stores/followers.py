@@ -69,6 +69,9 @@ class Followers:
 
     def wake(self, numbers: Iterable[int]) -> None:
         """Wake the followers of these conversations."""
+        # Without the lock: a follower that is added meanwhile reads after the change that this call announces.
+        if not self._by_number:
+            return
         with self._lock:
             followers = [follower for number in numbers for follower in self._by_number.get(number, ())]
         for follower in followers:

@@ -5,7 +5,7 @@ of its record, which holds turn, time and type. An erase replaces record and sal
 then stands beside the erased form, so the chain holds. Without the salt, no guess of the content can be checked.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -21,6 +21,7 @@ SALT_BYTES: Final = 16
 HASH_BYTES: Final = 32
 _DOMAIN: Final = b"timeloom chain 1\n"
 _KIND_STARTS: Final = len('\n{"type":"')
+_new_state: Final = sha256().copy
 
 
 class ChainLink(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,19 +72,15 @@ def hash_link(link: ChainLink) -> bytes:
     return hash_entry(link.before, content, link.seq, link.content[HASH_BYTES:] or record_beginning(link.record))
 
 
-def link_entries(
-    before: bytes, first_seq: int, contents: Sequence[bytes], records: Sequence[bytes]
-) -> tuple[list[bytes], bytes]:
-    """Return the hash that each of the new entries carries, and the hash of the last one."""
-    carried: list[bytes] = []
-    seq = first_seq
-    for content, record in zip(contents, records, strict=True):
-        carried.append(before)
-        # `hash_entry` and `record_beginning`, in place: every append waits for this loop.
-        end = record.find(b'"', record.find(b"\n") + _KIND_STARTS)
-        before = sha256(b"%b%b%d %b" % (before, content, seq, record[:end])).digest()
-        seq += 1
-    return carried, before
+def link_entry(before: bytes, salt: bytes, seq: int, record: bytes) -> bytes:
+    """Return the hash of a new entry, which the next entry carries."""
+    # `hash_content`, `hash_entry` and `record_beginning`, in place: every append waits for this. A copied state saves
+    # the search for the algorithm, which costs more than the hash of a short record.
+    content, entry = _new_state(), _new_state()
+    content.update(salt + record)
+    end = record.find(b'"', record.find(b"\n") + _KIND_STARTS)
+    entry.update(b"%b%b%d %b" % (before, content.digest(), seq, record[:end]))
+    return entry.digest()
 
 
 def erased_content(link: ChainLink, old_record: bytes, new_record: bytes) -> bytes:

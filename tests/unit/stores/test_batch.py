@@ -1,6 +1,7 @@
 """Batches of an append: which drafts are light, and that light drafts are stored as all others are."""
 
 import pytest
+from hypothesis import assume, given
 from msgspec.structs import replace
 
 from timeloom.core.blocks import (
@@ -9,7 +10,9 @@ from timeloom.core.blocks import (
     ConversationStarted,
     Followup,
     ModelCalled,
+    RoundStarted,
     SourcesAdded,
+    Thinking,
     UserPrompt,
 )
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES, REPEATED_BYTES
@@ -17,7 +20,9 @@ from timeloom.core.ids import ConversationId, MessageId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft
-from timeloom.stores.batch import LIGHT_DRAFTS, is_light, make_batch
+from timeloom.stores.batch import LIGHT_DRAFTS, is_light, make_batch, open_turn_after
+from timeloom.stores.feedback_rows import extract_batch_feedback
+from timeloom.testing.strategies import later_blocks
 
 NAME = ConversationId("conv_batch")
 TURN = TurnId("turn_1")
@@ -37,6 +42,7 @@ def called(system: str | BlobRef) -> ModelCalled:
 LIGHT = {
     "a short text": draft(UserPrompt(text="hello")),
     "the longest text that is stored inline": draft(UserPrompt(text="x" * INLINE_BYTES)),
+    "the longest text of such bytes that is stored inline": draft(UserPrompt(text="é" * (INLINE_BYTES // 2))),
     "a short original": draft(UserPrompt(text="hello"), "{}"),
     "the longest repeated text that is stored inline": draft(called("x" * REPEATED_BYTES)),
     "a repeated text that an earlier entry stored": draft(called(REF)),
@@ -45,7 +51,7 @@ LIGHT = {
 }
 HEAVY = {
     "a text that becomes a payload": draft(UserPrompt(text="x" * (INLINE_BYTES + 1))),
-    "a text whose bytes become a payload": draft(UserPrompt(text="é" * INLINE_BYTES)),
+    "a text whose bytes become a payload": draft(UserPrompt(text="é" * (INLINE_BYTES // 2 + 1))),
     "a stored text": draft(UserPrompt(text=REF)),
     "a long original": draft(UserPrompt(text="hello"), "x" * (INLINE_BYTES + 1)),
     "a stored original": draft(UserPrompt(text="hello"), REF),
@@ -74,7 +80,7 @@ def test_light_drafts_make_the_same_batch_as_any_others() -> None:
     drafts = [draft(HEADER), *(one for one in LIGHT.values() if not isinstance(one.block, ConversationStarted))]
     assert is_light(drafts)
     light, other = make_batch(NAME, 0, drafts), make_batch(NAME, 0, drafts, lambda _: "")
-    assert light == replace(other, salts=light.salts, contents=light.contents)
+    assert light == other
 
 
 def test_a_long_text_becomes_a_payload_that_its_entry_refers_to() -> None:
@@ -83,3 +89,22 @@ def test_a_long_text_becomes_a_payload_that_its_entry_refers_to() -> None:
     ((ref, data),) = batch.payloads.items()
     assert (batch.references, data) == ((ref,), text.encode())
     assert batch.searchable_texts == ((2, text),)
+
+
+def test_a_batch_of_plain_blocks_is_the_same_as_any_other() -> None:
+    drafts = [draft(RoundStarted(round=1)), draft(Thinking(round=1, text="Thinking."))]
+    light, other = make_batch(NAME, 1, drafts), make_batch(NAME, 1, drafts, lambda _: "")
+    assert light.is_plain
+    assert light == replace(other, is_plain=True)
+
+
+@given(later_blocks)
+def test_a_plain_batch_changes_nothing_but_the_entries(block: AnyBlock) -> None:
+    drafts = [draft(block)]
+    assume(is_light(drafts))
+    batch = make_batch(NAME, 1, drafts)
+    if batch.is_plain:
+        assert batch == replace(make_batch(NAME, 1, drafts, lambda _: ""), is_plain=True)
+        assert not extract_batch_feedback(batch) and not batch.ends_turn
+        assert open_turn_after(None, batch.entries) is None and open_turn_after(TURN, batch.entries) == TURN
+        assert not batch.searchable_texts and not batch.title and not batch.references

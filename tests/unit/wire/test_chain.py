@@ -14,7 +14,7 @@ from timeloom.wire.chain import (
     hash_content,
     hash_entry,
     hash_link,
-    link_entries,
+    link_entry,
     record_beginning,
 )
 from timeloom.wire.heads import Head, decode_heads, encode_head, signed_bytes
@@ -32,11 +32,11 @@ def chained(*entries: Entry, before: bytes | None = None) -> list[tuple[Entry, b
     records = [encode_record(each) for each in entries]
     first = entries[0].seq
     before = hash_before_first(NAME, first) if before is None else before
-    carried, _ = link_entries(before, first, [hash_content(SALT, record) for record in records], records)
-    return [
-        (each, record, ChainLink(each.seq, SALT, own))
-        for each, record, own in zip(entries, records, carried, strict=True)
-    ]
+    links: list[ChainLink] = []
+    for each, record in zip(entries, records, strict=True):
+        links.append(ChainLink(each.seq, SALT, before))
+        before = link_entry(before, SALT, each.seq, record)
+    return list(zip(entries, records, links, strict=True))
 
 
 def test_a_record_begins_with_turn_time_and_type() -> None:

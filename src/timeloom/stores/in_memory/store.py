@@ -27,7 +27,7 @@ from timeloom.ports.reader import (
     OpenTurnQuery,
 )
 from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
-from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, open_turn_after, tenant_from_header
+from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, make_batch, open_turn_after, tenant_from_header
 from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads, make_erasure
 from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, extract_batch_feedback
 from timeloom.stores.followers import Followers
@@ -42,7 +42,7 @@ from timeloom.stores.search_terms import (
     parse_cursor,
     replace_surrogates,
 )
-from timeloom.wire.chain import ChainChecker, ChainLink, erased_content, hash_before_first, link_entries
+from timeloom.wire.chain import ChainChecker, ChainLink, erased_content, hash_before_first, link_entry
 from timeloom.wire.record import decode_record
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -360,9 +360,11 @@ def _check_lease(conversation: ConversationId, found: _StoredConversation | None
 
 
 def _apply_batch(found: _StoredConversation, batch: Batch) -> None:
-    before = found.head or hash_before_first(batch.conversation, 1)
-    carried, found.head = link_entries(before, batch.entries[0].seq, batch.contents, batch.records)
-    found.links += map(ChainLink, range(batch.entries[0].seq, batch.tail + 1), batch.salts, carried)
+    found.head = found.head or hash_before_first(batch.conversation, 1)
+    for seq, record in enumerate(batch.records, batch.expected_tail + 1):
+        link = ChainLink(seq, SALTS.take(), found.head)
+        found.links.append(link)
+        found.head = link_entry(link.before, link.salt, seq, record)
     found.records += batch.records
     title = found.info.title
     if batch.title:

@@ -42,6 +42,10 @@ class Database(Protocol):
         """Run the statement once for each of the bindings."""
         ...
 
+    def changes(self) -> int:
+        """Return how many rows the last statement changed."""
+        ...
+
     def last_insert_rowid(self) -> int:
         """Return the key of the row that was inserted last."""
         ...

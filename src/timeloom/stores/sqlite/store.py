@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import ClassVar, Final, Self, TypeVar
 
 import msgspec
 
@@ -67,6 +67,9 @@ T = TypeVar("T")
 class SqliteStore:
     """A `Store` in a folder. Several stores, also in several processes, may have the same folder open."""
 
+    make_entry_rows: ClassVar[append_delete.MakeEntryRows] = staticmethod(append_delete.make_entry_rows)
+    """Links new entries to the hash chain. Only a benchmark replaces it, to measure an append without a chain."""
+
     def __init__(
         self,
         data_dir: Path,
@@ -88,6 +91,7 @@ class SqliteStore:
         self._followers = Followers()
         self._clock = clock
         self._process_locks = ProcessLocks(data_dir / "holders", clock, RandomIds())
+        self._appender = append_delete.Appender(self._blobs, self._process_locks, type(self).make_entry_rows)
         self._ledger = StoreLedger(SqliteLedgerTables(self._process_locks, self._write, self._read))
         self._poller = Poller(self._connections, self._followers)
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="timeloom-reader")
@@ -188,8 +192,18 @@ class SqliteStore:
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
-        entries, _ = await self._append(conversation, expected_tail, drafts, lease, lambda _: None)
-        return entries
+        if self._unreleased or not is_light(drafts):
+            entries, _ = await self._append(conversation, expected_tail, drafts, lease, lambda _: None)
+            return entries
+        # Most appends: no thread to build the batch, nothing staged and one change in the transaction.
+        writer = self._require_writer(conversation)
+        batch = make_batch(conversation, expected_tail, drafts)
+        await writer.run(
+            lambda connection: self._appender.append(connection, batch, None, lease),
+            lambda appended: self._note_appended(batch, appended),
+            caller=conversation,
+        )
+        return batch.entries
 
     async def begin(
         self, conversation: ConversationId, drafts: Sequence[Draft], holder: str
@@ -231,7 +245,7 @@ class SqliteStore:
         # Before and after the erase, so that no old snapshot can be loaded after a crash in between.
         await self._in_thread(lambda: self._snapshots.remove(conversation))
         await writer.run(
-            lambda connection: erase.erase(connection, self._blobs, self._process_locks, erasure, lease),
+            lambda connection: erase.erase(connection, self._appender, erasure, lease),
             lambda found: self._followers.wake((found.number,)),
         )
         await writer.run(
@@ -378,8 +392,7 @@ class SqliteStore:
         staged = StagedPayloads(self._blobs)
 
         def change(connection: Database) -> tuple[append_delete.ConversationRow, T]:
-            found = append_delete.append(connection, self._blobs, self._process_locks, batch, staged, lease)
-            return found, then(connection)
+            return self._appender.append(connection, batch, staged, lease), then(connection)
 
         try:
             if is_light(drafts):
@@ -397,7 +410,7 @@ class SqliteStore:
     def _note_appended(self, batch: Batch, appended: append_delete.ConversationRow) -> None:
         """Wake the followers, and write the head if a turn has ended; called after the commit."""
         self._followers.wake((appended.number,))
-        if appended.head and batch.ends_turn:
+        if not batch.is_plain and appended.head and batch.ends_turn:
             last = batch.entries[-1]
             self._heads.add(Head(conversation=batch.conversation, seq=last.seq, ts=last.ts, hash=appended.head.hex()))
 

@@ -96,22 +96,21 @@ class Writer:
         change may be stored or not.
         """
         try:
-            result = await self._run(change, after, caller)
+            if self._is_only_caller(caller) and self._connection_lock.acquire(blocking=False):
+                try:
+                    if self._begin_here():
+                        result = self._commit_here(change)
+                        after(result)
+                        return result
+                finally:
+                    self._connection_lock.release()
+            return await self._run_in_thread(change, after)
         except StoreError as error:
             self.record_failure(error)
             raise
-        self._last_failure = ""
-        return result
 
-    async def _run(self, change: Callable[[Database], T], after: Callable[[T], None], caller: object) -> T:
+    async def _run_in_thread(self, change: Callable[[Database], T], after: Callable[[T], None]) -> T:
         results: list[T] = []
-        if self._is_only_caller(caller) and self._connection_lock.acquire(blocking=False):
-            try:
-                if self._carry_out_here(lambda connection: results.append(change(connection))):
-                    after(results[0])
-                    return results[0]
-            finally:
-                self._connection_lock.release()
         loop = asyncio.get_running_loop()
         request = _WriteRequest(
             change=lambda connection: results.append(change(connection)),
@@ -124,6 +123,7 @@ class Writer:
                 raise StoreError("store_closed", "the store is closed")
             self._requests.put(request)
         await request.future
+        self._last_failure = ""
         return results[0]
 
     def close(self) -> None:
@@ -145,8 +145,8 @@ class Writer:
         self._last_called_at = now
         return caller is not None and now - self._other_called_at > LONE_S and 0 < self._commit_s < QUICK_S
 
-    def _carry_out_here(self, change: Callable[[Database], None]) -> bool:
-        """Commit the change in this thread. Returns False if others wait or another process has the lock."""
+    def _begin_here(self) -> bool:
+        """Begin a transaction in this thread. Returns False if others wait or another process has the lock."""
         if not self._open or self._disk_failure or self._is_log_new or not self._requests.empty():
             return False
         self._connection.set_busy_timeout(0)
@@ -157,19 +157,31 @@ class Writer:
             return False
         finally:
             self._connection.set_busy_timeout(self._lock_wait_ms)
+        return True
+
+    def _commit_here(self, change: Callable[[Database], T]) -> T:
+        """Run the change in the open transaction and commit it."""
+        began = time.monotonic()
         try:
-            (outcome,) = self._commit([change])
+            result = change(self._connection)
+            self._connection.execute("COMMIT")
+        except CodedError as error:
+            self._roll_back(error)
+            raise
+        except (*DATABASE_ERRORS, OSError) as error:
+            self._roll_back(error)
+            raise _to_coded_error(error) from error
         except BaseException:
             # The caller gets the unexpected error; the next change must not find an open transaction.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+        self._note_commit(began)
+        self._last_failure = ""
         if self._wal_pages >= CHECKPOINT_PAGES:
             # A checkpoint would block the caller for too long.
             self._requests.put("checkpoint")
-        if outcome is not None:
-            raise outcome
-        return True
+        return result
 
     def _work(self) -> None:
         group: list[_WriteRequest] = []
@@ -234,9 +246,14 @@ class Writer:
         if after_commit:
             self._is_log_new = False
             after_commit()
+        else:
+            # The first commit of a log is slower and never runs in the thread of a caller.
+            self._note_commit(began)
+        return outcomes
+
+    def _note_commit(self, began: float) -> None:
         # A decaying maximum: one slow commit keeps the next dozens out of event loops.
         self._commit_s = max(time.monotonic() - began, self._commit_s * 0.95)
-        return outcomes
 
     def _run_in_savepoint(self, change: Callable[[Database], None]) -> Exception | None:
         """Run one change in a savepoint, so that its failure does not undo the others."""

@@ -187,7 +187,7 @@ def test_an_error_nobody_foresaw_ends_the_writer_and_everybody_is_told(
         async with await SqliteStore.open(tmp_path) as opened:
             await opened.append(CONVERSATION, 0, [header()])
             with monkeypatch.context() as patch:
-                patch.setattr(append_delete, "append", broken)
+                patch.setattr(append_delete.Appender, "append", broken)
                 await expect_error("store_closed", opened.append(CONVERSATION, 1, [thought("x")]))
             await expect_error("store_closed", opened.append(CONVERSATION, 1, [thought("x")]))
             assert len(await opened.load(CONVERSATION)) == 1
@@ -200,7 +200,7 @@ def test_an_error_nobody_foresaw_ends_the_writer_and_everybody_is_told(
 def test_an_error_nobody_foresaw_where_one_is_alone_leaves_the_store_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append = append_delete.append
+    append = append_delete.Appender.append
 
     def broken(*given: Any) -> append_delete.ConversationRow:
         if threading.current_thread() is threading.main_thread():
@@ -214,7 +214,7 @@ def test_an_error_nobody_foresaw_where_one_is_alone_leaves_the_store_as_it_was(
             await opened.append(CONVERSATION, 0, [header()])
             tail = 1
             with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-                patch.setattr(append_delete, "append", broken)
+                patch.setattr(append_delete.Appender, "append", broken)
                 while True:
                     # The writer's thread takes it as long as that is not done with the one before.
                     await opened.append(CONVERSATION, tail, [thought("x")])

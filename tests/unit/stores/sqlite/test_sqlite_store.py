@@ -4,6 +4,7 @@ import asyncio
 import os
 import stat
 import threading
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from timeloom.core.payload import BlobRef, ref_of
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.store import Store
 from timeloom.stores.blob_folder import BlobFolder
+from timeloom.stores.disk import Disk
 from timeloom.stores.sqlite import SqliteStore, journal_file, writer
 from timeloom.stores.sqlite.database import Database, RowValues
 from timeloom.stores.sqlite.tables import append_delete
@@ -203,6 +205,32 @@ def test_a_lone_writer_commits_where_it_stands(tmp_path: Path, monkeypatch: pyte
             assert (await opened.verify()).findings == ()
 
     asyncio.run(attempt())
+
+
+class SlowDisk(Disk):
+    """Takes a second to prepare a write-ahead log."""
+
+    def preallocate(self, path: Path, size_bytes: int) -> None:
+        super().preallocate(path, size_bytes)
+        time.sleep(1.0)
+
+
+def test_the_slow_begin_of_a_log_does_not_keep_a_lone_writer_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_file, "Writer", WatchedWriter)
+    monkeypatch.setattr(WatchedWriter, "by_thread", 0)
+    monkeypatch.setattr(writer, "LONE_S", 0.0)
+    monkeypatch.setattr(writer, "QUICK_S", 0.05)
+
+    async def attempt() -> None:
+        async with await SqliteStore.open(tmp_path, disk=SlowDisk()) as opened:
+            await opened.append(CONVERSATION, 0, [header()])
+            for tail in range(1, 58):
+                await opened.append(CONVERSATION, tail, [thought("x")])
+
+    asyncio.run(attempt())
+    assert WatchedWriter.by_thread < 58
 
 
 def test_a_lone_writer_waits_for_another_process_in_the_writers_thread(

@@ -1,7 +1,7 @@
 """Appends to and deletes conversations of the journal, inside the transaction of the writer."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -10,15 +10,27 @@ from timeloom.ports.blobs import BlobError
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationUnknownError
-from timeloom.stores.batch import TITLE_CHARS, Batch, open_turn_after, record_crc
+from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, open_turn_after, record_crc
 from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
 from timeloom.stores.feedback_rows import extract_batch_feedback
 from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.search_terms import replace_surrogates
 from timeloom.stores.sqlite.database import Database, convert_rows
 from timeloom.stores.sqlite.tables import feedback, leases, ledger_sql, open_turns
-from timeloom.wire.chain import hash_before_first, link_entries
+from timeloom.wire.chain import hash_before_first, link_entry
 from timeloom.wire.record import RECORD_VERSION
+
+WRITTEN_ROWS: Final = 1000
+"""Rows that an `Appender` remembers. With fewer, many conversations at once read their rows again."""
+
+EntryRow = tuple[int, int, int, bytes, bytes | None, bytes | None]
+"""Place, form, checksum, record, salt, and the hash of the entry before it."""
+
+EntryRows = tuple[Sequence[EntryRow], bytes | None]
+"""The rows of new entries, and the hash of the last one."""
+
+MakeEntryRows = Callable[[int, bytes | None, Batch], EntryRows]
+"""The type of `make_entry_rows`."""
 
 
 class ConversationRow(NamedTuple):
@@ -60,45 +72,89 @@ def get_conversation(connection: Database, conversation: ConversationId) -> Conv
     return found
 
 
-def append(
-    connection: Database,
-    blobs: BlobFolder,
-    locks: ProcessLocks,
-    batch: Batch,
-    staged: StagedPayloads,
-    lease: Lease | None,
-) -> ConversationRow:
-    """Append the batch and return the row as it was before, with the new head.
+def make_entry_rows(number: int, head: bytes | None, batch: Batch) -> EntryRows:
+    """Return the rows that continue the chain of that conversation; `head` is None if it has no chain yet."""
+    conversation, seq = batch.conversation, batch.expected_tail + 1
+    before = head or hash_before_first(conversation, seq)
+    rows: list[EntryRow] = []
+    for record in batch.records:
+        salt = SALTS.take()
+        crc = record_crc(conversation, seq, record)
+        rows.append((place_before(number) | seq, RECORD_VERSION, crc, record, salt, before))
+        before = link_entry(before, salt, seq, record)
+        seq += 1
+    return rows, before
 
-    Raises `ConflictError` if the tail is not the expected one. Raises `ConversationHeldError` or `LeaseLostError` if
-    the lease does not allow the append.
-    """
-    found = _find_with_lease(connection, batch.conversation)
-    if lease or (found and found.holder):
-        held = lease and found and found.epoch == lease.epoch and locks.is_own(found.holder)
-        if not held:
-            leases.check_lease(connection, locks, batch.conversation, lease)
-    tail = found.tail if found else 0
-    if tail != batch.expected_tail:
-        raise ConflictError(batch.conversation, batch.expected_tail, tail)
-    found = found or _create(connection, batch)
-    head = _insert_entries(connection, found, batch)
-    if batch.references:
-        _store_payloads(connection, blobs, found, batch, staged)
-    _index_text(connection, found, batch)
-    if batch.title:
-        sql = "UPDATE conversations SET tail = ?, last_ts = ?, head = ?, title = ?, title_seq = ? WHERE n = ?"
-        title_seq, title = batch.title
-        connection.execute(sql, (batch.tail, batch.last_ts, head, title[:TITLE_CHARS], title_seq, found.number))
-    else:
+
+class Appender:
+    """Appends batches, and remembers the rows that it wrote, so that the next append of a conversation reads none."""
+
+    def __init__(self, blobs: BlobFolder, locks: ProcessLocks, make_rows: MakeEntryRows) -> None:
+        self._blobs = blobs
+        self._locks = locks
+        self._make_rows = make_rows
+        self._written: dict[ConversationId, ConversationRow] = {}
+        """Rows as the last append left them. Others may have changed them since, or the commit may have failed."""
+
+    def append(
+        self, connection: Database, batch: Batch, staged: StagedPayloads | None, lease: Lease | None
+    ) -> ConversationRow:
+        """Append the batch and return the row of its conversation as it is then.
+
+        Raises `ConflictError` if the tail is not the expected one. Raises `ConversationHeldError` or `LeaseLostError`
+        if the lease does not allow the append.
+        """
+        written = self._written.get(batch.conversation)
+        appended = None
+        if written and batch.is_plain and written.tail == batch.expected_tail:
+            appended = self._append_after(connection, written, batch, lease)
+        appended = appended or self._append(connection, batch, staged, lease)
+        if len(self._written) >= WRITTEN_ROWS:
+            self._written.clear()
+        self._written[batch.conversation] = appended
+        return appended
+
+    def _append_after(
+        self, connection: Database, written: ConversationRow, batch: Batch, lease: Lease | None
+    ) -> ConversationRow | None:
+        """Append a plain batch if the row is still as it was written; otherwise change nothing and return None."""
+        if (lease or written.holder) and not self._is_held(written, lease):
+            return None
+        rows, head = self._make_rows(written.number, written.head, batch)
+        sql = (
+            "UPDATE conversations SET tail = ?, last_ts = ?, head = ?"
+            " WHERE n = ? AND tail = ? AND head IS ? AND epoch = ? AND holder = ?"
+        )
+        number, _, tail, _, epoch, holder, _, before = written
+        connection.execute(sql, (batch.tail, batch.last_ts, head, number, tail, before, epoch, holder))
+        if not connection.changes():
+            return None
+        _insert_rows(connection, rows)
+        return written._replace(tail=batch.tail, head=head)
+
+    def _append(
+        self, connection: Database, batch: Batch, staged: StagedPayloads | None, lease: Lease | None
+    ) -> ConversationRow:
+        found = _find_with_lease(connection, batch.conversation)
+        if (lease or (found and found.holder)) and not (found and self._is_held(found, lease)):
+            leases.check_lease(connection, self._locks, batch.conversation, lease)
+        tail = found.tail if found else 0
+        if tail != batch.expected_tail:
+            raise ConflictError(batch.conversation, batch.expected_tail, tail)
+        found = found or _create(connection, batch)
+        rows, head = self._make_rows(found.number, found.head, batch)
+        _insert_rows(connection, rows)
+        if batch.references:
+            _store_payloads(connection, self._blobs, found, batch, staged)
+        if not batch.is_plain:
+            _index_text(connection, found, batch)
         sql = "UPDATE conversations SET tail = ?, last_ts = ?, head = ? WHERE n = ?"
         connection.execute(sql, (batch.tail, batch.last_ts, head, found.number))
-    if feedback_rows := extract_batch_feedback(batch):
-        feedback.record_feedback(connection, found.number, feedback_rows)
-    open_turn = open_turn_after(found.open_turn, batch.entries)
-    if open_turn != found.open_turn:
-        open_turns.write_open_turn(connection, found.number, open_turn)
-    return found._replace(head=head)
+        appended = found._replace(tail=batch.tail, head=head)
+        return appended if batch.is_plain else _update_row(connection, appended, batch)
+
+    def _is_held(self, found: ConversationRow, lease: Lease | None) -> bool:
+        return lease is not None and found.epoch == lease.epoch and self._locks.is_own(found.holder)
 
 
 def delete(connection: Database, conversation: ConversationId) -> ConversationRow:
@@ -149,7 +205,7 @@ def is_payload_used(connection: Database, tenant: str, sha256: bytes) -> bool:
 
 def _find_with_lease(connection: Database, conversation: ConversationId) -> ConversationRow | None:
     sql = "SELECT n, tenant, tail, title_seq, epoch, holder, open_turn, head FROM conversations WHERE id = ?"
-    row = connection.execute(sql, (replace_surrogates(conversation),)).fetchone()
+    row = connection.execute(sql, (conversation,)).fetchone()
     return msgspec.convert(row, ConversationRow) if row else None
 
 
@@ -168,25 +224,31 @@ def _create(connection: Database, batch: Batch) -> ConversationRow:
     return ConversationRow(connection.last_insert_rowid(), header.tenant, 0, 0)
 
 
-def _insert_entries(connection: Database, found: ConversationRow, batch: Batch) -> bytes:
-    """Insert the entries, each with the hash of the one before it, and return the hash of the last one."""
-    place, first_seq = place_before(found.number), batch.entries[0].seq
-    before = found.head or hash_before_first(batch.conversation, first_seq)
-    carried, head = link_entries(before, first_seq, batch.contents, batch.records)
-    rows = [
-        (place | seq, RECORD_VERSION, record_crc(batch.conversation, seq, record), record, salt, hashed)
-        for seq, (record, salt, hashed) in enumerate(zip(batch.records, batch.salts, carried, strict=True), first_seq)
-    ]
+def _insert_rows(connection: Database, rows: Sequence[EntryRow]) -> None:
     sql = "INSERT INTO entries(place, form, crc, record, salt, before) VALUES (?, ?, ?, ?, ?, ?)"
     if len(rows) == 1:
         connection.execute(sql, rows[0])
     else:
         connection.executemany(sql, rows)
-    return head
+
+
+def _update_row(connection: Database, appended: ConversationRow, batch: Batch) -> ConversationRow:
+    """Update title, feedback and open turn of the conversation, and return its row."""
+    if batch.title:
+        title_seq, title = batch.title
+        sql = "UPDATE conversations SET title = ?, title_seq = ? WHERE n = ?"
+        connection.execute(sql, (title[:TITLE_CHARS], title_seq, appended.number))
+        appended = appended._replace(title_seq=title_seq)
+    if feedback_rows := extract_batch_feedback(batch):
+        feedback.record_feedback(connection, appended.number, feedback_rows)
+    open_turn = open_turn_after(appended.open_turn, batch.entries)
+    if open_turn != appended.open_turn:
+        open_turns.write_open_turn(connection, appended.number, open_turn)
+    return appended._replace(open_turn=open_turn)
 
 
 def _store_payloads(
-    connection: Database, blobs: BlobFolder, found: ConversationRow, batch: Batch, staged: StagedPayloads
+    connection: Database, blobs: BlobFolder, found: ConversationRow, batch: Batch, staged: StagedPayloads | None
 ) -> None:
     for ref in batch.references:
         # A file without references may come from an append that crashed before it was durable.
@@ -199,7 +261,7 @@ def _store_payloads(
                 f"conversation {batch.conversation} cannot refer to payload {ref.sha256[:64]!r} "
                 f"of {ref.size_bytes} bytes: its tenant has not stored it",
             )
-        blobs.publish(found.tenant, ref, data, staged.get(ref))
+        blobs.publish(found.tenant, ref, data, staged.get(ref) if staged else None)
     rows: Sequence[tuple[int, bytes]] = [(found.number, bytes.fromhex(ref.sha256)) for ref in batch.references]
     connection.executemany("INSERT OR IGNORE INTO payloads VALUES (?, ?)", rows)
 

@@ -7,9 +7,7 @@ import apsw
 from timeloom.core.timeline import Entry
 from timeloom.ports.leases import Lease
 from timeloom.stores.batch import record_crc
-from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
 from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads
-from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.sqlite.connections import ConnectionPool, to_store_error
 from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.tables import append_delete, chain, feedback
@@ -17,12 +15,12 @@ from timeloom.stores.sqlite.tables.read_entries import decode_row, read_rows
 
 
 def erase(
-    connection: Database, blobs: BlobFolder, locks: ProcessLocks, erasure: Erasure, lease: Lease | None
+    connection: Database, appender: append_delete.Appender, erasure: Erasure, lease: Lease | None
 ) -> append_delete.ConversationRow:
     """Append the erase, replace the erased entries, and record unreferenced payloads for removal."""
     conversation = erasure.batch.conversation
     append_delete.get_conversation(connection, conversation)
-    found = append_delete.append(connection, blobs, locks, erasure.batch, StagedPayloads(blobs), lease)
+    found = appender.append(connection, erasure.batch, None, lease)
     rows = list(read_rows(connection, found.number))
     entries = [decode_row(conversation, row) for row in rows]
     existing = _entries_at(entries, erasure)
