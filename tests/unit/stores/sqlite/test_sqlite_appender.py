@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import cast
 
 import apsw
+import pytest
 
-from timeloom.core.blocks import Titled
-from timeloom.core.ids import ConversationId
+from timeloom.core.blocks import Titled, TurnEnded, TurnStarted
+from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import Draft
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
+from timeloom.ports.store import StoreError
 from timeloom.stores.batch import make_batch
 from timeloom.stores.blob_folder import BlobFolder
 from timeloom.stores.disk import Disk
@@ -19,7 +21,9 @@ from timeloom.stores.sqlite import SqliteStore, migrations
 from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.tables import append_delete
 from timeloom.stores.sqlite.tables.append_delete import Appender, ConversationRow, make_entry_rows
-from timeloom.testing.store_contract.fixtures import CONVERSATION, draft, expect_error, header, thought
+from timeloom.testing.store_contract.fixtures import CONVERSATION, expect_error, header, thought
+
+TS = "2026-01-01T00:00:00Z"
 
 
 class TracedJournal:
@@ -64,11 +68,27 @@ def test_a_row_whose_change_was_rolled_back_is_read_again(tmp_path: Path) -> Non
     assert journal.append(2, thought("next")).tail == 3
 
 
-def test_a_block_that_changes_the_row_is_appended_after_reading_it(tmp_path: Path) -> None:
+def test_title_and_open_turn_of_a_remembered_row_are_the_stored_ones(tmp_path: Path) -> None:
+    journal = TracedJournal(tmp_path)
+    turn = TurnId("turn_1")
+    journal.append(0, header())
+    journal.append(1, Draft(turn, TS, TurnStarted(n=1)))
+    assert journal.statements == ["UPDATE", "INSERT"]
+    journal.append(2, Draft(turn, TS, Titled(text="Title")), Draft(turn, TS, Titled(text="Title, changed")))
+    kept = journal.append(4, thought("x"))
+    assert (kept.title_seq, kept.open_turn) == (4, turn)
+    sql = "SELECT n, tenant, tail, title_seq, epoch, holder, open_turn, head FROM conversations"
+    assert tuple(kept) == journal.connection.execute(sql).fetchone()
+    assert journal.append(5, Draft(turn, TS, TurnEnded(reason="completed"))).open_turn is None
+
+
+def test_a_row_that_cannot_be_updated_is_reported_as_damage(tmp_path: Path) -> None:
     journal = TracedJournal(tmp_path)
     journal.append(0, header())
-    assert journal.append(1, draft(Titled(text="Title"))).title_seq == 2
-    assert "SELECT" in journal.statements
+    journal.connection.execute("CREATE TRIGGER stop BEFORE UPDATE ON conversations BEGIN SELECT RAISE(IGNORE); END")
+    with pytest.raises(StoreError, match="timeloom verify") as raised:
+        journal.append(1, thought("x"))
+    assert raised.value.code == "store_damaged"
 
 
 def test_an_appender_forgets_rows_when_it_has_many(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from timeloom.ports.blobs import BlobError
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationUnknownError
+from timeloom.ports.store import StoreError
 from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, open_turn_after, record_crc
 from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
 from timeloom.stores.feedback_rows import extract_batch_feedback
 from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.search_terms import replace_surrogates
 from timeloom.stores.sqlite.database import Database, convert_rows
-from timeloom.stores.sqlite.tables import feedback, leases, ledger_sql, open_turns
+from timeloom.stores.sqlite.tables import feedback, leases, ledger_sql
 from timeloom.wire.chain import hash_before_first, link_entry
 from timeloom.wire.record import RECORD_VERSION
 
@@ -106,55 +107,58 @@ class Appender:
         """
         written = self._written.get(batch.conversation)
         appended = None
-        if written and batch.is_plain and written.tail == batch.expected_tail:
-            appended = self._append_after(connection, written, batch, lease)
-        appended = appended or self._append(connection, batch, staged, lease)
+        if written and written.tail == batch.expected_tail and self._is_allowed(written, lease):
+            appended = self._append_to(connection, written, batch, staged)
+        if not appended:
+            found = self._read_row(connection, batch, lease) or _create(connection, batch)
+            appended = self._append_to(connection, found, batch, staged)
+        if not appended:
+            raise StoreError(
+                "store_damaged",
+                f"conversation {batch.conversation} has a row in journal.db that cannot be updated; "
+                "run `timeloom verify`",
+            )
         if len(self._written) >= WRITTEN_ROWS:
             self._written.clear()
         self._written[batch.conversation] = appended
         return appended
 
-    def _append_after(
-        self, connection: Database, written: ConversationRow, batch: Batch, lease: Lease | None
-    ) -> ConversationRow | None:
-        """Append a plain batch if the row is still as it was written; otherwise change nothing and return None."""
-        if (lease or written.holder) and not self._is_held(written, lease):
-            return None
-        rows, head = self._make_rows(written.number, written.head, batch)
-        sql = (
-            "UPDATE conversations SET tail = ?, last_ts = ?, head = ?"
-            " WHERE n = ? AND tail = ? AND head IS ? AND epoch = ? AND holder = ?"
-        )
-        number, _, tail, _, epoch, holder, _, before = written
-        connection.execute(sql, (batch.tail, batch.last_ts, head, number, tail, before, epoch, holder))
-        if not connection.changes():
-            return None
-        _insert_rows(connection, rows)
-        return written._replace(tail=batch.tail, head=head)
-
-    def _append(
-        self, connection: Database, batch: Batch, staged: StagedPayloads | None, lease: Lease | None
-    ) -> ConversationRow:
+    def _read_row(self, connection: Database, batch: Batch, lease: Lease | None) -> ConversationRow | None:
+        """Return the row of the conversation, if it exists; raises if the batch must not be appended."""
         found = _find_with_lease(connection, batch.conversation)
-        if (lease or (found and found.holder)) and not (found and self._is_held(found, lease)):
+        if not self._is_allowed(found, lease):
             leases.check_lease(connection, self._locks, batch.conversation, lease)
+            # The check has ended the lease of a dead holder.
+            found = _find_with_lease(connection, batch.conversation)
         tail = found.tail if found else 0
         if tail != batch.expected_tail:
             raise ConflictError(batch.conversation, batch.expected_tail, tail)
-        found = found or _create(connection, batch)
+        return found
+
+    def _is_allowed(self, found: ConversationRow | None, lease: Lease | None) -> bool:
+        """Whether the lease allows an append for certain. If not, `check_lease` looks more closely."""
+        if not lease:
+            return not (found and found.holder)
+        return found is not None and found.epoch == lease.epoch and self._locks.is_own(found.holder)
+
+    def _append_to(
+        self, connection: Database, found: ConversationRow, batch: Batch, staged: StagedPayloads | None
+    ) -> ConversationRow | None:
+        """Append the batch if the stored row is the given one; otherwise change nothing and return None."""
         rows, head = self._make_rows(found.number, found.head, batch)
-        _insert_rows(connection, rows)
+        appended = found._replace(tail=batch.tail, head=head)
+        if not batch.is_plain:
+            appended = appended._replace(open_turn=open_turn_after(found.open_turn, batch.entries))
+        if not _update_row(connection, found, appended, batch.last_ts):
+            return None
+        sql = "INSERT INTO entries(place, form, crc, record, salt, before) VALUES (?, ?, ?, ?, ?, ?)"
+        if len(rows) == 1:
+            connection.execute(sql, rows[0])
+        else:
+            connection.executemany(sql, rows)
         if batch.references:
             _store_payloads(connection, self._blobs, found, batch, staged)
-        if not batch.is_plain:
-            _index_text(connection, found, batch)
-        sql = "UPDATE conversations SET tail = ?, last_ts = ?, head = ? WHERE n = ?"
-        connection.execute(sql, (batch.tail, batch.last_ts, head, found.number))
-        appended = found._replace(tail=batch.tail, head=head)
-        return appended if batch.is_plain else _update_row(connection, appended, batch)
-
-    def _is_held(self, found: ConversationRow, lease: Lease | None) -> bool:
-        return lease is not None and found.epoch == lease.epoch and self._locks.is_own(found.holder)
+        return appended if batch.is_plain else _store_notes(connection, appended, batch)
 
 
 def delete(connection: Database, conversation: ConversationId) -> ConversationRow:
@@ -224,27 +228,37 @@ def _create(connection: Database, batch: Batch) -> ConversationRow:
     return ConversationRow(connection.last_insert_rowid(), header.tenant, 0, 0)
 
 
-def _insert_rows(connection: Database, rows: Sequence[EntryRow]) -> None:
-    sql = "INSERT INTO entries(place, form, crc, record, salt, before) VALUES (?, ?, ?, ?, ?, ?)"
-    if len(rows) == 1:
-        connection.execute(sql, rows[0])
+def _update_row(connection: Database, found: ConversationRow, appended: ConversationRow, last_ts: str) -> bool:
+    """Update the row and return True if it is the found one: no append and no change of its lease came in between."""
+    number, _, tail, _, epoch, holder, open_turn, head = found
+    where = (number, tail, head, epoch, holder)
+    if appended.open_turn == open_turn:
+        sql = (
+            "UPDATE conversations SET tail = ?, last_ts = ?, head = ?"
+            " WHERE n = ? AND tail = ? AND head IS ? AND epoch = ? AND holder = ?"
+        )
+        connection.execute(sql, (appended.tail, last_ts, appended.head, *where))
     else:
-        connection.executemany(sql, rows)
+        # A separate statement, because one that sets the open turn writes to its index, too.
+        sql = (
+            "UPDATE conversations SET tail = ?, last_ts = ?, head = ?, open_turn = ?"
+            " WHERE n = ? AND tail = ? AND head IS ? AND epoch = ? AND holder = ?"
+        )
+        connection.execute(sql, (appended.tail, last_ts, appended.head, appended.open_turn, *where))
+    return connection.changes() == 1
 
 
-def _update_row(connection: Database, appended: ConversationRow, batch: Batch) -> ConversationRow:
-    """Update title, feedback and open turn of the conversation, and return its row."""
-    if batch.title:
-        title_seq, title = batch.title
-        sql = "UPDATE conversations SET title = ?, title_seq = ? WHERE n = ?"
-        connection.execute(sql, (title[:TITLE_CHARS], title_seq, appended.number))
-        appended = appended._replace(title_seq=title_seq)
+def _store_notes(connection: Database, appended: ConversationRow, batch: Batch) -> ConversationRow:
+    """Store the text to index, the title and the feedback of the batch, and return the row."""
+    _index_text(connection, appended, batch)
     if feedback_rows := extract_batch_feedback(batch):
         feedback.record_feedback(connection, appended.number, feedback_rows)
-    open_turn = open_turn_after(appended.open_turn, batch.entries)
-    if open_turn != appended.open_turn:
-        open_turns.write_open_turn(connection, appended.number, open_turn)
-    return appended._replace(open_turn=open_turn)
+    if not batch.title:
+        return appended
+    title_seq, title = batch.title
+    sql = "UPDATE conversations SET title = ?, title_seq = ? WHERE n = ?"
+    connection.execute(sql, (title[:TITLE_CHARS], title_seq, appended.number))
+    return appended._replace(title_seq=title_seq)
 
 
 def _store_payloads(
