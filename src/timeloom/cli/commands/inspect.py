@@ -100,7 +100,11 @@ class _ConversationInspector:
         self._views = views
         self._tenant = ""
         points = find_cache_points(views)
-        names = {points.prev_turn: "previous turns", points.pre_tail: "rounds before the last", points.tail: "tail"}
+        names = {
+            points.settled: "pruned or previous turns",
+            points.pre_tail: "rounds before the last",
+            points.tail: "tail",
+        }
         self._cache_points = {seq: name for seq, name in names.items() if seq}
         self._removal_reasons: dict[int, str] = {}
 

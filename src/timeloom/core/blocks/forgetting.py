@@ -43,10 +43,16 @@ class Pruned(Block, tag="react.pruned", frozen=True, kw_only=True):
     reason: str = ""
     through_seq: int = 0
     """All turns up to this seq are shown as cards from now on; 0 if the cuts have another purpose."""
+    round_tokens: int = 0
+    """Estimated tokens of the rounds that rows replace."""
+    row_tokens: int = 0
+    """Estimated tokens of these rows; the next prune expects the same share."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:
         need_count(self.through_seq, "through_seq")
+        need_count(self.round_tokens, "round_tokens")
+        need_count(self.row_tokens, "row_tokens")
         if not self.cuts:
             raise BlockError("a prune names at least one cut, got none")
         for before, after in zip(self.cuts, self.cuts[1:], strict=False):

@@ -9,7 +9,8 @@ import msgspec
 from timeloom.core.blocks.caching import CacheRates
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import microseconds_between
-from timeloom.core.view.context.provider_caches import LIFETIME_S, ProviderCachesView
+from timeloom.core.view.context.provider_caches import LIFETIME_S, CachedPrefix, ProviderCachesView
+from timeloom.core.view.context.row_tokens import RowTokens
 from timeloom.core.view.turns import Turn
 from timeloom.core.view.views import Views
 
@@ -17,9 +18,13 @@ CARD_TOKENS: Final = 400
 """Estimated size of a turn's card before it is rendered. A smaller value renders cards that are discarded; a larger one
 delays pruning."""
 
-ROWS_SHARE: Final = 0.15
-"""Estimated size of a round's rows as a share of the round's tokens, before they are rendered. Recorded sessions have
-0.1 to 0.24."""
+ROWS_PRIOR: Final = (1_000, 0.12)
+"""Expected size of rows as a share of their rounds before a conversation has pruned any: its weight in tokens, and the
+share. Sessions have 0.03 (large calls) to 0.2 (calls of 50 tokens)."""
+
+MARGIN: Final = 1.25
+"""Factor on the expected size of rows. Less makes cards that turn out not to pay, which reads all that they replace;
+more waits a round or two longer than it pays."""
 
 
 class PruneSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +32,7 @@ class PruneSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     keep_turns: int = 2
     """How many turns before the current one are never replaced by cards."""
-    keep_rounds: int = 8
+    keep_rounds: int = 5
     """How many of the newest rounds stay complete. Fewer make the model read files again; more cost more in every
     request."""
     min_saving_tokens: int = 2_000
@@ -70,13 +75,40 @@ class PruneSavings(msgspec.Struct, frozen=True):
     regret: int
 
 
-def is_cache_cold(cached: ProviderCachesView, model: str, at: str) -> bool:
-    """Whether the model's provider no longer caches any part of the conversation."""
+class CachedPrompt(msgspec.Struct, frozen=True):
+    """The prefixes of the prompt that its provider caches, longest last; None if the provider does not report them."""
+
+    prefixes: tuple[CachedPrefix, ...] | None
+    all_tokens: int
+    """Tokens of the conversation, which count as cached if nothing is reported."""
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether no part of the conversation is cached."""
+        return self.prefixes is not None and not any(one.blocks for one in self.prefixes)
+
+    def lost_tokens(self, first_seq: int, tokens_before: int) -> int:
+        """Return the cached tokens that a cut from `first_seq` on makes useless; `tokens_before` precede the cut.
+
+        The provider finds only prefixes that end at a cache point, so more may be lost than follows the cut.
+        """
+        if self.prefixes is None:
+            return self.all_tokens - tokens_before
+        longest = max((one.tokens for one in self.prefixes), default=0)
+        return longest - max((one.tokens for one in self.prefixes if one.seq < first_seq), default=0)
+
+
+def find_cached_prompt(
+    cached: ProviderCachesView, model: str, at: str, prefix_at: Callable[[int], str], all_tokens: int
+) -> CachedPrompt:
+    """Return what the model's provider caches of the prompt whose prefix of n blocks has the hash `prefix_at(n)`."""
     kept = cached.for_model(model).kept
     if kept or cached.model != model:
-        return not any(one.blocks and one.is_alive(at) for one in kept)
+        alive = (one for one in kept if one.is_alive(at))
+        return CachedPrompt(tuple(one for one in alive if not one.blocks or prefix_at(one.blocks) == one.prefix), 0)
     # A provider that reports nothing about its cache is assumed to keep prompts for the usual five minutes.
-    return microseconds_between(cached.called_at, at) >= LIFETIME_S["5m"] * 1_000_000
+    cold = microseconds_between(cached.called_at, at) >= LIFETIME_S["5m"] * 1_000_000
+    return CachedPrompt(() if cold else None, all_tokens)
 
 
 def find_prunable_turns(views: Views, settings: PruneSettings) -> tuple[TurnSpan, ...]:
@@ -123,39 +155,58 @@ class PrunableRounds(msgspec.Struct):
     """
 
     marks: tuple[int, int] = (0, 0)
+    first_seq: int = 0
     before_tokens: int = 0
     """Tokens before the first of these rounds. The number is constant, because nothing before them is pruned."""
     tokens: int = 0
     last_seq: int = 0
-    regret: int = 0
+    sent_tokens: int = 0
+    """Tokens of these rounds in all requests since they became prunable."""
+    tried: RowTokens = msgspec.field(default_factory=RowTokens)
+    """The rows of the last attempt that did not pay. The next attempt knows their size, and waits until it pays."""
 
     def update(self, views: Views, settings: PruneSettings, tokens_between: Callable[[int, int], int]) -> None:
         """Add the rounds that have become prunable, and count one request that includes all of them."""
         marks = (views.forgetting.done_seq, views.forgetting.rounds_seq)
         if marks != self.marks:
-            self.marks = marks
-            self.before_tokens = self.tokens = self.last_seq = self.regret = 0
+            self.marks, self.tried = marks, RowTokens()
+            self.first_seq = self.before_tokens = self.tokens = self.last_seq = self.sent_tokens = 0
         for one in find_prunable_rounds(views, settings, self.last_seq):
             if not self.last_seq:
+                self.first_seq = one.first_seq
                 self.before_tokens = tokens_between(1, one.first_seq - 1)
             self.tokens += tokens_between(one.first_seq, one.last_seq)
             self.last_seq = one.last_seq
-        self.regret += self._saved
+        self.sent_tokens += self.tokens
 
-    def estimate_savings(self, all_tokens: int) -> PruneSavings:
-        """Return the estimated savings of pruning these rounds in a conversation of `all_tokens` tokens."""
-        return PruneSavings(self._saved, max(0, all_tokens - self.before_tokens - self._saved), self.regret)
+    def estimate_savings(self, cached: CachedPrompt, recorded: RowTokens) -> PruneSavings:
+        """Return the estimated savings of pruning these rounds; `recorded` are the rows of earlier prunes."""
+        share = MARGIN * (self.tried.rows / self.tried.rounds if self.tried.rounds else rows_share(recorded))
+        saved = max(0, int(self.tokens * (1 - share)))
+        lost = cached.lost_tokens(self.first_seq, self.before_tokens) if self.tokens else 0
+        return PruneSavings(saved, max(0, lost - saved), self.regret(share))
 
-    @property
-    def _saved(self) -> int:
-        return int(self.tokens * (1 - ROWS_SHARE))
+    def regret(self, share: float) -> int:
+        """Return the tokens that requests have sent needlessly if rows take that share of the rounds."""
+        return max(0, int(self.sent_tokens * (1 - share)))
 
 
-def estimate_card_savings(turns: Sequence[TurnSpan], tokens: Sequence[int], tokens_after: int) -> PruneSavings:
-    """Return the estimated savings of cards from the tokens of the turns and the tokens after them."""
-    each = [max(0, size - CARD_TOKENS) for size in tokens]
+def rows_share(known: RowTokens) -> float:
+    """Return the expected size of rows as a share of their rounds, from rows that were made before."""
+    weight, share = ROWS_PRIOR
+    return (weight * share + known.rows) / (weight + known.rounds)
+
+
+def estimate_card_savings(
+    turns: Sequence[TurnSpan], tokens: Sequence[int], cards: Sequence[int], lost_tokens: int
+) -> PruneSavings:
+    """Return the estimated savings of replacing turns by cards, from the tokens of both.
+
+    `lost_tokens` are the cached tokens that the cards make useless.
+    """
+    each = [max(0, size - card) for size, card in zip(tokens, cards, strict=True)]
     regret = sum(saved * turn.requests for saved, turn in zip(each, turns, strict=True))
-    return PruneSavings(sum(each), sum(tokens) - sum(each) + tokens_after, regret)
+    return PruneSavings(sum(each), max(0, lost_tokens - sum(each)), regret)
 
 
 def reason_to_prune(saving: PruneSavings, cold: bool, settings: PruneSettings, rates: CacheRates) -> str:

@@ -15,6 +15,7 @@ from timeloom.core.view.context.compactions import CompactionsView
 from timeloom.core.view.context.cuts import CutsView
 from timeloom.core.view.context.forgetting import ForgettingView
 from timeloom.core.view.context.provider_caches import ProviderCachesView
+from timeloom.core.view.context.row_tokens import RowTokens
 from timeloom.core.view.context.token_calibration import TokenCalibrationView
 from timeloom.core.view.context.visible import VisibleView
 from timeloom.core.view.conversation import ConversationView
@@ -55,6 +56,7 @@ class Views(msgspec.Struct):
     cached: ProviderCachesView = field(default_factory=ProviderCachesView)
     forgetting: ForgettingView = field(default_factory=ForgettingView)
     compactions: CompactionsView = field(default_factory=CompactionsView)
+    rows: RowTokens = field(default_factory=RowTokens)
     progress: ProgressView = field(default_factory=ProgressView)
     repeated: RepeatedCallsView = field(default_factory=RepeatedCallsView)
     live: LiveEventsView = field(default_factory=LiveEventsView)

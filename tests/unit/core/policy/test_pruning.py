@@ -31,23 +31,29 @@ from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.policy.compaction import find_last_cut
 from timeloom.core.policy.pruning import (
     CARD_TOKENS,
+    MARGIN,
+    ROWS_PRIOR,
+    CachedPrompt,
     PrunableRounds,
     PruneSavings,
     PruneSettings,
     TurnSpan,
     estimate_card_savings,
+    find_cached_prompt,
     find_prunable_rounds,
     find_prunable_turns,
-    is_cache_cold,
     reason_to_prune,
+    rows_share,
 )
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.context.forgetting import ForgettingView
 from timeloom.core.view.context.provider_caches import CachedPrefix, ModelCache, ProviderCachesView
+from timeloom.core.view.context.row_tokens import RowTokens
 from timeloom.core.view.turns import Turn
 from timeloom.core.view.views import Views, fold
 
 TS = "2026-02-09T02:14:32Z"
+CALL = CallId("c1")
 SETTINGS = PruneSettings()
 
 
@@ -105,7 +111,7 @@ def test_what_was_said_of_an_old_turn_later_goes_with_it_as_far_as_it_is_old() -
 
 def test_the_newest_rounds_stay() -> None:
     views = views_of(conversation(3, rounds=5))
-    found = find_prunable_rounds(views, SETTINGS)
+    found = find_prunable_rounds(views, PruneSettings(keep_rounds=8))
     assert [(one.turn_n, one.n) for one in found] == [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (2, 1), (2, 2)]
     assert [(one.first_seq, one.last_seq) for one in found[:2]] == [(4, 4), (5, 5)]
     # The last round of a turn has its answer and its end.
@@ -137,51 +143,105 @@ def hundred_each(first: int, last: int) -> int:
 def test_old_rounds_are_summed_up_request_by_request() -> None:
     settings = PruneSettings(keep_rounds=2)
     old = PrunableRounds()
-    for rounds, (tokens, regret) in {2: (0, 0), 3: (100, 85), 4: (200, 255), 5: (300, 510)}.items():
+    for rounds, (tokens, sent) in {2: (0, 0), 3: (100, 100), 4: (200, 300), 5: (300, 600)}.items():
         views = views_of(conversation(1, rounds)[: rounds + 2])
         old.update(views, settings, hundred_each)
-        assert (old.tokens, old.regret) == (tokens, regret)
-    assert old.before_tokens == 300
-    assert old.estimate_savings(2_000) == PruneSavings(255, 2_000 - 300 - 255, 510)
+        assert (old.tokens, old.sent_tokens) == (tokens, sent)
+    assert (old.before_tokens, old.first_seq) == (300, 4)
+    half = RowTokens(rounds=10**12, rows=int(10**12 / MARGIN / 2))
+    assert old.estimate_savings(CachedPrompt(None, 2_000), half) == PruneSavings(150, 2_000 - 300 - 150, 300)
 
 
 def test_old_rounds_begin_anew_when_something_is_forgotten() -> None:
     settings = PruneSettings(keep_rounds=2)
     old, drafts = PrunableRounds(), conversation(1, 6)
     old.update(views_of(drafts), settings, hundred_each)
+    old.tried = RowTokens(400, 100)
     assert old.tokens == 400
     rows = after(1, Pruned(cuts=(Cut(4, 5, "rows"),)))
     old.update(views_of([*drafts, rows]), settings, hundred_each)
-    assert (old.tokens, old.regret) == (200, 170)
+    assert (old.tokens, old.sent_tokens, old.tried) == (200, 200, RowTokens())
+
+
+def test_no_old_rounds_save_nothing() -> None:
+    assert PrunableRounds().estimate_savings(CachedPrompt(None, 2_000), RowTokens()) == PruneSavings(0, 0, 0)
+
+
+def test_the_share_of_rows_begins_at_a_guess_and_is_learned_from_prunes() -> None:
+    weight, guess = ROWS_PRIOR
+    assert rows_share(RowTokens()) == guess
+    assert rows_share(RowTokens(weight, weight // 2)) == pytest.approx((guess + 0.5) / 2)
+    long_rows = PrunableRounds(tokens=100, sent_tokens=100).estimate_savings(
+        CachedPrompt(None, 0), RowTokens(10, 10**6)
+    )
+    assert (long_rows.saved, long_rows.regret) == (0, 0)
+
+
+def test_an_attempt_in_vain_tells_the_next_one_the_size_of_its_rows() -> None:
+    old = PrunableRounds(tokens=100_000, first_seq=4, sent_tokens=300_000, tried=RowTokens(10**6, 240_000))
+    assert old.estimate_savings(CachedPrompt((), 0), RowTokens(10**9, 0)) == PruneSavings(70_000, 0, 210_000)
+
+
+def test_the_tokens_of_rows_are_folded_and_newer_prunes_count_more() -> None:
+    view = RowTokens()
+    cuts = (Cut(3, 4, "rows"),)
+    blocks = [
+        Pruned(cuts=cuts, round_tokens=1_000, row_tokens=200),
+        Pruned(cuts=cuts),
+        Note(tool_call_id=CALL, text="n"),
+    ]
+    for seq, block in enumerate([*blocks, Pruned(cuts=cuts, round_tokens=100, row_tokens=40)], 5):
+        view.add(Entry(turn_id=TurnId("turn_1"), ts=TS, block=block, seq=seq))
+    assert view == RowTokens(rounds=600, rows=140)
 
 
 def cached(kept: tuple[CachedPrefix, ...] = (), model: str = "m", called_at: str = TS) -> ProviderCachesView:
     return ProviderCachesView(models={"m": ModelCache(kept=kept)}, model=model, called_at=called_at)
 
 
-def prefix(blocks: int, used_at: str) -> CachedPrefix:
-    return CachedPrefix("s", "p", 3, blocks, 5_000, "5m", used_at)
+def prefix(blocks: int, used_at: str, seq: int = 3, tokens: int = 5_000) -> CachedPrefix:
+    return CachedPrefix("s", f"p{blocks}", seq, blocks, tokens, "5m", used_at)
+
+
+WARM = "2026-02-09T02:14:00Z"
 
 
 @pytest.mark.parametrize(
     ("view", "cold"),
     [
-        (cached((prefix(2, "2026-02-09T02:14:00Z"),)), False),
+        (cached((prefix(2, WARM),)), False),
         (cached((prefix(2, "2026-02-09T02:00:00Z"),)), True),
-        (cached((prefix(0, "2026-02-09T02:14:00Z"),)), True),
+        (cached((prefix(0, WARM),)), True),
+        (cached((prefix(9, WARM),)), True),
         (cached(model="other"), True),
         (cached(called_at="2026-02-09T02:10:00Z"), False),
         (cached(called_at="2026-02-09T02:09:00Z"), True),
     ],
 )
 def test_a_cache_is_cold_when_nothing_of_the_conversation_is_left_in_it(view: ProviderCachesView, cold: bool) -> None:
-    assert is_cache_cold(view, "m", TS) == cold
+    assert find_cached_prompt(view, "m", TS, hash_of, 1_000).is_cold == cold
+
+
+def hash_of(blocks: int) -> str:
+    """The hash of a prefix of the prompt; it has eight blocks."""
+    return f"p{blocks}" if blocks <= 8 else ""
+
+
+def test_a_cut_loses_all_that_is_cached_after_the_last_prefix_before_it() -> None:
+    kept = (prefix(0, WARM, 0, 20_000), prefix(2, WARM, 30, 24_000), prefix(8, WARM, 90, 40_000))
+    found = find_cached_prompt(cached(kept), "m", TS, hash_of, 0)
+    assert [found.lost_tokens(first, 0) for first in (20, 31, 91)] == [20_000, 16_000, 0]
+
+
+def test_without_reports_a_cut_loses_all_that_follows_it() -> None:
+    found = find_cached_prompt(cached(called_at=WARM), "m", TS, hash_of, 9_000)
+    assert found.lost_tokens(31, 2_000) == 7_000
 
 
 def test_a_guess_takes_a_card_for_as_long_as_most_are() -> None:
     turns = [TurnSpan(TurnId("turn_1"), 1, ((2, 7),), 10), TurnSpan(TurnId("turn_2"), 2, ((8, 9),), 3)]
-    saving = estimate_card_savings(turns, [CARD_TOKENS + 1_000, 50], 5_000)
-    assert saving == PruneSavings(1_000, CARD_TOKENS + 50 + 5_000, 10_000)
+    saving = estimate_card_savings(turns, [CARD_TOKENS + 1_000, 50], [CARD_TOKENS, CARD_TOKENS], 5_000)
+    assert saving == PruneSavings(1_000, 4_000, 10_000)
 
 
 def test_a_cold_cache_asks_only_that_something_is_saved() -> None:

@@ -35,7 +35,17 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.render.entries.cards import CardContext, CardLimits, card_rows, round_card, turn_card
+from timeloom.core.render.entries.cards import (
+    HINT_SHARE,
+    MIN_HINT_CHARS,
+    PARAMS_CHARS,
+    CardContext,
+    CardLimits,
+    card_rows,
+    has_messages,
+    rounds_card,
+    turn_card,
+)
 from timeloom.core.render.entries.previews import preview_lines
 from timeloom.core.render.entries.shorten import shorten_entry
 from timeloom.core.sources import SourceRow
@@ -124,11 +134,11 @@ def test_a_picture_is_named_and_not_attached() -> None:
 def test_a_call_and_what_it_returned_are_one_row() -> None:
     digest = ResultDigest(tool_call_id=CALL, digest=Digest(artifact_path=RESULT, mime="text/plain", tokens=3))
     rows = card_rows(entries_of(call(), digest, content("page\ntext")))
-    assert rows == [f'- tool {RESULT} web.fetch c1: {{"url": "https://a"}} => page text']
+    assert rows == ['- tool ar:log[3] web.fetch -: {"url": "https://a"} => page text']
     only_receipt = card_rows(entries_of(call(), digest))
-    assert only_receipt == [f'- tool {RESULT} web.fetch c1: {{"url": "https://a"}} => text/plain']
+    assert only_receipt == ['- tool ar:log[2] web.fetch -: {"url": "https://a"} => text/plain']
     status = card_rows(entries_of(call(), ResultStatus(tool_call_id=CALL, text="sent")))
-    assert status == [f'- tool {RESULT} web.fetch c1: {{"url": "https://a"}} => sent']
+    assert status == ['- tool ar:log[2] web.fetch -: {"url": "https://a"} => sent']
 
 
 def test_code_files_and_sources_have_rows_of_their_own() -> None:
@@ -143,8 +153,8 @@ def test_code_files_and_sources_have_rows_of_their_own() -> None:
         )
     )
     assert rows == [
-        f"- tool tc:{TURN}.c1.code - c1: print(1)",
-        f"- tool tc:{TURN}.c1.call exec.run c1: {{}}",
+        "- tool ar:log[1] - -: print(1)",
+        "- tool ar:log[2] exec.run -: {}",
         f"- artifact {path} exec.run c1: # A file",
         "- source so:sources_pool[3] exec.run c1: Ferries",
     ]
@@ -152,14 +162,34 @@ def test_code_files_and_sources_have_rows_of_their_own() -> None:
 
 def test_results_are_cut_and_what_is_json_shows_its_shape() -> None:
     limits = CardLimits(result_chars=60, result_items=2, result_keys=1)
+    long = 10 * "y" * HINT_SHARE
     (row,) = card_rows(entries_of(call(params="{}"), content("word " * 50)), limits=limits)
-    assert row.endswith("word…")
-    wide = content('{"a": [1, "x", null], "b": "' + "y" * 80 + '"}', mime="application/json")
+    assert row.endswith("word …")
+    wide = content('{"a": [1, "x", null], "b": "' + 8 * long + '"}', mime="application/json")
     (row,) = card_rows(entries_of(call(params="{}"), wide), limits=limits)
     assert row.endswith('=> {"a": [3 items of number and 1 other shapes], … 1 more keys}')
     broken = content("{" * 100, mime="application/json")
     (row,) = card_rows(entries_of(call(params="{}"), broken), limits=limits)
     assert row.endswith("{{…")
+
+
+def test_a_hint_is_as_long_as_a_twelfth_of_what_it_stands_for() -> None:
+    for chars, most in ((300, MIN_HINT_CHARS), (2_400, 200), (60_000, PARAMS_CHARS + CardLimits().result_chars)):
+        params = '{"text": "' + "p" * (chars // 2) + '"}'
+        (row,) = card_rows(entries_of(call(params=params), content("r" * (chars // 2))))
+        hint = row.partition("-: ")[2].replace(" => ", "")
+        assert most - 3 <= len(hint) <= most + 2
+        assert "p" in hint
+        assert "r" in hint
+
+
+def test_rounds_of_one_card_name_the_first_and_the_last() -> None:
+    assert rounds_card((4, 9), 7, entries_of(call())).startswith("[PRUNED ROUND 4] to [PRUNED ROUND 9] all of it: ")
+
+
+def test_only_rounds_with_messages_have_more_than_rows() -> None:
+    assert has_messages(entries_of(Followup(message_id=MessageId("m1"), text="and?")))
+    assert not has_messages(entries_of(call(), content("page")))
 
 
 def test_a_stored_text_is_told_by_its_size_unless_it_is_at_hand() -> None:
@@ -184,8 +214,8 @@ def test_ranges_and_skills_keep_their_place_where_a_summary_stands_for_the_rest(
     assert f"- artifact {path} react.read c1: lines [10-11]/90 x = 1 y = 2" in told
     assert f"- artifact {path} react.read c1: lines [40-40]/90" in told
     assert f"- artifact {skill} react.read c1: how to" in told
-    assert RESULT not in told
-    assert RESULT in card(*blocks)
+    assert "ar:log" not in told
+    assert "- tool ar:log[5] react.read -: {} => a page" in card(*blocks)
 
 
 def test_rows_are_bounded() -> None:
@@ -206,7 +236,7 @@ def test_the_last_word_on_an_open_plan_stays() -> None:
 
 
 def test_a_round_is_told_by_its_rows() -> None:
-    told = round_card(4, 7, entries_of(RoundStarted(round=4), call(), content("page")))
+    told = rounds_card((4, 4), 7, entries_of(RoundStarted(round=4), call(), content("page")))
     head, row = told.splitlines()
     assert head == '[PRUNED ROUND 4] all of it: react.read(["ar:turns[7].react.turn.index"])'
     assert row.endswith("=> page")

@@ -34,7 +34,7 @@ from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
 from timeloom.core.policy.pruning import PruneSettings, find_prunable_rounds, find_prunable_turns
-from timeloom.core.render.entries.cards import CardLimits, round_card
+from timeloom.core.render.entries.cards import CardLimits, rounds_card
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry
@@ -86,7 +86,7 @@ class Forgetful:
         for one in find_prunable_rounds(self.session.views, settings_of(at)):
             run = (one.first_seq, one.last_seq)
             entries, known = await read_ranges(self.session, [run])
-            cuts.append(Cut(*run, round_card(one.n, one.turn_n, entries, known, limits_of(at))))
+            cuts.append(Cut(*run, rounds_card((one.n, one.n), one.turn_n, entries, known, limits_of(at))))
         if cuts:
             await self.session.append([Pruned(cuts=tuple(cuts))], self.session.views.turns.newest)
 

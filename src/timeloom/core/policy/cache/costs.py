@@ -9,7 +9,7 @@ from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, 
 from timeloom.core.tokens import Calibration
 from timeloom.core.view.context.provider_caches import CachedPrefix, MeasuredPrefix, ModelCache, prefixes_after_request
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of this forecast, recorded with every model call. Increase it when the chosen cache points or lifetimes
 change."""
 

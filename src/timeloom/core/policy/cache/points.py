@@ -20,23 +20,29 @@ rounds."""
 class CachePoints(msgspec.Struct, frozen=True):
     """The last entries of the prefixes to cache; 0 means that there is no such point."""
 
-    prev_turn: int = 0
+    settled: int = 0
     pre_tail: int = 0
     tail: int = 0
 
     @property
     def seqs(self) -> tuple[int, ...]:
         """The distinct points in order: at most three, in addition to the point on the system text."""
-        return tuple(sorted({self.prev_turn, self.pre_tail, self.tail} - {0}))
+        return tuple(sorted({self.settled, self.pre_tail, self.tail} - {0}))
 
 
 def find_cache_points(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> CachePoints:
-    """Return the end of the previous turns, the end of all but the last few rounds, and the end of the log."""
+    """Return the end of what stays at the next prune, the end of all but the last few rounds, and the end of the log.
+
+    The next prune begins after the last pruned round, so the prefix up to there survives it, and is renewed by each
+    request. Before the first prune, the end of the previous turns takes its place.
+    """
     turn = views.turns.turns.get(views.turns.newest)
     before = turn.spans[0][0] - 1 if turn and turn.spans else 0
     # A conversation's header alone is not worth caching.
     prev_turn = before if len(views.turns.turns) > 1 else 0
-    return CachePoints(prev_turn, editable_after(views, settings), views.tail)
+    # A damaged log may name entries that it does not have.
+    pruned = min(views.tail, max(views.forgetting.done_seq, views.forgetting.rounds_seq))
+    return CachePoints(pruned or prev_turn, editable_after(views, settings), views.tail)
 
 
 def editable_after(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> int:

@@ -37,7 +37,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.paths import TurnIndexesPath
+from timeloom.core.paths import EntriesPath, TurnIndexesPath
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.render.entries.entry_text import NO_PAYLOADS, Payloads
 from timeloom.core.render.entries.shorten import shorten_entry
@@ -46,13 +46,20 @@ from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import index_row
 
+MIN_HINT_CHARS: Final = 48
+"""Smallest limit of a row's hint, of which the call's parameters get the larger part. Less does not distinguish two
+calls; the complete call is one read away."""
+
 PARAMS_CHARS: Final = 160
-"""Maximum length of a call's parameters in a row. Less does not distinguish two calls; the complete call is one read
-away."""
+"""Largest limit of a call's parameters in a row."""
 
 ROUND_CHARS: Final = 120
-"""Maximum length of a result in a row of a round. A hundred such rounds may be visible: with 400 characters each,
+"""Largest limit of a result in a row of a round. A hundred such rounds may be visible: with 400 characters each,
 recorded sessions cost 8% more."""
+
+HINT_SHARE: Final = 12
+"""A hint shows one of this many characters of its call and result. With longer hints, a session of many small calls
+pays more for its rows than pruning saves."""
 
 MAX_ROW_PATH_CHARS: Final = 1_200
 
@@ -118,23 +125,58 @@ def turn_card(
     )
 
 
-def round_card(
-    n: int,
+def rounds_card(
+    rounds: tuple[int, int],
     turn_n: int,
     entries: Sequence[Entry],
     context: CardContext = EMPTY_CONTEXT,
     limits: CardLimits = DEFAULT_LIMITS,
 ) -> str:
-    """Return the card of a round in a visible turn: its messages and rows."""
+    """Return the card of the rounds from the first to the second number in a visible turn: their messages and rows."""
+    first, last = rounds
+    numbers = f"[PRUNED ROUND {first}]" if first == last else f"[PRUNED ROUND {first}] to [PRUNED ROUND {last}]"
     short = msgspec.structs.replace(limits, result_chars=min(limits.result_chars, ROUND_CHARS))
-    return _make_card(f"[PRUNED ROUND {n}] all of it: {_read_call(_index_path(turn_n))}", entries, context, short)
+    return _make_card(f"{numbers} all of it: {_read_call(_index_path(turn_n))}", entries, context, short)
+
+
+def has_messages(entries: Sequence[Entry], context: CardContext = EMPTY_CONTEXT) -> bool:
+    """Whether a card of these entries shows more than rows."""
+    return bool(_words(entries, context, DEFAULT_LIMITS))
 
 
 def card_rows(
     entries: Iterable[Entry], context: CardContext = EMPTY_CONTEXT, limits: CardLimits = DEFAULT_LIMITS
 ) -> list[str]:
     """Return a row `kind path tool call: hint` for each entry that is neither text nor bookkeeping."""
-    rows: dict[tuple[str, str], str] = {}
+    return [row.text for row in _rows(entries, context, limits)]
+
+
+class _CardRow(msgspec.Struct, frozen=True):
+    """A row of a card."""
+
+    seq: int
+    kind: str
+    path: str
+    tool: str
+    call_id: str
+    hint: str
+
+    @property
+    def text(self) -> str:
+        """The row; a call has the number of its entry, because the ids of its turn and itself are longer than most
+        hints."""
+        if self.path.startswith("tc:"):
+            return f"- tool {EntriesPath.from_numbers([self.seq])} {self.tool} -: {self.hint}"
+        return f"- {self.kind} {one_line(self.path, MAX_ROW_PATH_CHARS)} {self.tool} {self.call_id}: {self.hint}"
+
+    @property
+    def keeps_place(self) -> bool:
+        """Whether the row stays beside a working summary: it names content that the model was given to read."""
+        return self.path.startswith(("sk:", "ks:")) or self.hint.startswith("lines [") or ".attachments/" in self.path
+
+
+def _rows(entries: Iterable[Entry], context: CardContext, limits: CardLimits) -> list[_CardRow]:
+    rows: dict[tuple[str, str], _CardRow] = {}
     calls: dict[CallId, ToolCall] = {}
     described: set[str] = set()
     for entry in entries:
@@ -154,26 +196,26 @@ def card_rows(
             # The call and its result share one row, under the path of the later entry.
             rows.pop((str(call.path(entry.turn_id)), ""), None)
         tool = one_line(call.tool_id) if call else "-"
-        said = " ".join(word for word in (where, _hint(block, call, row.hint, context, limits)) if word)
-        kind = "tool" if path.startswith("tc:") else row.kind
-        line = f"- {kind} {one_line(path, MAX_ROW_PATH_CHARS)} {tool} {call_id or '-'}: {said}"
+        hint = " ".join(word for word in (where, _hint(block, call, row.hint, context, limits)) if word)
         rows.pop((path, where), None)
-        rows[path, where] = line
+        rows[path, where] = _CardRow(entry.seq, row.kind, path, tool, call_id or "-", hint)
     return list(rows.values())
 
 
 def _make_card(head: str, entries: Sequence[Entry], context: CardContext, limits: CardLimits) -> str:
-    words = [text for entry in entries if (text := _entry_words(entry, context, limits))]
+    words = _words(entries, context, limits)
     summed_up = any(isinstance(entry.block, WorkingSummary) for entry in entries)
     # A working summary replaces the rows of actions, but not the rows of content that the model was given to read.
     listed = [
         entry for entry in entries if not summed_up or isinstance(entry.block, ToolCall | ContentBlock | AttachmentMeta)
     ]
-    rows = card_rows(listed, context, limits)
-    if summed_up:
-        rows = [row for row in rows if _keeps_place(row)]
+    rows = [row.text for row in _rows(listed, context, limits) if not summed_up or row.keeps_place]
     more = [f"- and {len(rows) - limits.rows} more, in the index"] if len(rows) > limits.rows else []
     return "\n".join([head, *words, *rows[: limits.rows], *more])
+
+
+def _words(entries: Sequence[Entry], context: CardContext, limits: CardLimits) -> list[str]:
+    return [text for entry in entries if (text := _entry_words(entry, context, limits))]
 
 
 def _entry_words(entry: Entry, context: CardContext, limits: CardLimits) -> str:
@@ -183,11 +225,6 @@ def _entry_words(entry: Entry, context: CardContext, limits: CardLimits) -> str:
     if kept or ended or isinstance(block, PlansCompacted | ReactCompletion):
         return shorten_entry(entry, limits.text_chars, context.payloads)
     return ""
-
-
-def _keeps_place(row: str) -> bool:
-    path = row.split(" ", 3)[2]
-    return path.startswith(("sk:", "ks:")) or ": lines [" in row or ".attachments/" in path
 
 
 def _line_range(block: AnyBlock) -> str:
@@ -200,15 +237,29 @@ def _line_range(block: AnyBlock) -> str:
 def _hint(block: AnyBlock, call: ToolCall | None, hint: str, context: CardContext, limits: CardLimits) -> str:
     match block:
         case ToolCall(params=params):
-            return _text_line(params, context, PARAMS_CHARS)
+            return _text_line(params, context, _params_chars([params], context))
         case ResultContent(text=str() | BlobRef() as text, mime=mime) | ResultStatus(text=text, mime=mime):
-            said = _result_hint(text, mime, context, limits)
             of_call = call is not None and (isinstance(block, ResultStatus) or block.artifact_path.startswith("tc:"))
-            return f"{_text_line(call.params, context, PARAMS_CHARS)} => {said}" if call and of_call else said
+            if not call or not of_call:
+                return _result_hint(text, mime, context, limits)
+            texts = [call.params, text]
+            asked = _text_line(call.params, context, _params_chars(texts, context))
+            chars = min(limits.result_chars, _hint_chars(texts, context) - len(asked))
+            said = _result_hint(text, mime, context, msgspec.structs.replace(limits, result_chars=chars))
+            return f"{asked} => {said}"
         case ResultDigest(digest=digest) if call and digest.artifact_path.startswith("tc:"):
             return f"{_text_line(call.params, context, PARAMS_CHARS)} => {excerpt(hint)}"
         case _:
             return excerpt(hint)
+
+
+def _hint_chars(texts: Sequence[Text], context: CardContext) -> int:
+    """Return the characters of a hint at these texts, in proportion to their length."""
+    return max(MIN_HINT_CHARS, sum(len(_load_text(text, context) or "") for text in texts) // HINT_SHARE)
+
+
+def _params_chars(texts: Sequence[Text], context: CardContext) -> int:
+    return min(PARAMS_CHARS, _hint_chars(texts, context) * 4 // 7)
 
 
 def _result_hint(text: Text, mime: str, context: CardContext, limits: CardLimits) -> str:

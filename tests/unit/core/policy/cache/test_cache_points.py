@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.core.blocks import ConversationStarted, RoundStarted, TurnStarted, UserPrompt
+from timeloom.core.blocks import ConversationStarted, Cut, Pruned, RoundStarted, TurnStarted, UserPrompt
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.cache.points import (
     MAX_SCANNED_TURNS,
@@ -46,8 +46,15 @@ def test_the_pre_tail_point_is_the_end_of_the_round_before_the_last_few() -> Non
 def test_rounds_are_counted_over_turns() -> None:
     # Turn 1: rounds at 4, 5, 6; turn 2: header 7, prompt 8, rounds at 9, 10.
     points = find_cache_points(views(3, 2))
-    assert points == CachePoints(prev_turn=6, pre_tail=4, tail=10)
+    assert points == CachePoints(settled=6, pre_tail=4, tail=10)
     assert points.seqs == (4, 6, 10)
+
+
+def test_what_was_pruned_is_kept_by_a_point_for_the_next_prune() -> None:
+    log = views(3, 8)
+    pruned = Draft(log.turns.newest, TS, Pruned(cuts=(Cut(9, 11, "rows"),)))
+    log.add(to_entry(pruned, log.tail + 1))
+    assert find_cache_points(log) == CachePoints(settled=11, pre_tail=12, tail=17)
 
 
 def test_rounds_of_very_old_turns_are_not_looked_for() -> None:
