@@ -145,6 +145,9 @@ CODES: Final = MappingProxyType(
         "execution_limit": "A program went over one of its limits and was ended; the message says which, and what to do.",
         "hide_not_visible": "Nothing at the path is in sight, so there is nothing to hide.",
         "hide_before_cache": "The block lies before the pre-tail cache point and cannot be hidden.",
+        "pin_not_visible": "Nothing at the path is in the prompt, so it cannot be pinned. Read it again, and pin the result.",
+        "pin_unknown": "Nothing at the path is pinned.",
+        "pins_full": "The pinned blocks would exceed a tenth of the model's window. Unpin another block first.",
         "compaction_malformed": "A requested compaction has a focus that is too long, or keeps too many rounds. Shorten it.",
     }
 )

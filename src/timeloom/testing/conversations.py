@@ -15,6 +15,7 @@ from timeloom.core.blocks import (
     ModelAnswered,
     ModelCalled,
     Notes,
+    Pinned,
     Pruned,
     RangeSummary,
     ResultContent,
@@ -101,16 +102,18 @@ def _call(draw: st.DrawFn, turn: TurnId, call: CallId) -> list[AnyBlock]:
 @st.composite
 def _forgetting_block(draw: st.DrawFn, turn: TurnId, calls: int, tail: int) -> AnyBlock:
     first, last = sorted(draw(st.tuples(st.integers(1, tail), st.integers(1, tail))))
-    match draw(st.sampled_from(("hide", "hide", "prune", "summary", "turns"))):
+    paths = (
+        f"tc:{turn}.c{calls}.result",
+        "fi:turn_1.files/a.md",
+        "ar:turn_1.assistant.completion",
+        f"ar:{turn}.react.model.1",
+        "ar:turn_1.user.prompt",
+    )
+    match draw(st.sampled_from(("hide", "hide", "prune", "summary", "turns", "pin", "pin", "unpin"))):
         case "hide":
-            paths = (
-                f"tc:{turn}.c{calls}.result",
-                "fi:turn_1.files/a.md",
-                "ar:turn_1.assistant.completion",
-                f"ar:{turn}.react.model.1",
-                "ar:turn_1.user.prompt",
-            )
             return Hidden(target=draw(st.sampled_from(paths)), replacement="seen.")
+        case ("pin" | "unpin") as act:
+            return Pinned(target=draw(st.sampled_from(paths)), pinned=act == "pin", tokens=9)
         case "prune":
             return Pruned(cuts=(Cut(first, last, draw(st.sampled_from(("", "[card] was here")))),))
         case "summary":

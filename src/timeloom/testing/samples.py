@@ -28,6 +28,7 @@ from timeloom.core.blocks import (
     Note,
     Notes,
     Notice,
+    Pinned,
     PlanAcknowledged,
     PlanRecorded,
     PlansCompacted,
@@ -204,6 +205,7 @@ SAMPLE_BLOCKS: Final[tuple[AnyBlock, ...]] = (
     Erased(by="user", text="asked for it"),
     CompactionRequested(message_id=MessageId("m4"), text="keep the fares", keep=3),
     CompactionEnded(message_id=MessageId("m4"), outcome="completed", turns=1, covered_tokens=900, summary_tokens=120),
+    Pinned(target=_REPORT, tokens=40, author="user"),
 )
 """All sample blocks except the header, in an order that a conversation could have."""
 

@@ -35,6 +35,7 @@ from timeloom.core.blocks import (
     Note,
     Notes,
     Notice,
+    Pinned,
     PlanAcknowledged,
     PlanRecorded,
     PlansCompacted,
@@ -273,6 +274,7 @@ plan_blocks: SearchStrategy[AnyBlock] = st.one_of(
 forgetting_blocks: SearchStrategy[AnyBlock] = st.one_of(
     st.builds(Hidden, target=paths(), replacement=some_text),
     st.builds(Pruned, cuts=cuts(), reason=texts),
+    st.builds(Pinned, target=paths(), pinned=st.booleans(), tokens=st.integers(0, 99)),
     st.builds(CompactionRequested, message_id=messages, text=texts, keep=st.integers(0, 9)),
     st.builds(
         CompactionEnded,

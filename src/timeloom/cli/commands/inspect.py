@@ -49,8 +49,8 @@ class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     tokens: int
     sight: str
-    """Visibility in prompts: `shown`, `hidden`, `pruned`, `summed up`, `inner` (a program made the call) or `silent`
-    (prompts never show this type)."""
+    """Visibility in prompts: `shown`, `pinned`, `hidden`, `pruned`, `summed up`, `inner` (a program made the call) or
+    `silent` (never shown)."""
     cache_point: str = ""
     """The cache point that the next request sets after this block."""
     gist: str
@@ -179,6 +179,8 @@ class _ConversationInspector:
         visible = self._views.visible
         if entry.seq in visible.gone:
             return await self._removal_reason(visible.gone[entry.seq])
+        if entry.seq in visible.pinned:
+            return "pinned"
         return "shown" if tokens else "silent"
 
     async def _removal_reason(self, seq: int) -> str:

@@ -22,7 +22,7 @@ from timeloom.core.blocks.conversation import (
     WorkingSummary,
 )
 from timeloom.core.blocks.digest import Digest, Hosting, Shown, ToolError, make_tool_error
-from timeloom.core.blocks.forgetting import CompactionEnded, CompactionRequested, Cut, Hidden, Pruned
+from timeloom.core.blocks.forgetting import CompactionEnded, CompactionRequested, Cut, Hidden, Pinned, Pruned
 from timeloom.core.blocks.gate import ApprovalDecided, ApprovalRequested, Gate
 from timeloom.core.blocks.plan import PlanAcknowledged, PlanRecorded, PlansCompacted, PlanSkeleton
 from timeloom.core.blocks.round import ModelAnswered, ModelCalled, Note, Notes, RoundStarted, Thinking, Usage
@@ -89,6 +89,7 @@ AnyBlock = (
     | Pruned
     | CompactionRequested
     | CompactionEnded
+    | Pinned
     | StageGate
     | StageCoordinator
     | StageFeedback
@@ -140,6 +141,7 @@ __all__ = [
     "Note",
     "Notes",
     "Notice",
+    "Pinned",
     "PlanAcknowledged",
     "PlanRecorded",
     "PlanSkeleton",

@@ -96,3 +96,19 @@ class CompactionEnded(Block, tag="react.compact.end", frozen=True, kw_only=True)
         need_count(self.turns, "turns")
         need_count(self.covered_tokens, "covered_tokens")
         need_count(self.summary_tokens, "summary_tokens")
+
+
+class Pinned(Block, tag="react.pinned", frozen=True, kw_only=True):
+    """Keeps the blocks at `target` in prompts that are pruned or summarized later, or ends that if not `pinned`."""
+
+    type_name: ClassVar[str] = "react.pinned"
+    target: str
+    pinned: bool = True
+    tokens: int = 0
+    """Estimated tokens of the blocks when they were pinned."""
+    text: str = ""
+    """Why the runtime ended the pin."""
+
+    def __post_init__(self) -> None:
+        need_path(self.target, "target")
+        need_count(self.tokens, "tokens")

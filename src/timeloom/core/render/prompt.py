@@ -25,6 +25,7 @@ from timeloom.core.render.prompt_parts import (
 )
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.timeline import Entry, EntryError
+from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.visible import Stub, StubKind
 from timeloom.core.view.views import Views
 
@@ -41,6 +42,11 @@ _SECTIONS: Final[Mapping[StubKind, Section]] = {
     "pruned": Section.PRUNED,
     "summary": Section.COMPACTED,
 }
+
+PINNED_LINE: Final = "[PINNED] kept on request\n"
+"""Stands before a pinned entry once the entries around it are removed, so that it is not taken for a new message."""
+
+_PINNED_TOKENS: Final = estimate_tokens(PINNED_LINE)
 
 
 class PrefixEnd(msgspec.Struct, frozen=True):
@@ -140,7 +146,8 @@ class PromptView:
         """Append the rendering at `seq`; `entry` is the entry there, or the entry that put the stub there."""
         if stub is None:
             self._record_alias(entry)
-        self._append(_make_item(seq, stub, entry, _render_entry(entry, views, payloads)))
+        item = _make_item(seq, stub, entry, _render_entry(entry, views, payloads))
+        self._append(_mark_pinned(item, views) if stub is None else item)
 
     def segments(self, cache_after: Iterable[int] = ()) -> tuple[RenderedSegment, ...]:
         """Return the segments; each seq in `cache_after` marks the last segment that ends at or before it."""
@@ -330,7 +337,20 @@ def _updated_item(old: PromptItem, by: Entry, text: EntryText, views: Views) -> 
     if old.seq not in views.visible.shown:
         return None
     stub = views.visible.shown[old.seq]
-    return _make_item(old.seq, stub, by, text) if stub and stub.by == by.seq else old
+    if stub is None:
+        return _mark_pinned(old, views)
+    return _make_item(old.seq, stub, by, text) if stub.by == by.seq else old
+
+
+def _mark_pinned(item: PromptItem, views: Views) -> PromptItem:
+    """Return the item of a visible entry in the section around it, marked if only a pin kept it there."""
+    kind = views.visible.kept.get(item.seq)
+    if kind is None or item.section == _SECTIONS[kind]:
+        return item
+    text = item.text
+    if item.section == Section.INTACT and not text.is_empty:
+        text = EntryText(PINNED_LINE + text.text, text.data, text.mime, text.tokens + _PINNED_TOKENS)
+    return PromptItem(item.seq, text, _SECTIONS[kind], item.ends_part)
 
 
 def _parts_between(parts: Sequence[PromptPart], first: int, last: int) -> range:

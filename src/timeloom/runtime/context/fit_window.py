@@ -25,6 +25,7 @@ from timeloom.core.policy.compaction import (
     needs_exact_size,
 )
 from timeloom.core.policy.next_step import AskModel
+from timeloom.core.policy.pins import max_pinned_tokens
 from timeloom.core.policy.reduction import (
     Collapse,
     CutPoint,
@@ -51,6 +52,7 @@ from timeloom.core.view.context.compactions import CompactionRequest
 from timeloom.core.view.views import Views
 from timeloom.ports.model import Model
 from timeloom.runtime.context.compact import Compactor, FailedSummary, SummaryOrder
+from timeloom.runtime.context.pins import PinKeeper
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.context.read_range import load_card_context
 from timeloom.runtime.context.summary_facts import collect_calls
@@ -102,6 +104,9 @@ class ContextFitter:
         size = await self._current_size(step)
         limit = max_request_tokens(size, self._settings, smaller=step.smaller)
         facts = ReductionFacts(before=size, total_tokens=size.total, limit=limit, settings=self._settings)
+        if not facts.fits and await self._end_pins(facts):
+            size = await self._measure(step)
+            facts = msgspec.structs.replace(facts, before=size, total_tokens=size.total)
         if facts.fits:
             await self._reduce(facts, step, interrupt)
             return ""
@@ -120,7 +125,9 @@ class ContextFitter:
         kept = max_kept_tokens(size, limit, self._settings)
         # A log of another program may have rounds without the header of a turn; a summary belongs to a turn.
         has_turn = views.progress.turn_id in views.turns.turns
-        cut = _cut_point(view, find_requested_cut(views, request.keep, kept, view.tokens_from) if has_turn else 0)
+        cut = _cut_point(
+            view, find_requested_cut(views, request.keep, kept, view.tokens_from) if has_turn else 0, views
+        )
         facts = ReductionFacts(before=size, total_tokens=size.total, limit=limit, settings=self._settings, best_cut=cut)
         before = self._to_model_tokens(size.total)
         if next_requested_reduction(facts) is None:
@@ -139,6 +146,17 @@ class ContextFitter:
             facts = msgspec.structs.replace(facts, last=reduction, summary_failure=failed.reason if failed else None)
         after = self._to_size(await self.prompt_builder.render(), self.prompt_builder.fixed_tokens)
         self._notify(CompactionEvent("completed", before, self._to_model_tokens(after.total)))
+
+    @property
+    def pins(self) -> PinKeeper:
+        """The pins of the conversation, bounded by the model's window."""
+        return PinKeeper(self.session, self._to_estimated_tokens(self.model.window_tokens))
+
+    async def _end_pins(self, facts: ReductionFacts) -> bool:
+        """End the oldest pins that leave too little of the window, which may be that of another model now."""
+        return await self.pins.end_oldest(
+            min(max_pinned_tokens(facts.before.window), max(0, facts.available_tokens) // 2)
+        )
 
     @property
     def _settings(self) -> CompactSettings:
@@ -177,9 +195,10 @@ class ContextFitter:
         if facts.fits:
             return facts
         view, views = await self.prompt_builder.render(), self.session.views
-        best = find_best_cut(views, max_kept_tokens(facts.before, facts.limit, facts.settings), view.tokens_from)
-        last = find_last_cut(views)
-        return msgspec.structs.replace(facts, best_cut=_cut_point(view, best), last_cut=_cut_point(view, last))
+        keep = max(0, max_kept_tokens(facts.before, facts.limit, facts.settings) - views.visible.pinned_tokens)
+        best = _cut_point(view, find_best_cut(views, keep, view.tokens_from), views)
+        last = _cut_point(view, find_last_cut(views), views)
+        return msgspec.structs.replace(facts, best_cut=best, last_cut=last)
 
     async def _apply(
         self,
@@ -260,8 +279,9 @@ class ContextFitter:
         return await self._append_cuts(cuts, f"the request did not fit: {len(cuts)} entries were shortened")
 
     async def _single_entries(self, seqs: Iterable[int]) -> list[int]:
-        """Return those of the places that show one entry: as it is, or shortened before."""
-        stubs = {seq: self.session.views.visible.shown[seq] for seq in sorted(seqs)}
+        """Return those of the places that show one entry: as it is, or shortened before; pinned ones stay whole."""
+        visible = self.session.views.visible
+        stubs = {seq: visible.shown[seq] for seq in sorted(seqs) if seq not in visible.pinned}
         acts = await self.session.entries(sorted({stub.by for stub in stubs.values() if stub}))
         shortened = {
             (act.seq, cut.first_seq)
@@ -350,8 +370,9 @@ class ContextFitter:
         return tokens * 1_000_000 // million if million else tokens
 
 
-def _cut_point(view: PromptView, seq: int) -> CutPoint:
-    return CutPoint(seq, view.tokens_between(1, seq)) if seq else CutPoint()
+def _cut_point(view: PromptView, seq: int, views: Views) -> CutPoint:
+    pinned = sum(view.tokens_between(one, one) for one in views.visible.pinned if one <= seq)
+    return CutPoint(seq, view.tokens_between(1, seq) - pinned) if seq else CutPoint()
 
 
 def _is_cut_when_shown(entry: Entry) -> bool:

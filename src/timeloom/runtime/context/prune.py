@@ -94,7 +94,10 @@ class Pruner:
         cuts = tuple(sorted([*cards.cuts, *rows.cuts], key=_first_seq))
         if not cuts:
             return None
-        saved = cards.saved + rows.tokens.rounds - rows.tokens.rows
+        # Pinned entries stay.
+        kept = (seq for seq in self.session.views.visible.pinned if any(_covers(cut, seq) for cut in cuts))
+        stays = sum(at.view.tokens_between(seq, seq) for seq in kept)
+        saved = cards.saved + rows.tokens.rounds - rows.tokens.rows - stays
         first = cuts[0].first_seq
         lost = at.cached.lost_tokens(first, at.view.tokens - at.view.tokens_from(first))
         regret = at.turns_regret + self._prunable_rounds.regret(rows.share)
@@ -226,6 +229,10 @@ class _RoundCuts:
 def _prefix_at(view: PromptView, blocks: int) -> str:
     end = view.end_at(blocks)
     return end.prefix if end else ""
+
+
+def _covers(cut: Cut, seq: int) -> bool:
+    return cut.first_seq <= seq <= cut.last_seq
 
 
 def _first_seq(cut: Cut) -> int:

@@ -11,8 +11,12 @@ from timeloom.runtime.session.session import Session
 
 
 async def read_ranges(session: Session, runs: Iterable[tuple[int, int]]) -> tuple[list[Entry], CardContext]:
-    """Return the entries of these ranges and the data their cards need; summaries that are not visible are skipped."""
-    seqs = [seq for first, last in runs for seq in range(first, last + 1)]
+    """Return the entries of these ranges and the data their cards need.
+
+    Summaries that are not visible are skipped, and so are pinned entries, because they stay visible.
+    """
+    pinned = session.views.visible.pinned
+    seqs = [seq for first, last in runs for seq in range(first, last + 1) if seq not in pinned]
     shown = session.views.visible.shown
     entries = [
         entry

@@ -2,20 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 from timeloom.core.blocks import ApprovalDecided, CompactionRequested, ExternalEvent, Followup, Steer
-from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.paths import EventAttachmentPath
-from timeloom.core.render.summary import FOCUS_CHARS
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.attachments import AttachmentBlock, IncomingFile, attach_files
-
-MAX_KEPT_ROUNDS: Final = 1_000
-"""Maximum number of rounds that a requested compaction may keep. More rounds do not fit any window."""
+from timeloom.tools.react.compact import check_compaction
 
 InboxEvent = Followup | Steer | ExternalEvent
 """A message or event that is sent to a running turn."""
@@ -79,11 +74,7 @@ class Inbox:
 
         A request with the id of an earlier one returns the earlier entry. Raises `compaction_malformed`.
         """
-        if len(focus) > FOCUS_CHARS:
-            message = f"the focus has at most {FOCUS_CHARS} characters, got {len(focus)}; shorten it"
-            raise CodedError("compaction_malformed", message)
-        if not 0 <= keep <= MAX_KEPT_ROUNDS:
-            raise CodedError("compaction_malformed", f"keep is 0 to {MAX_KEPT_ROUNDS} rounds, got {keep}")
+        check_compaction(keep, focus)
         request_id, views = message_id or self._session.new_message_id(), self._session.views
         request = CompactionRequested(message_id=request_id, text=focus, keep=keep, author=author)
         while True:

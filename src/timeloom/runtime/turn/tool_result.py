@@ -12,12 +12,14 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import (
     AnyBlock,
+    CompactionRequested,
     Digest,
     Feedback,
     Hidden,
     Hosting,
     Note,
     Notice,
+    Pinned,
     PlanAcknowledged,
     PlanRecorded,
     ResultContent,
@@ -39,7 +41,7 @@ from timeloom.ports.tool import Artifact, Outcome, ToolSpec
 Show = Callable[[str, str, str], Shown]
 """Decides how a text is shown; the arguments are text, MIME type and path."""
 
-TOOL_BLOCKS: Final = (Note, PlanRecorded, PlanAcknowledged, Hidden, Feedback)
+TOOL_BLOCKS: Final = (Note, PlanRecorded, PlanAcknowledged, Hidden, Feedback, CompactionRequested, Pinned)
 """The blocks that a tool may write besides its results; only the runtime writes all others."""
 
 MAX_ARTIFACTS: Final = 500

@@ -13,10 +13,10 @@ from timeloom.core.render.summary import FOCUS_CHARS
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.runtime.hub.state import COMPACT_EVENT, IncomingMessage, SendReceipt
 from timeloom.runtime.turn.attachments import IncomingFile
-from timeloom.runtime.turn.inbox import MAX_KEPT_ROUNDS
 from timeloom.server.http.sse import MEDIA_TYPE, EventStream
 from timeloom.server.http.timestamps import check_past
 from timeloom.server.request_context import RequestContext
+from timeloom.tools.react.compact import MAX_KEPT_ROUNDS
 
 MAX_SEQ: Final = 2**53
 

@@ -21,6 +21,7 @@ from timeloom.core.blocks import (
     Hidden,
     ModelAnswered,
     ModelCalled,
+    Pinned,
     Pruned,
     RangeSummary,
     ResultContent,
@@ -66,20 +67,31 @@ def log(*blocks: object, turn: TurnId = T1) -> list[Entry]:
 
 def plainly_visible(entries: Entries) -> Shown:
     shown: Shown = []
+    pins: dict[str, list[int]] = {}
     for entry in entries:
         before = list(shown)
+        pinned = {seq for seqs in pins.values() for seq in seqs}
         match entry.block:
             case Hidden(target=target, replacement=text):
                 taken = [
                     seq for seq in hidden_by(entries[: entry.seq - 1], target, shown) if can_hide(seq, shown, target)
                 ]
                 shown = replaced(shown, taken, Stub("hidden", entry.seq, text))
+                pins = {path: seqs for path, seqs in pins.items() if not set(seqs) & set(taken)}
+            case Pinned(target=target, pinned=is_pin):
+                pins.pop(target, None)
+                pinned = {seq for seqs in pins.values() for seq in seqs}
+                as_itself = [seq for seq, stand in shown if stand is None and seq not in pinned]
+                found = [seq for seq in hidden_by(entries[: entry.seq - 1], target, shown) if seq in as_itself]
+                if is_pin and found and not target.startswith("su:"):
+                    pins[target] = found
+                shown.append((entry.seq, None))
             case Pruned(cuts=cuts):
                 for cut in cuts:
-                    taken = [seq for seq, _ in shown if cut.first_seq <= seq <= cut.last_seq]
+                    taken = [seq for seq, _ in shown if cut.first_seq <= seq <= cut.last_seq and seq not in pinned]
                     shown = replaced(shown, taken, Stub("pruned", entry.seq, cut.text) if cut.text else None)
             case RangeSummary() as summary:
-                taken = [seq for seq, _ in shown if covers(summary, entries[seq - 1])]
+                taken = [seq for seq, _ in shown if covers(summary, entries[seq - 1]) and seq not in pinned]
                 shown = replaced(shown, taken, Stub("summary", entry.seq))
                 if not taken:
                     shown = [*before, (entry.seq, None)]

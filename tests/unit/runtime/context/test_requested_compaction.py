@@ -30,9 +30,9 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.render.summary import FOCUS_CHARS
 from timeloom.ports.tool import ToolContext
-from timeloom.runtime.turn.inbox import MAX_KEPT_ROUNDS
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.define import tool
+from timeloom.tools.react.compact import MAX_KEPT_ROUNDS
 
 PROSE: Step = {"reply": "The user looks at things.", "when": "compaction", "repeat": True}
 

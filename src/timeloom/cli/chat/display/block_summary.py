@@ -17,6 +17,7 @@ from timeloom.core.blocks import (
     Hidden,
     ModelAnswered,
     ModelCalled,
+    Pinned,
     PlanRecorded,
     Pruned,
     ResultDigest,
@@ -70,7 +71,7 @@ def _event_text(block: AnyBlock) -> str | BlobRef:
             return f"round {n}"
         case TurnEnded(reason=reason, text=text):
             return f"{reason}: {text}" if text else reason
-        case Hidden() | Pruned() | CompactionRequested() | CompactionEnded():
+        case Hidden() | Pruned() | CompactionRequested() | CompactionEnded() | Pinned():
             return _forgetting_text(block)
         case Gate(policy=policy, verdict=verdict, text=text):
             return f"{verdict} by {policy}: {text}"
@@ -80,7 +81,7 @@ def _event_text(block: AnyBlock) -> str | BlobRef:
             return getattr(block, "text", "")
 
 
-def _forgetting_text(block: Hidden | Pruned | CompactionRequested | CompactionEnded) -> str:
+def _forgetting_text(block: Hidden | Pruned | CompactionRequested | CompactionEnded | Pinned) -> str:
     match block:
         case Hidden(target=target, replacement=text):
             return f"{target}: {text}"
@@ -90,6 +91,8 @@ def _forgetting_text(block: Hidden | Pruned | CompactionRequested | CompactionEn
             return f"keeps {keep or KEPT_ROUNDS} rounds{f': {text}' if text else ''}"
         case CompactionEnded():
             return describe_compaction(block)
+        case Pinned(target=target, pinned=pinned, tokens=tokens, text=text):
+            return f"{target}, {tokens} tokens" if pinned else f"unpinned {target}{f': {text}' if text else ''}"
 
 
 def _model_result_text(block: ModelAnswered) -> str:

@@ -126,6 +126,7 @@ def explain_deviation(expected: CacheForecast, usage: Usage) -> PromptChange | N
 
 def find_forgotten_change(block: Hidden | Pruned | RangeSummary, visible: VisibleView) -> PromptChange | None:
     """Return the change that a forgetting block makes to the visible entries, or None if it makes none."""
+    pinned = () if isinstance(block, Hidden) else visible.pinned
     match block:
         case Hidden(target=path):
             reason, seqs = "hide", visible.at_path.get(path, ())
@@ -141,12 +142,12 @@ def find_forgotten_change(block: Hidden | Pruned | RangeSummary, visible: Visibl
             reason, seqs = "compaction", (seq for turn in turns for seq in visible.seqs_in_turn(turn))
         case _:
             assert_never(block)
-    first_seq = min((seq for seq in seqs if seq in visible.shown), default=0)
+    first_seq = min((seq for seq in seqs if seq in visible.shown and seq not in pinned), default=0)
     return PromptChange(reason, first_seq) if first_seq else None
 
 
 def _first_visible_between(visible: VisibleView, first: int, last: int) -> int:
-    return next(iter(visible.seqs_between(first, last)), 0)
+    return next((seq for seq in visible.seqs_between(first, last) if seq not in visible.pinned), 0)
 
 
 def _explain_lost_prefix(case: RequestPair, last: CachePoint | None) -> PromptChange | None:

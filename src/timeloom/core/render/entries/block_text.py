@@ -23,6 +23,7 @@ from timeloom.core.blocks import (
     Note,
     Notes,
     Notice,
+    Pinned,
     PlanAcknowledged,
     PlanRecorded,
     PlansCompacted,
@@ -93,6 +94,7 @@ SilentBlock = (
     | Pruned
     | CompactionRequested
     | CompactionEnded
+    | Pinned
 )
 
 

@@ -99,6 +99,7 @@ SILENT_TYPES: Final = frozenset(
         "react.pruned",
         "react.compact.request",
         "react.compact.end",
+        "react.pinned",
     }
 )
 """Block types that a prompt never shows at their position: they appear elsewhere in it, or are bookkeeping."""

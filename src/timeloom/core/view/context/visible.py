@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from timeloom.core.blocks import BLOCK_CLASSES, AnyBlock, Hidden, Pruned, RangeSummary, ToolCall, TurnStarted
+from timeloom.core.blocks import BLOCK_CLASSES, AnyBlock, Hidden, Pinned, Pruned, RangeSummary, ToolCall, TurnStarted
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 from timeloom.core.view.block_view import BlockView, Folds, for_all_blocks, for_blocks
@@ -23,6 +23,14 @@ class Stub(msgspec.Struct, frozen=True, gc=False):
     kind: StubKind
     by: int
     text: str = ""
+
+
+class Pin(msgspec.Struct, frozen=True, gc=False):
+    """A pin: the entry that set it, the entries that it keeps, and their recorded tokens."""
+
+    by: int
+    seqs: tuple[int, ...]
+    tokens: int
 
 
 class VisibleView(BlockView, msgspec.Struct):
@@ -50,6 +58,12 @@ class VisibleView(BlockView, msgspec.Struct):
     """Each path of a summary that replaces entries, with its seq and the position of its stub."""
     bare_summaries: dict[str, int] = {}
     """Each path of a summary that replaces nothing, with its newest seq."""
+    pins: dict[str, Pin] = {}
+    """The pins by path, oldest first."""
+    pinned: dict[int, str] = {}
+    """Each pinned entry, with the path of its pin."""
+    kept: dict[int, Literal["pruned", "summary"]] = {}
+    """Each entry that a pin kept when the entries around it were removed, with the newest kind of stub there."""
 
     @property
     def shown(self) -> "ShownEntries":
@@ -74,6 +88,42 @@ class VisibleView(BlockView, msgspec.Struct):
         of_turn = self.in_turn.get(turn)
         return [seq for first, last in of_turn.pairs() for seq in self.runs.between(first, last)] if of_turn else []
 
+    @property
+    def pinned_tokens(self) -> int:
+        """The recorded tokens of all pins."""
+        return sum(pin.tokens for pin in self.pins.values())
+
+    def pinnable_at(self, path: str) -> list[int]:
+        """Return the entries that a pin of this path keeps: those that are shown as themselves, but no summary."""
+        if path.startswith("su:"):
+            return []
+        seqs = [self.at_alias[path]] if path in self.at_alias else self.paths.seqs.get(path, ())
+        return [seq for seq in seqs if self.shown.get(seq, self) is None]
+
+    def pin_path(self, path: str) -> str:
+        """Return the path of the pin that keeps the blocks at this path; empty if they are not pinned."""
+        if path in self.pins:
+            return path
+        return self.pinned.get(self.at_alias.get(path, 0), "")
+
+    def _pin(self, path: str, by: int, tokens: int) -> None:
+        seqs = [seq for seq in self.pinnable_at(path) if seq not in self.pinned]
+        if seqs:
+            self.pins[path] = Pin(by, tuple(seqs), tokens)
+            self.pinned.update(dict.fromkeys(seqs, path))
+
+    def _unpin(self, path: str) -> None:
+        if pin := self.pins.pop(path, None):
+            for seq in pin.seqs:
+                self.pinned.pop(seq, None)
+
+    def _without_pinned(self, seqs: list[int], kind: Literal["pruned", "summary"]) -> list[int]:
+        """Return the entries that are not pinned, and note the kind of stub around the others."""
+        if not self.pinned:
+            return seqs
+        self.kept.update((seq, kind) for seq in seqs if seq in self.pinned)
+        return [seq for seq in seqs if seq not in self.pinned]
+
     def _hide(self, entry: Entry, block: Hidden) -> None:
         self.paths.add(entry)
         self._replace(self._hide_at(block.target), Stub("hidden", entry.seq, block.replacement), entry.seq)
@@ -82,7 +132,14 @@ class VisibleView(BlockView, msgspec.Struct):
         self.paths.add(entry)
         for cut in block.cuts:
             stub = Stub("pruned", entry.seq, cut.text) if cut.text else None
-            self._replace(self.runs.between(cut.first_seq, cut.last_seq), stub, entry.seq)
+            covered = self._without_pinned(self.runs.between(cut.first_seq, cut.last_seq), "pruned")
+            self._replace(covered, stub, entry.seq)
+
+    def _add_pin(self, entry: Entry, block: Pinned) -> None:
+        self._unpin(block.target)
+        if block.pinned:
+            self._pin(block.target, entry.seq, block.tokens)
+        self._show(entry, block)
 
     def _begin_turn(self, entry: Entry, block: TurnStarted) -> None:
         self.inner = {}
@@ -114,7 +171,7 @@ class VisibleView(BlockView, msgspec.Struct):
             self.at_alias[entry.alias] = seq
 
     def _add_summary(self, entry: Entry, block: RangeSummary) -> None:
-        covered = self._covered_seqs(block)
+        covered = self._without_pinned(self._covered_seqs(block), "summary")
         if not covered:
             self._show(entry, block)
             self.bare_summaries[entry.path] = entry.seq
@@ -163,6 +220,10 @@ class VisibleView(BlockView, msgspec.Struct):
         for seq in seqs:
             self.gone[seq] = by
             self.stubs.pop(seq, None)
+            self.kept.pop(seq, None)
+            if path := self.pinned.get(seq):
+                # Hiding is the stronger wish.
+                self._unpin(path)
         if stub and seqs:
             self.stubs[seqs[0]] = stub
         self.runs.remove(seqs[1:] if stub else seqs)
@@ -173,6 +234,7 @@ class VisibleView(BlockView, msgspec.Struct):
         TurnStarted: _begin_turn,
         ToolCall: _add_call,
         Hidden: _hide,
+        Pinned: _add_pin,
         Pruned: _prune,
         RangeSummary: _add_summary,
     }

@@ -1,0 +1,87 @@
+"""The tool `react.pin`: keeps a block in the prompt while older entries are pruned and summarized."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from timeloom.core.blocks import Pinned
+from timeloom.core.codes import CodedError
+from timeloom.core.payload import BlobRef
+from timeloom.core.policy.pins import free_pin_tokens, max_pinned_tokens
+from timeloom.core.render.entries.block_text import entry_text
+from timeloom.core.render.entries.entry_text import needed_payloads
+from timeloom.core.timeline import Entry
+from timeloom.core.view.context.visible import VisibleView
+from timeloom.ports.tool import Outcome, TimelineReader, ToolContext
+from timeloom.tools.react.resolve import to_logical_path
+
+
+class PinStatus(msgspec.Struct, frozen=True):
+    """The path, whether it is pinned now, and the tokens of all pins."""
+
+    path: str
+    pinned: bool
+    pinned_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinTool:
+    """`react.pin` for a model with that window."""
+
+    window_tokens: int = 200_000
+
+    async def pin(self, context: ToolContext, path: str, pinned: bool = True) -> Outcome:
+        """Keeps a block in sight when older parts of the conversation are pruned or summarized.
+
+        All pins together have at most a tenth of the window. Only what is in sight can be pinned.
+
+        path: the logical path of what stays in sight
+        pinned: false ends the pin
+        """
+        visible = context.timeline.views.visible
+        target = str(to_logical_path(path, context.turn_id, context.timeline.views))
+        block = await make_pin(context.timeline, target, self.window_tokens) if pinned else make_unpin(visible, target)
+        others = sum(pin.tokens for at, pin in visible.pins.items() if at != block.target)
+        status = PinStatus(block.target, block.pinned, others + block.tokens)
+        return Outcome(blocks=(block,), status=msgspec.json.encode(status).decode())
+
+
+async def make_pin(timeline: TimelineReader, path: str, window_tokens: int, author: str = "react") -> Pinned:
+    """Return the block that pins what is visible at the path; raise if nothing is, or if there is no room for it."""
+    visible = timeline.views.visible
+    entries = await timeline.entries(visible.pinnable_at(path))
+    tokens = await _count_tokens(timeline, entries)
+    if not tokens:
+        message = f"nothing at {path[:200]} is in the prompt; read it again and pin the path of the result"
+        raise CodedError("pin_not_visible", message)
+    # A path without a number names the newest block of its family; the pin keeps this block.
+    target = entries[0].path
+    if tokens > (free := free_pin_tokens(visible, target, window_tokens)):
+        most = max_pinned_tokens(window_tokens)
+        message = (
+            f"{target} has {tokens} tokens; pins may have {most} together, and {max(0, free)} are free: unpin others"
+        )
+        raise CodedError("pins_full", message)
+    return Pinned(target=target, tokens=tokens, author=author)
+
+
+def make_unpin(visible: VisibleView, path: str, author: str = "react") -> Pinned:
+    """Return the block that ends the pin of the path; raise if there is none."""
+    if target := visible.pin_path(path):
+        return Pinned(target=target, pinned=False, author=author)
+    raise CodedError("pin_unknown", f"nothing at {path[:200]} is pinned")
+
+
+async def _count_tokens(timeline: TimelineReader, entries: Sequence[Entry]) -> int:
+    """Return the estimated tokens of the entries in a prompt."""
+    payloads: dict[BlobRef, bytes] = {}
+    total = 0
+    for entry in entries:
+        for ref in needed_payloads(entry):
+            payloads[ref] = await timeline.payload(ref)
+        call_id = getattr(entry.block, "tool_call_id", None)
+        call = timeline.views.calls.get(entry.turn_id, call_id) if call_id else None
+        text = entry_text(entry, call.tool_id, payloads, call.traits) if call else entry_text(entry, payloads=payloads)
+        total += text.tokens
+    return total
