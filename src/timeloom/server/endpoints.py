@@ -21,6 +21,7 @@ from timeloom.server.routes import (
     files,
     health,
     login,
+    pins,
     reruns,
     search,
     web_ui,
@@ -151,6 +152,8 @@ ENDPOINTS: Final = (
     Endpoint(method="GET", path=f"{_ONE}/file", requires="owner", handler=files.get_file),
     Endpoint(method="GET", path=f"{_ONE}/file/url", requires="owner", handler=files.get_artifact_url),
     Endpoint(method="POST", path="/by-rn", requires="known", handler=files.post_by_rn),
+    Endpoint(method="GET", path=f"{_ONE}/pins", requires="owner", handler=pins.list_pins),
+    Endpoint(method="POST", path=f"{_ONE}/pins", requires="owner", handler=pins.post_pin),
     Endpoint(method="POST", path=f"{_ONE}/title", requires="owner", handler=conversations.post_title),
     Endpoint(
         method="POST",

@@ -222,6 +222,14 @@ class Hub:
         async with self._use(conversation) as live:
             return await live.append(blocks, turn_id)
 
+    async def pin(self, conversation: ConversationId, path: str, *, pinned: bool = True, author: str = USER) -> Entry:
+        """Pin the blocks at the path, so that they survive pruning and compaction, or end their pin.
+
+        Return the entry of the pin. Raises `pin_not_visible`, `pins_full` or `pin_unknown`.
+        """
+        async with self._use(conversation) as live:
+            return await live.pin(path, pinned, author)
+
     def live_progress(self, conversation: ConversationId) -> tuple[ProgressView, bool] | None:
         """Return the progress of the newest turn and whether it stopped at an error; None if it is not open here."""
         live = self._live_conversations.get(conversation)

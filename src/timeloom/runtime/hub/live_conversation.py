@@ -47,6 +47,7 @@ from timeloom.runtime.hub.state import (
     LeaseLost,
     OpenSession,
     PauseQueue,
+    PinRequest,
     PublishError,
     PublishStatus,
     RejectRequest,
@@ -170,6 +171,12 @@ class LiveConversation:
         assert isinstance(entries, tuple)
         return entries
 
+    async def pin(self, path: str, pinned: bool, author: str) -> Entry:
+        """Pin the blocks at the path, or end their pin."""
+        entries = await self._inputs.submit(PinRequest(path, pinned, author))
+        assert isinstance(entries, tuple)
+        return entries[0]
+
     async def resume_turn(self) -> None:
         """Resume an open turn; return once it has ended or waits for a person."""
         await self.start_open_turn()
@@ -264,6 +271,9 @@ class LiveConversation:
                 raise CodedError("approval_unknown", f"no approval is pending for the call {call_id[:60]!r}")
             case AppendRequest(blocks=blocks, turn_id=turn_id):
                 return await turns.session.append(blocks, turn_id)
+            case PinRequest(path=path, pinned=pinned, author=author):
+                pins = turns.context_fitter.pins
+                return (await (pins.pin if pinned else pins.unpin)(path, author),)
             case ResumeRequest():
                 await self._report_open_turn()
             case _:

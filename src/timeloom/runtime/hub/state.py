@@ -132,6 +132,14 @@ class AppendRequest(msgspec.Struct, frozen=True):
     turn_id: TurnId
 
 
+class PinRequest(msgspec.Struct, frozen=True):
+    """Pin the blocks at the path, or end their pin."""
+
+    path: str
+    pinned: bool
+    author: str
+
+
 class ResumeRequest(msgspec.Struct, frozen=True):
     """Resume an open turn."""
 
@@ -184,7 +192,7 @@ class LeaseLost(msgspec.Struct, frozen=True):
     """The turn task that found out; the report of an earlier task does not release a reopened conversation."""
 
 
-Request = CreateRequest | DeliverRequest | DecideRequest | AppendRequest | ResumeRequest
+Request = CreateRequest | DeliverRequest | DecideRequest | AppendRequest | PinRequest | ResumeRequest
 Report = TurnOpened | TurnStopped | IdleTimeout | TitleSettled | LeaseLost
 Input = Request | ReleaseRequest | CloseRequest | Report
 
@@ -270,7 +278,7 @@ def transition(state: State, given: Input) -> Transition:
     if isinstance(state, ClosedState):
         return state, _refuse(state, given)
     match given:
-        case CreateRequest() | DeliverRequest() | DecideRequest() | AppendRequest() | ResumeRequest():
+        case CreateRequest() | DeliverRequest() | DecideRequest() | AppendRequest() | PinRequest() | ResumeRequest():
             return _on_request(state, given)
         case ReleaseRequest():
             return _on_release(state, given)
