@@ -8,4 +8,5 @@ Reading order:
 - `write`, `patch`, `undo`: `react.write`, `react.patch` and the undo record of a patch.
 - `pull`, `checkout`, `select_files`: copy files of earlier turns.
 - `plan`, `hide`: `react.plan` and `react.hide`.
+- `compact`, `pin`: `react.compact` and `react.pin`, which the next version of the system texts explains.
 """

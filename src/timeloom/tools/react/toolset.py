@@ -1,20 +1,42 @@
 """Assembles the react tools for a registry."""
 
+from typing import Final
+
 from timeloom.core.blocks import ToolTraits
 from timeloom.tools.define import FunctionTool, tool
 from timeloom.tools.react.checkout import checkout
+from timeloom.tools.react.compact import compact
 from timeloom.tools.react.hide import HideTool
 from timeloom.tools.react.patch import patch
+from timeloom.tools.react.pin import PinTool
 from timeloom.tools.react.plan import plan
 from timeloom.tools.react.pull import pull
 from timeloom.tools.react.read import ReadTool
 from timeloom.tools.react.rg import rg
 from timeloom.tools.react.write import write
 
+FORGETTING_TEXT_VERSION: Final = 2
+"""The first version of the system texts that explains `react.compact` and `react.pin`; earlier catalogues lack them."""
 
-def react_tools(read_tool: ReadTool | None = None, hide_tool: HideTool | None = None) -> tuple[FunctionTool, ...]:
-    """Return all react tools; `read_tool` and `hide_tool` carry the limits and settings of the runtime."""
-    return (*_reading_tools(read_tool or ReadTool()), *_writing_tools(), *_memory_tools(hide_tool or HideTool()))
+
+def react_tools(
+    read_tool: ReadTool | None = None,
+    hide_tool: HideTool | None = None,
+    pin_tool: PinTool | None = None,
+    *,
+    text_version: int = 1,
+) -> tuple[FunctionTool, ...]:
+    """Return the react tools that the system texts of that version explain.
+
+    `read_tool`, `hide_tool` and `pin_tool` carry the limits and settings of the runtime.
+    """
+    explained = text_version >= FORGETTING_TEXT_VERSION
+    return (
+        *_reading_tools(read_tool or ReadTool()),
+        *_writing_tools(),
+        *_memory_tools(hide_tool or HideTool()),
+        *(_forgetting_tools(pin_tool or PinTool()) if explained else ()),
+    )
 
 
 def _reading_tools(read_tool: ReadTool) -> tuple[FunctionTool, ...]:
@@ -91,4 +113,21 @@ def _memory_tools(hide_tool: HideTool) -> tuple[FunctionTool, ...]:
             examples=('{"path":"tc:turn_1.18f62649fb3b.result","replacement":"fares of three ferries"}',),
             traits=ToolTraits(result_text="own", allows_answer=True, conversation_only=True),
         )(hide_tool.hide),
+    )
+
+
+def _forgetting_tools(pin_tool: PinTool) -> tuple[FunctionTool, ...]:
+    return (
+        tool(
+            "react.compact",
+            effect="idempotent",
+            examples=('{"keep":4,"focus":"the fares that were compared"}',),
+            traits=ToolTraits(result_text="own", conversation_only=True),
+        )(compact),
+        tool(
+            "react.pin",
+            effect="idempotent",
+            examples=('{"path":"ar:turn_1.user.prompt"}',),
+            traits=ToolTraits(result_text="own", allows_answer=True, conversation_only=True),
+        )(pin_tool.pin),
     )
