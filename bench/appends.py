@@ -1,6 +1,7 @@
 """Measures appends: traces replayed step by step into the embedded store and into LangGraph's."""
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +17,15 @@ from timeloom.core.blocks import ConversationStarted, Thinking
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.core.view.views import Views, fold
+from timeloom.stores.disk import Disk
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.stores.sqlite.connections import ConnectionPool
+from timeloom.stores.sqlite.writer import PREALLOCATED_WAL_BYTES
 
 LONG_TEXT_CHARS: Final = 1000
 _TS: Final = "2026-01-01T00:00:00Z"
+_SYNCED_BYTES: Final = 4 * (4096 + 24)
+"""The usual commit of a step: four pages, each with its header in the write-ahead log."""
 
 
 class AppendMeasurement:
@@ -28,6 +33,8 @@ class AppendMeasurement:
 
     def __init__(self) -> None:
         self.steps = StepTimes()
+        self.syncs = StepTimes()
+        """Durations of syncs alone, without an append."""
         self.seconds: list[float] = []
         self.disk_bytes = 0
         self.written_bytes = 0
@@ -43,12 +50,15 @@ def measure_traces(run: BenchRun) -> BenchSection:
     """Measure each session on both sides alternately, so that other load on the machine affects both."""
     rows: list[tuple[Cell, ...]] = []
     bars: list[BenchTarget] = []
-    notes = [f"timeloom: {_pragmas_here(run)}; a step is one append and the folding of its entries into the views"]
+    notes = [
+        f"timeloom: {_pragmas_here(run)}; a step is one append and the folding of its entries into the views",
+        f"sync alone: fdatasync of {_SYNCED_BYTES:,} new bytes in a file of the log's size, in the same runs",
+    ]
     for trace in run.sessions:
         sides = _replay_in_turns(run, trace)
         rows += [_row(name, trace, side) for name, side in sides.items()]
         bars += _bars(trace, sides)
-        if _GRAPH in sides and len(notes) == 1:
+        if _GRAPH in sides and len(notes) == 2:
             notes += _notes_there(sides[_GRAPH])
     columns = (
         "session",
@@ -60,6 +70,7 @@ def measure_traces(run: BenchRun) -> BenchSection:
         "first tenth ms",
         "last tenth ms",
         "its median ms",
+        "sync alone ms",
         "last/first",
         "disk/payload",
         "written/payload",
@@ -174,6 +185,7 @@ def _replay_in_turns(run: BenchRun, trace: Trace) -> dict[str, AppendMeasurement
     sides = {_HERE: AppendMeasurement()}
     for n in range(run.sizes.replays):
         _replay_here(run, [(trace.name, appends)], sides[_HERE])
+        sides[_HERE].syncs.add(_time_syncs(run, len(appends)))
         if not run.peer:
             continue
         _replay_there(run, run.peer, [trace], sides.setdefault(_GRAPH, AppendMeasurement()), "graph")
@@ -196,6 +208,7 @@ def _row(name: str, trace: Trace, side: AppendMeasurement) -> tuple[Cell, ...]:
         side.steps.first_s() * 1000,
         side.steps.last_s() * 1000,
         side.steps.last_median_s() * 1000,
+        side.syncs.last_s() * 1000 if side.syncs.quickest_s else None,
         side.steps.growth(),
         side.disk_bytes / payload,
         side.written_bytes / payload,
@@ -254,6 +267,23 @@ async def _append_each(store: SqliteStore, conversation: ConversationId, appends
         entries = await store.append(conversation, views.tail, drafts)
         fold(entries, views)
         seconds.append(time.perf_counter() - started)
+    return seconds
+
+
+def _time_syncs(run: BenchRun, count: int) -> list[float]:
+    """Return the duration of each sync of a log that grows within its preallocated size, as in a commit."""
+    sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync
+    seconds: list[float] = []
+    with fresh_folder(run.work) as folder:
+        path, disk = folder / "log", Disk()
+        disk.create(path)
+        disk.preallocate(path, PREALLOCATED_WAL_BYTES)
+        with path.open("r+b", buffering=0) as file:
+            for n in range(count):
+                os.pwrite(file.fileno(), bytes(_SYNCED_BYTES), n * _SYNCED_BYTES % PREALLOCATED_WAL_BYTES)
+                started = time.perf_counter()
+                sync(file.fileno())
+                seconds.append(time.perf_counter() - started)
     return seconds
 
 
