@@ -110,7 +110,7 @@ def test_a_trail_is_read_page_by_page_and_goes_on_where_it_ended(tmp_path: Path)
 
 
 def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path: Path) -> None:
-    kept, file = AuditLog(tmp_path), tmp_path / "home" / "demo.jsonl"
+    kept, file = AuditLog(tmp_path / "audit"), tmp_path / "audit" / "home" / "demo.jsonl"
 
     async def check() -> None:
         await kept.add(entry(1))
@@ -120,5 +120,6 @@ def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path: Path) -> None:
         page = await kept.page("home", "demo", AuditQuery())
         assert [one.id for one in page.entries] == ["1", "3"]
         assert file.stat().st_mode & 0o777 == 0o600
+        assert {folder.stat().st_mode & 0o777 for folder in (file.parent, file.parent.parent)} == {0o700}
 
     run(check)

@@ -93,7 +93,8 @@ class AuditLog:
     def _add(self, entry: AuditEntry) -> None:
         path = self._file(entry.tenant, entry.project)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (path.parent.parent, path.parent):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             is_new = not path.exists()
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(descriptor, "r+b", buffering=0) as file:
