@@ -150,6 +150,7 @@ class JournalFile:
             raise to_store_error(second) from second
 
     def _check_schema(self) -> None:
+        """Read the schema; raises `StoreError` if the journal has none although the folder had conversations."""
         with self.connections.reader() as connection:
             if not migrations.read_version(connection) and self._held_conversations():
                 raise lost_journal_error()
