@@ -7,10 +7,10 @@ from timeloom.core.blocks import UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import Text
 from timeloom.core.render.title import title_from_words
-from timeloom.core.view.progress import ProgressView, pending_approvals
+from timeloom.core.view.progress import ProgressView
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.reader import ConversationInfo, ConversationUnknownError
-from timeloom.runtime.hub.events import ConversationState
+from timeloom.runtime.hub.events import ConversationState, to_state
 from timeloom.runtime.read.open_turn import load_newest_turn
 from timeloom.server.services import Services
 
@@ -62,22 +62,14 @@ async def _load_text(services: Services, tenant: str, text: Text) -> str:
 async def _load_state(services: Services, conversation: ConversationId) -> ConversationState:
     if live := services.hub.live_progress(conversation):
         progress, has_failed = live
-        return _to_state(progress, is_run=not has_failed)
+        return to_state(progress, is_run=not has_failed)
     try:
         progress = await load_newest_turn(services.store, conversation)
         is_held = await services.store.is_held(conversation)
-        if _to_state(progress, is_run=is_held) == "interrupted":
+        if to_state(progress, is_run=is_held) == "interrupted":
             # The holder may have ended the turn just before it released the lease.
             progress = await load_newest_turn(services.store, conversation)
     except ConversationUnknownError:
         # It was deleted since the list was read.
         return "idle"
-    return _to_state(progress, is_run=is_held)
-
-
-def _to_state(progress: ProgressView, *, is_run: bool) -> ConversationState:
-    if not progress.running:
-        return "idle"
-    if pending_approvals(progress):
-        return "waiting"
-    return "running" if is_run else "interrupted"
+    return to_state(progress, is_run=is_held)

@@ -12,6 +12,7 @@ from timeloom.core.blocks import (
     Attachment,
     AttachmentMeta,
     ConversationStarted,
+    Hosting,
     Note,
     Notes,
     PlanRecorded,
@@ -31,7 +32,6 @@ from timeloom.core.timeline import Draft
 Fields = dict[str, object]
 
 _JSON: Final = msgspec.json.Decoder(dict[str, object])
-_HOSTING: Final = ("hosted_uri", "rn", "key")
 
 UNKNOWN_CALL: Final = CallId("unknown")
 """The call of a result that names none, as in logs of other programs."""
@@ -222,7 +222,7 @@ def _unpack_content(text: str | None, fields: Fields) -> None:
         fields.setdefault("tool_call_id", known.get("tool_call_id", UNKNOWN_CALL))
         fields["digest"] = _without_call(known, fields)
     fields.setdefault("tool_call_id", UNKNOWN_CALL)
-    hosting = {name: fields.pop(name) for name in _HOSTING if name in fields}
+    hosting = {name: fields.pop(name) for name in Hosting.__struct_fields__ if name in fields}
     if hosting:
         fields["hosting"] = hosting
 

@@ -21,7 +21,7 @@ from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.paths import PathError, rewrite_path
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
-from timeloom.core.view.progress import pending_approvals
+from timeloom.core.view.progress import ProgressView, pending_approvals
 from timeloom.core.view.views import Views
 from timeloom.runtime.context.fit_window import CompactionEvent
 from timeloom.tools.mime import UNKNOWN_MIME, guess_mime
@@ -163,19 +163,27 @@ Event = (
 def to_status(conversation: ConversationId, views: Views, stored_tail: int) -> ConvStatus:
     """Return the status according to the views, which may contain entries after the last stored one."""
     progress = views.progress
-    asked = pending_approvals(progress)
-    running: ConversationState = "waiting" if asked else "running"
     return ConvStatus(
         conversation_id=conversation,
-        state=running if progress.running else "idle",
+        state=to_state(progress, is_run=True),
         tail=stored_tail,
         turn_id=progress.turn_id,
         round=progress.round,
         unseen=tuple(progress.unseen) if progress.running else (),
         approvals=tuple(
-            PendingApproval(tool_call_id=one.call_id, tool_id=one.tool_id, text=one.question) for one in asked
+            PendingApproval(tool_call_id=one.call_id, tool_id=one.tool_id, text=one.question)
+            for one in pending_approvals(progress)
         ),
     )
+
+
+def to_state(progress: ProgressView, *, is_run: bool) -> ConversationState:
+    """Return the state of the newest turn; `is_run` is whether some process runs it if it is open."""
+    if not progress.running:
+        return "idle"
+    if pending_approvals(progress):
+        return "waiting"
+    return "running" if is_run else "interrupted"
 
 
 def as_interrupted(status: ConvStatus) -> ConvStatus:

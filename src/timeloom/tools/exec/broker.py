@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.blocks import make_tool_error
+from timeloom.core.blocks import Hosting, make_tool_error
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import KnowledgePath, SkillPath, SourcesPath
 from timeloom.core.payload import BlobRef
@@ -22,8 +22,6 @@ MAX_COUNTED: Final = 50
 
 MAX_NAME_CHARS: Final = 200
 """Longest tool id that is counted; longer ones are cut."""
-
-_HOSTING: Final = ("hosted_uri", "rn", "key")
 
 
 class _CallError(msgspec.Struct):
@@ -109,7 +107,7 @@ class ProgramBroker:
 
     async def _load_row(self, row: SourceRow) -> dict[str, object]:
         """Return the row with its body and without hosting details, which the program must not see."""
-        plain = {name: value for name, value in row_to_json(row).items() if name not in _HOSTING}
+        plain = {name: value for name, value in row_to_json(row).items() if name not in Hosting.__struct_fields__}
         if isinstance(row.content, BlobRef):
             plain["content"] = (await self.context.timeline.payload(row.content)).decode("utf-8", "replace")
         return plain

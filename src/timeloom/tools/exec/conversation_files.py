@@ -7,6 +7,7 @@ from typing import Final, cast
 
 import msgspec
 
+from timeloom.core.blocks import Hosting
 from timeloom.core.payload import BlobRef
 from timeloom.core.sources import row_to_json
 from timeloom.ports.tool import ToolContext
@@ -21,7 +22,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 a program that reads its history slow to start."""
 
 _BATCH: Final = 500
-_HOSTING: Final = ("hosted_uri", "rn", "key")
+_HOSTING: Final = Hosting.__struct_fields__
 _JSON: Final = msgspec.json.Decoder(dict[str, object])
 
 
