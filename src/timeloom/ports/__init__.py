@@ -1,1 +1,5 @@
-"""Ports: the protocols that adapters implement for the runtime."""
+"""Ports: the protocols that adapters implement for the runtime.
+
+Reading order: `store`, which consists of `journal`, `eraser`, `chain`, `leases`, `reader`, `feedback`, `blobs`,
+`snapshots` and `ledger`; `model` with `reply_pieces`; `tool`, `sandbox`, `signer`, `clock`, `ids`.
+"""

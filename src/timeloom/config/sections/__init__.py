@@ -1,1 +1,1 @@
-"""The sections of the settings table: `context`, `execution`, `governance`, `server`, `telemetry`."""
+"""The sections of the settings table: `context`, `execution`, `governance`, `server`, `storage`, `telemetry`."""

@@ -1,1 +1,1 @@
-"""Checks policies and budgets before a step and records its cost: `governor`, `costs`."""
+"""Checks policies and budgets before a step and records its cost: `governor`, `costs`, `interrupted_calls`."""
