@@ -18,7 +18,8 @@ MORE: Final = CompleteDecision("Rain.", ("More?",))
 _SCHEMA: Final = (
     '{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"ratio":{"type":"number"},'
     '"full":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string"}},'
-    '"limit":{"anyOf":[{"type":"integer"},{"type":"null"}]},"any":{},"id":{"anyOf":[{"type":"integer"},{"type":"string"}]}}}'
+    '"limit":{"anyOf":[{"type":"integer"},{"type":"null"}]},"any":{},"id":{"anyOf":[{"type":"integer"},{"type":"string"}]},'
+    '"hours":{"type":"array","items":{"type":"integer"}},"rules":{"type":"object"}},"required":["city"]}'
 )
 CONTEXT: Final = RepairContext(
     by_name={
@@ -284,7 +285,7 @@ AMBIGUOUS: Final = (
     ("an unknown action", in_channel('{"action":"dance","final_answer":"Rain."}')),
     ("parameters under two names", in_channel('{"tool_id":"weather.get","params":{},"arguments":{"city":"Oslo"}}')),
     ("a list of two", in_channel(f"[{CALL},{ANSWER}]")),
-    ("a number that may be cut", in_channel(CALL.replace('"Oslo"}}}', "12"))),
+    ("a number that may be cut", f"{THOUGHT}<channel:{D}>" + CALL.replace('"Oslo"}}}', "12")),
     ("a string that is cut", in_channel(CALL[:-6])),
     ("a bare object that names no tool", '{"name":"Ann","arguments":{"age":4}}'),
     ("a program given twice", in_channel(PROGRAM % '{"code":"print(1)"}') + "<channel:code>print(2)</channel:code>"),

@@ -50,6 +50,7 @@ def read_reply(text: str, custom: CustomTraits = NO_CUSTOM_TRAITS) -> ParsedRepl
     `custom` holds the traits of the conversation's tools that differ from the built-in ones.
     """
     parser = ChannelParser()
+    text = _rename_thought_tokens(text)
     events = coalesce([*parser.feed(text), *parser.close()])
     thought, events = _split_thoughts(events)
     texts: dict[tuple[str, int], str] = {}
@@ -70,6 +71,21 @@ def read_reply(text: str, custom: CustomTraits = NO_CUSTOM_TRAITS) -> ParsedRepl
         remarks=remarks,
         prose="\n\n".join(event.text.strip() for event in events if isinstance(event, OutsideText)),
     )
+
+
+def _rename_thought_tokens(text: str) -> str:
+    """Return a reply that begins with the thought tokens of another format with `<think>` in their place."""
+    for opening, closing in _THOUGHT_TOKENS:
+        if text.lstrip().startswith(opening):
+            return text.replace(opening, "<think>", 1).replace(closing, "</think>", 1)
+    return text
+
+
+_THOUGHT_TOKENS: Final = (
+    ("[THINK]", "[/THINK]"),
+    ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+)
 
 
 def plain_answer(reply: ParsedReply) -> str:

@@ -7,26 +7,22 @@ the model call records. Readers after a restart read that text, so they depend o
 import html
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
 from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits, resolve_traits
-from timeloom.core.policy.find_candidates import AmbiguousReplyError, Candidate, find_candidates
+from timeloom.core.policy.convert_params import Fields, ToolForm, convert_params
+from timeloom.core.policy.find_candidates import Candidate, find_candidates
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
+from timeloom.core.policy.shape_decision import DecisionShaper, ToolNames, encode, skeleton
+from timeloom.core.policy.vendor_calls import AmbiguousReplyError
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.stream.channels import DECISION, trim_channel_text
-from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, DecisionError, parse_decision
+from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, DecisionError
 from timeloom.core.stream.lenient_json import MECHANICAL_REPAIRS, LenientJsonError, read_lenient_json
+from timeloom.core.stream.quoted_text import FENCE_LINE
 from timeloom.core.stream.reply_regions import Region, split_regions
-
-
-class ToolForm(msgspec.Struct, frozen=True):
-    """What a repair knows about a tool: its id and the JSON Schema of its parameters."""
-
-    tool_id: str
-    params_schema: str = "{}"
 
 
 class RepairContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +45,8 @@ class RepairedReply(msgspec.Struct, frozen=True):
     repairs: tuple[str, ...]
     written: str = ""
     thinking: str = ""
+    program: str = ""
+    """The program, if it did not stand in the code channel."""
 
 
 def is_mechanical(repairs: Sequence[str]) -> bool:
@@ -69,10 +67,11 @@ def _repair_parsed(parsed: ParsedReply, text: str, context: RepairContext, *, is
     try:
         if parsed.decisions:
             is_mixed = any(issue.code == "protocol_violation.decision_malformed" for issue in parsed.faults)
-            return None if is_mixed else repair.repair_decisions(parsed, allows_several=context.allows_several)
+            return None if is_mixed else repair.repair_decisions(parsed, text, allows_several=context.allows_several)
         regions = split_regions(text)
-        return repair.repair_candidates(find_candidates(regions, is_cut=is_cut), regions)
-    except (AmbiguousReplyError, DecisionError):
+        return repair.repair_candidates(find_candidates(regions, is_cut=is_cut, is_tool=repair.is_tool), regions)
+    except (AmbiguousReplyError, DecisionError, msgspec.DecodeError):
+        # The strict reader's faults say what is wrong with the reply.
         return None
 
 
@@ -85,7 +84,7 @@ def read_or_repair(
     """
     parsed = read_reply(text, context.custom)
     repaired = _repair_parsed(parsed, text, context, is_cut=is_cut)
-    if repaired is None or (repaired.written and stands_in_prompt(repaired, prompt())):
+    if repaired is None or ((repaired.written or repaired.program) and stands_in_prompt(repaired, prompt())):
         return parsed, None
     read = read_reply(repaired.text, context.custom)
     thinking = repaired.thinking or parsed.thinking
@@ -97,8 +96,9 @@ def stands_in_prompt(repaired: RepairedReply, prompt: Sequence[str]) -> bool:
 
     The comparison ignores everything but letters and digits. It also undoes JSON escapes and HTML entities.
     """
-    wanted = {_skeleton(form) for form in _unescaped_forms(repaired.written)}
-    shown = (_skeleton(form) for text in prompt for form in _unescaped_forms(unfence(text)))
+    pieces = [piece for piece in (repaired.written, repaired.program) if piece]
+    wanted = {skeleton(form) for piece in pieces for form in _unescaped_forms(piece)}
+    shown = (skeleton(form) for text in prompt for form in _unescaped_forms(unfence(text)))
     return any(piece in text for text in shown for piece in wanted)
 
 
@@ -107,18 +107,26 @@ class _Repair:
 
     def __init__(self, context: RepairContext) -> None:
         self._tools = context.by_name
+        self._names = ToolNames(context.by_name)
         self._custom = context.custom
         self._repairs: set[str] = set()
         self._code: str | None = None
+        self._program = ""
 
-    def repair_decisions(self, parsed: ParsedReply, *, allows_several: bool) -> RepairedReply | None:
+    def is_tool(self, name: str) -> bool:
+        """Whether a tool has this name or one that is spelled alike."""
+        return self._names.find(name) is not None
+
+    def repair_decisions(self, parsed: ParsedReply, text: str, *, allows_several: bool) -> RepairedReply | None:
         """Repair the calls of a reply whose decisions are well-formed."""
         decisions = list(parsed.decisions)
         self._code = parsed.code
         if not allows_several and len(decisions) > 1 and all(one == decisions[0] for one in decisions):
             self._repairs.add("repeated_decision")
             decisions = decisions[:1]
-        repaired = [self._repair_decision(one) for one in decisions]
+        regions = split_regions(text) if len(decisions) == 1 and isinstance(decisions[0], CallToolDecision) else []
+        fields = _decision_fields(regions)
+        repaired = [self._repair_decision(self._move_fields(one, fields), regions, fields) for one in decisions]
         return self._finish(repaired, parsed.summary)
 
     def repair_candidates(self, candidates: Sequence[Candidate], regions: Sequence[Region]) -> RepairedReply | None:
@@ -129,7 +137,12 @@ class _Repair:
         decisions: list[Decision] = []
         for candidate in candidates:
             self._repairs |= candidate.repairs
-            decisions.append(self._repair_decision(self._read_candidate(candidate.json)))
+            shaper = DecisionShaper(self._names)
+            shaped = shaper.read(candidate.json)
+            self._repairs |= shaper.repairs
+            decisions.append(self._repair_decision(shaped, regions, _read_fields(candidate.json)))
+        if not self._repairs:
+            self._repairs.add("tags")
         if any(one != decisions[0] for one in decisions):
             return None
         if len(decisions) > 1:
@@ -145,133 +158,37 @@ class _Repair:
         read = read_reply(text, self._custom)
         if read.faults or read.remarks or read.decisions != tuple(_without_ignored(one) for one in decisions):
             return None
-        return RepairedReply(text, tuple(sorted(self._repairs)), written)
+        return RepairedReply(text, tuple(sorted(self._repairs)), written, program=self._program)
 
-    def _read_candidate(self, text: str) -> Decision:
-        fields = self._as_object(text)
-        if not _DECISION_FIELDS.isdisjoint(fields):
-            shaped = self._shape_decision(fields)
-            return parse_decision(_encode(shaped))
-        # An object without a decision's fields is a call only if it names a tool.
-        self._repairs.add("flat_call")
-        decision = parse_decision(_encode({"action": _QUOTED_CALL, "tool_call": self._shape_call(fields)}))
-        if not isinstance(decision, CallToolDecision) or self._find_tool(decision.tool_id) not in self._tools:
-            raise AmbiguousReplyError("the object names no tool")
-        return decision
+    def _move_fields(self, decision: Decision, fields: Fields) -> Decision:
+        """Return a well-formed call with the parameters that stand beside it."""
+        if not isinstance(decision, CallToolDecision) or "tool_call" not in fields:
+            return decision
+        shaper = DecisionShaper(self._names)
+        moved = shaper.move_params(decision, fields)
+        self._repairs |= shaper.repairs
+        return moved
 
-    def _as_object(self, text: str) -> dict[str, msgspec.Raw]:
-        """Return the fields of an object, or of the only object in a list."""
-        if text.startswith("["):
-            items = _LIST.decode(text)
-            if len(items) != 1:
-                raise AmbiguousReplyError("a list of several objects")
-            self._repairs.add("single_item_list")
-            text = bytes(items[0]).decode()
-        try:
-            return _OBJECT.decode(text)
-        except msgspec.ValidationError:
-            raise AmbiguousReplyError("no object") from None
-
-    def _shape_decision(self, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-        shaped = dict(fields)
-        self._rename(shaped, "tool_call", ("tool_calls",))
-        if "tool_call" not in shaped and "tool_id" in shaped:
-            shaped["tool_call"] = msgspec.Raw(
-                _encode({name: shaped.pop(name) for name in _CALL_NAMES if name in shaped}).encode()
-            )
-            self._repairs.add("flat_call")
-        if _is_filled(shaped.get("tool_call")):
-            shaped["tool_call"] = self._shape_call(self._as_object(bytes(shaped["tool_call"]).decode()))
-        shaped["action"] = self._shape_action(shaped)
-        followups = shaped.get("suggested_followups")
-        if followups is not None and bytes(followups).startswith(b'"'):
-            self._repairs.add("string_for_list")
-            shaped["suggested_followups"] = msgspec.Raw(b"[" + bytes(followups) + b"]")
-        return shaped
-
-    def _shape_action(self, fields: Mapping[str, msgspec.Raw]) -> msgspec.Raw:
-        given = msgspec.json.decode(fields["action"]) if "action" in fields else ""
-        if not isinstance(given, str):
-            raise AmbiguousReplyError("the action is no text")
-        action = re.sub(r"[\s-]+", "_", given.strip().lower())
-        if action in _ACTIONS:
-            if action != given:
-                self._repairs.add("action_spelling")
-            return msgspec.Raw(msgspec.json.encode(action))
-        calls, answers = _is_filled(fields.get("tool_call")), _is_filled(fields.get("final_answer"))
-        if (action and action not in ("tool_call", "final_answer", "answer")) or calls == answers:
-            raise AmbiguousReplyError("the action is not known")
-        if action and (action == "tool_call") != calls:
-            raise AmbiguousReplyError("the action contradicts the fields")
-        self._repairs.add("action_missing")
-        return msgspec.Raw(msgspec.json.encode("call_tool" if calls else "complete"))
-
-    def _shape_call(self, fields: dict[str, msgspec.Raw]) -> msgspec.Raw:
-        call = dict(fields)
-        if "function" in call and bytes(call["function"]).startswith(b"{"):
-            self._repairs.add("call_names")
-            call |= _OBJECT.decode(call.pop("function"))
-        for extra in ("type", "id"):
-            call.pop(extra, None)
-        self._rename(call, "tool_id", _TOOL_NAMES)
-        self._rename(call, "params", _PARAMS_NAMES)
-        params = call.get("params")
-        if params is not None and bytes(params).startswith(b'"'):
-            call["params"] = msgspec.Raw(self._read_params_text(msgspec.json.decode(params, type=str)).encode())
-        return msgspec.Raw(_encode(call).encode())
-
-    def _read_params_text(self, text: str) -> str:
-        self._repairs.add("params_as_text")
-        if not text.strip():
-            return "{}"
-        try:
-            read = read_lenient_json(text)
-        except LenientJsonError:
-            raise AmbiguousReplyError("the parameters are no object") from None
-        if text[read.end :].strip():
-            raise AmbiguousReplyError("text follows the parameters")
-        self._repairs |= set(read.repairs)
-        return read.text
-
-    def _rename(self, fields: dict[str, msgspec.Raw], name: str, others: Sequence[str]) -> None:
-        """Rename the only other name of a field; raise if the field is given twice."""
-        given = [other for other in others if other in fields]
-        if not given:
-            return
-        if len(given) > 1 or name in fields:
-            raise AmbiguousReplyError(f"{name} is given twice")
-        fields[name] = fields.pop(given[0])
-        self._repairs.add("call_names")
-
-    def _repair_decision(self, decision: Decision) -> Decision:
+    def _repair_decision(self, decision: Decision, regions: Sequence[Region], fields: Fields) -> Decision:
         if not isinstance(decision, CallToolDecision):
             return decision
-        tool_id = self._find_tool(decision.tool_id)
+        tool_id = self._names.find(decision.tool_id) or decision.tool_id
+        if tool_id != decision.tool_id:
+            self._repairs.add("tool_spelling")
         params = _OBJECT.decode(decision.params)
         if resolve_traits(tool_id, self._custom.get(tool_id)).runs_code:
-            params = self._move_code(params)
+            params = self._move_code(params, self._names.properties(tool_id))
+            self._find_program(regions, fields)
         if tool := self._tools.get(tool_id):
-            params = self._convert_params(params, tool)
+            params = convert_params(params, tool, self._repairs)
         if params == _OBJECT.decode(decision.params):
             return msgspec.structs.replace(decision, tool_id=tool_id)
-        return msgspec.structs.replace(decision, tool_id=tool_id, params=_encode(params))
+        return msgspec.structs.replace(decision, tool_id=tool_id, params=encode(params))
 
-    def _find_tool(self, tool_id: str) -> str:
-        """Return the id of the only tool that is spelled alike; the id itself if there is none."""
-        if tool_id in self._tools:
-            return tool_id
-        wanted = _skeleton(tool_id)
-        alike = {tool.tool_id for name, tool in self._tools.items() if _skeleton(name) == wanted}
-        if len(alike) != 1:
-            return tool_id
-        self._repairs.add("tool_spelling")
-        return alike.pop()
-
-    def _move_code(self, params: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    def _move_code(self, params: Fields, known: Mapping[str, object]) -> Fields:
         """Return the parameters without the program, which belongs to the code channel."""
-        if "code" not in params or not bytes(params["code"]).startswith(b'"'):
-            return params
-        code = msgspec.json.decode(params["code"], type=str)
+        named = [name for name in params if name in _CODE_NAMES and name not in known]
+        code = _read_program(params[named[0]]) if len(named) == 1 else ""
         if not code.strip():
             return params
         if self._code is None:
@@ -279,56 +196,61 @@ class _Repair:
         elif self._code.strip() != code.strip():
             raise AmbiguousReplyError("the program is given twice")
         self._repairs.add("code_in_params")
-        return {name: value for name, value in params.items() if name != "code"}
+        return {name: value for name, value in params.items() if name != named[0]}
 
-    def _convert_params(self, params: dict[str, msgspec.Raw], tool: ToolForm) -> dict[str, msgspec.Raw]:
-        properties = _read_properties(tool.params_schema)
-        return {name: self._convert_value(raw, properties.get(name)) for name, raw in params.items()}
-
-    def _convert_value(self, raw: msgspec.Raw, schema: object) -> msgspec.Raw:
-        """Return a text as the number, boolean or list that the schema demands, if it is one."""
-        wanted = _only_type(schema)
-        if not wanted or not bytes(raw).startswith(b'"'):
-            return raw
-        text = msgspec.json.decode(raw, type=str)
-        if wanted == "array":
-            self._repairs.add("string_for_list")
-            return msgspec.Raw(_read_text_list(text) or b"[" + bytes(raw) + b"]")
-        word = text.strip()
-        if _TYPED_WORDS[wanted].fullmatch(word):
-            self._repairs.add("text_for_value")
-            return msgspec.Raw(word.lower().encode())
-        return raw
+    def _find_program(self, regions: Sequence[Region], fields: Fields) -> None:
+        """Find the program beside the decision: in a channel with a slip in its tags, in a field, or in a fence."""
+        if self._code is not None:
+            return
+        places = (fields, _read_fields(bytes(fields["tool_call"]).decode()) if "tool_call" in fields else {})
+        named = [_read_program(place["code"]) for place in places if "code" in place]
+        tagged = [trim_channel_text(one.text) for one in regions if one.kind == "code"]
+        fenced = [block for one in regions if one.kind in ("outside", "decision") for block in _find_programs(one.text)]
+        for repair, programs in (("tags", tagged), ("code_in_params", named), ("fenced_code", fenced)):
+            if len(programs) == 1 and programs[0].strip():
+                self._code = self._program = programs[0]
+                self._repairs.add(repair)
+                return
 
 
-@cache
-def _read_properties(schema: str) -> dict[str, object]:
-    fields = cast(dict[str, object], msgspec.json.decode(schema))
-    return cast(dict[str, object], fields.get("properties") or {})
-
-
-def _read_text_list(text: str) -> bytes | None:
-    """Return the list of strings that the text holds as JSON; None if it is plain text."""
+def _read_program(raw: msgspec.Raw) -> str:
+    """Return a program that is given as text or as a list of lines, without a fence around it."""
     try:
-        msgspec.json.decode(text, type=list[str])
-    except msgspec.MsgspecError:
-        return None
-    return text.encode()
+        value = msgspec.json.decode(raw, type=str | list[str])
+    except msgspec.ValidationError:
+        return ""
+    text = value if isinstance(value, str) else "\n".join(value)
+    fenced = _find_programs(text) if text.lstrip().startswith("```") else []
+    return fenced[0] if len(fenced) == 1 else text
 
 
-def _only_type(schema: object) -> str:
-    """Return `integer`, `number`, `boolean`, or `array` of strings if the schema allows nothing else but null."""
-    if not isinstance(schema, dict):
-        return ""
-    fields = cast(dict[str, object], schema)
-    options = [one for one in cast(list[object], fields.get("anyOf") or [fields]) if one != {"type": "null"}]
-    if len(options) != 1 or not isinstance(options[0], dict):
-        return ""
-    only = cast(dict[str, object], options[0])
-    kind = only.get("type")
-    if kind == "array":
-        return "array" if only.get("items") == {"type": "string"} else ""
-    return kind if isinstance(kind, str) and kind in _TYPED_WORDS else ""
+def _find_programs(text: str) -> list[str]:
+    """Return the fenced blocks of a text that may be a Python program."""
+    programs: list[str] = []
+    opened: re.Match[str] | None = None
+    for fence in FENCE_LINE.finditer(text):
+        if opened is None:
+            opened = fence
+            continue
+        block = text[opened.end() + 1 : fence.start()]
+        if opened[1].lower() in _LANGUAGES and not block.lstrip().startswith(("{", "[")):
+            programs.append(block.rstrip("\r\n"))
+        opened = None
+    return programs
+
+
+def _decision_fields(regions: Sequence[Region]) -> Fields:
+    """Return the fields of the only decision's object; none if there is not exactly one."""
+    texts = [one.text for one in regions if one.kind == "decision" and "{" in one.text]
+    try:
+        return _read_fields(read_lenient_json(texts[0], texts[0].index("{")).text) if len(texts) == 1 else {}
+    except LenientJsonError:
+        return {}
+
+
+def _read_fields(text: str) -> Fields:
+    """Return the fields of a JSON object; none for other values."""
+    return _OBJECT.decode(text) if text.startswith("{") else {}
 
 
 def _write_reply(decisions: Sequence[Decision], code: str | None, summary: str) -> str:
@@ -343,8 +265,8 @@ def _write_reply(decisions: Sequence[Decision], code: str | None, summary: str) 
 def _write_decision(decision: Decision) -> str:
     if isinstance(decision, CallToolDecision):
         call = {"tool_id": decision.tool_id, "params": msgspec.Raw(decision.params.encode())}
-        return _encode({"action": "call_tool", "notes": decision.notes, "tool_call": call})
-    return _encode(
+        return encode({"action": "call_tool", "notes": decision.notes, "tool_call": call})
+    return encode(
         {
             "action": "complete" if isinstance(decision, CompleteDecision) else "exit",
             "notes": decision.notes,
@@ -363,41 +285,12 @@ def _join_regions(regions: Sequence[Region], kind: str) -> str | None:
     return "\n\n".join(texts) if texts else None
 
 
-def _is_filled(raw: msgspec.Raw | None) -> bool:
-    if raw is None:
-        return False
-    value = msgspec.json.decode(raw)
-    if isinstance(value, dict):
-        return any(cast(dict[str, object], value).values())
-    return bool(value.strip()) if isinstance(value, str) else bool(value)
-
-
-def _encode(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _skeleton(text: str) -> str:
-    return _NOT_WORD.sub("", text).casefold()
-
-
 def _unescaped_forms(text: str) -> tuple[str, ...]:
     plain = _ESCAPE.sub("", text)
     return text, plain, html.unescape(text)
 
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_ACTIONS: Final = ("call_tool", "complete", "exit")
-_QUOTED_CALL: Final = msgspec.Raw(b'"call_tool"')
-_DECISION_FIELDS: Final = frozenset({"action", "tool_call", "tool_calls", "final_answer"})
-_CALL_NAMES: Final = ("tool_id", "params", "arguments", "parameters", "args")
-_TOOL_NAMES: Final = ("name", "tool", "tool_name", "function")
-_PARAMS_NAMES: Final = ("arguments", "parameters", "args")
-_NOT_WORD: Final = re.compile(r"[\W_]+")
 _ESCAPE: Final = re.compile(r"\\+(?:[nrtbf]|u[0-9A-Fa-f]{4})?")
-_TYPED_WORDS: Final = {
-    "integer": re.compile(r"-?(?:0|[1-9][0-9]{0,17})"),
-    "number": re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?(?:[eE][-+]?[0-9]{1,2})?"),
-    "boolean": re.compile(r"true|false", re.IGNORECASE),
-    "array": re.compile(r""),
-}
+_CODE_NAMES: Final = ("code", "program", "script", "source", "source_code", "python_code")
+_LANGUAGES: Final = ("", "python", "python3", "py")

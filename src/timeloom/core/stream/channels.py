@@ -32,7 +32,10 @@ class Channel(msgspec.Struct, frozen=True):
 THINKING: Final = "thinking"
 """The channel that carries the model's thoughts."""
 
-THOUGHT_TAGS: Final = ("think", "thinking", "thought", "reasoning")
+THOUGHT_TAGS: Final = (
+    *("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "analysis"),
+    *("antThinking", "seed:think", "inner_monologue", "internal_monologue"),
+)
 """Names of the tags in which models write thoughts by habit: `<think>…</think>`."""
 
 DECLARED: Final = (

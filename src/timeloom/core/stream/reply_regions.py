@@ -11,9 +11,11 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.stream.channels import DECLARED
+from timeloom.core.stream.lenient_json import INVISIBLE
+from timeloom.core.stream.quoted_text import CodeSpans, is_quoted
 
-RegionKind = Literal["outside", "thinking", "decision", "code", "summary", "call", "other"]
-"""The kind of a region; `call` is a tool call in the format of another vendor."""
+RegionKind = Literal["outside", "thinking", "decision", "answer", "code", "summary", "call", "other"]
+"""The kind of a region; `call` is a tool call in the format of another vendor, `answer` a final answer."""
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -33,11 +35,14 @@ def split_regions(text: str) -> list[Region]:
     return _Splitter(text, tags).split()
 
 
+Family = Literal["channel", "think", "call", "plain", "token"]
+
+
 class _Tag(msgspec.Struct, frozen=True):
     start: int
     end: int
     is_close: bool
-    family: Literal["channel", "think", "call"]
+    family: Family
     kind: RegionKind
     name: str = ""
     is_exact: bool = False
@@ -49,9 +54,11 @@ class _Splitter:
     def __init__(self, text: str, tags: list[_Tag]) -> None:
         self._text = text
         self._tags = tags
-        self._last_thinking_close = max(
-            (tag.start for tag in tags if tag.is_close and tag.kind == "thinking"), default=-1
-        )
+        self._last_close: dict[str, int] = {}
+        for tag in tags:
+            if tag.is_close:
+                self._last_close[tag.kind] = tag.start
+                self._last_close[tag.name] = tag.start
         self._regions: list[Region] = []
         self._open: _Tag | None = None
         self._start = 0
@@ -61,7 +68,7 @@ class _Splitter:
             if self._open is None:
                 self._read_outside(tag)
             elif tag.is_close:
-                if _closes(self._open, tag):
+                if self._closes(self._open, tag):
                     self._finish(self._open, tag)
             elif self._is_interrupted(self._open, tag):
                 self._finish(self._open, tag, is_closed=False)
@@ -70,21 +77,45 @@ class _Splitter:
         return [region for region in self._regions if region.kind != "outside" or region.text.strip()]
 
     def _read_outside(self, tag: _Tag) -> None:
-        if not tag.is_close:
-            self._add("outside", tag.start)
-            self._begin(tag)
-        elif tag.kind == "thinking":
-            # A close tag without its open tag: everything before it was thought.
-            self._regions = [Region("thinking", self._text[: tag.start])]
-            self._start = tag.end
+        if tag.is_close:
+            if tag.kind == "thinking":
+                # A close tag without its open tag: everything before it was thought.
+                self._regions = [Region("thinking", self._text[: tag.start])]
+                self._start = tag.end
+            return
+        if tag.family == "plain" and self._last_close.get(tag.name, -1) < tag.start:
+            return  # an ordinary tag that nothing closes is text
+        if tag.kind in ("decision", "answer", "call") and self._is_quoted(tag):
+            tag = msgspec.structs.replace(tag, kind="other")
+        self._add("outside", tag.start)
+        self._begin(tag)
+
+    def _is_quoted(self, tag: _Tag) -> bool:
+        """Whether the tag stands in code or in a quote, so that its region is only shown."""
+        outside = self._text[self._start : tag.start]
+        return is_quoted(outside, len(outside)) or len(outside) in CodeSpans(outside, ("xml",))
 
     def _is_interrupted(self, opened: _Tag, tag: _Tag) -> bool:
         """Whether this open tag ends the open region, because its close tag was forgotten."""
+        if opened.family == "token":
+            return tag.family == "token"
         if tag.family != "channel" or not _starts_line(self._text, tag.start):
             return False
         if opened.kind == "thinking":
-            return self._last_thinking_close < tag.start
-        return opened.kind in ("decision", "summary", "call")
+            return self._last_close.get("thinking", -1) < tag.start
+        return opened.kind in ("decision", "answer", "summary", "call")
+
+    def _closes(self, opened: _Tag, tag: _Tag) -> bool:
+        if opened.kind == "thinking" and tag.kind == "thinking":
+            return True
+        if tag.family != opened.family:
+            return False
+        if opened.family == "channel":
+            if not tag.name:
+                # `</channel>` closes any channel that has no close tag of its own later on.
+                return self._last_close.get(opened.kind, -1) < tag.start
+            return tag.kind == opened.kind and (tag.kind != "other" or tag.name == opened.name)
+        return opened.family != "plain" or tag.name == opened.name
 
     def _begin(self, tag: _Tag) -> None:
         self._open, self._start = tag, tag.end
@@ -107,17 +138,6 @@ class _Splitter:
         self._regions.append(Region(kind, self._text[self._start : end], is_closed, name, is_exact))
 
 
-def _closes(opened: _Tag, tag: _Tag) -> bool:
-    if opened.kind == "thinking" and tag.kind == "thinking":
-        return True
-    if tag.family != opened.family:
-        return False
-    if opened.family == "channel":
-        # `</channel>` closes any channel.
-        return not tag.name or (tag.kind == opened.kind and (tag.kind != "other" or tag.name == opened.name))
-    return True
-
-
 def _starts_line(text: str, at: int) -> bool:
     before = text[max(0, at - _MAX_INDENT) : at]
     return not before.rpartition("\n")[2].strip() and ("\n" in before or at <= _MAX_INDENT)
@@ -125,15 +145,39 @@ def _starts_line(text: str, at: int) -> bool:
 
 def _read_tag(found: re.Match[str]) -> _Tag:
     start, end = found.span()
-    is_close = bool(found["slash"])
-    if found["think"]:
+    is_close = any(found[slash] for slash in ("slash", "slash2", "slash3"))
+    if found["token"] or found["message"] is not None:
+        return _read_token(found)
+    if found["think"] or found["bracket"]:
         return _Tag(start, end, is_close, "think", "thinking")
-    if found["call"] or found["function"] is not None:
+    if found["call"] or found["function"]:
         return _Tag(start, end, is_close, "call", "call", found["function"] or "")
+    if plain := found["plain"] or found["comment"]:
+        is_end = is_close or plain == "-->"
+        name = "<!--" if found["comment"] else plain.lower()
+        return _Tag(start, end, is_end, "plain", _find_kind(name), name)
     name = found["channel"] or ""
-    kind = _KIND_BY_NAME.get(re.sub(r"[_.\-]", "", name).lower(), "other")
-    is_exact = name in _DECLARED_NAMES and found[0] == f"<{found['slash']}channel:{name}>"
-    return _Tag(start, end, is_close, "channel", kind, name, is_exact)
+    is_exact = name in _DECLARED_NAMES and found[0] == f"<{found['slash2']}channel:{name}>"
+    return _Tag(start, end, is_close, "channel", _find_kind(name), name, is_exact)
+
+
+def _read_token(found: re.Match[str]) -> _Tag:
+    """Return the tag of a special token that a chat template should have removed."""
+    start, end = found.span()
+    if found["message"] is not None:
+        name = found["recipient"] or ""
+        kind = "call" if name else _find_kind(found["message"])
+        return _Tag(start, end, False, "token", kind, name)
+    token = re.sub(r"[^a-z]", "", found["token"].lower())
+    if token.endswith("thought"):
+        return _Tag(start, end, token.startswith("end"), "think", "thinking")
+    is_close = token in _CLOSING_TOKENS or "/" in found["token"]
+    return _Tag(start, end, is_close, "token", "call")
+
+
+def _find_kind(name: str) -> RegionKind:
+    plain = re.sub(r"[_.\-:]", "", name).lower()
+    return "decision" if plain.startswith("reactdecision") else _KIND_BY_NAME.get(plain, "other")
 
 
 _MAX_INDENT: Final = 40
@@ -143,28 +187,31 @@ _DECLARED_NAMES: Final = frozenset(name for channel in DECLARED for name in (cha
 
 
 _KIND_BY_NAME: Final[dict[str, RegionKind]] = {
-    "thinking": "thinking",
-    "think": "thinking",
-    "thought": "thinking",
-    "thoughts": "thinking",
-    "reasoning": "thinking",
-    "analysis": "thinking",
-    "reactdecisionoutv2": "decision",
-    "reactdecisionout": "decision",
-    "reactdecision": "decision",
-    "decision": "decision",
-    "action": "decision",
-    "code": "code",
-    "python": "code",
+    **dict.fromkeys(("thinking", "think", "thought", "thoughts", "reasoning", "analysis"), "thinking"),
+    **dict.fromkeys(("decision", "action", "toolcall", "toolcalls", "tooluse", "functioncall"), "decision"),
+    **dict.fromkeys(("final", "finalanswer", "answer"), "answer"),
+    **dict.fromkeys(("code", "python"), "code"),
     "summary": "summary",
 }
 
+_CLOSING_TOKENS: Final = ("toolcallend", "endaction", "eomid", "call", "end", "return")
+
+_S: Final = rf"[ \t{INVISIBLE}]{{0,4}}"
 _TAG: Final = re.compile(
-    r"<[ \t]{0,4}(?P<slash>/?)[ \t]{0,4}(?:"
-    r"(?P<think>think|thinking|thoughts?|reasoning|reflection|scratchpad)"
-    r"|(?P<call>tool_calls?|function_calls?|function(?=[ \t]{0,4}>))"
-    r"|function[ \t]{0,4}=[ \t]{0,4}[\"']?(?P<function>[A-Za-z_][A-Za-z0-9_.:-]{0,127})[\"']?"
-    r"|channel(?:[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?P<channel>[A-Za-z_][A-Za-z0-9_.-]{0,63})[\"']?)?"
-    r")[ \t]{0,4}>",
+    rf"<{_S}(?P<slash>/?){_S}(?:"
+    r"(?P<think>(?:seed:)?think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|antthinking"
+    r"|in(?:ner|ternal)_monologue)"
+    r"|(?P<call>tool_?calls?|tool_use|function_?calls?|(?:function|invoke)(?=[ \t]{0,4}>))"
+    rf"|(?:function|invoke){_S}(?:name{_S})?={_S}[\"']?(?P<function>[A-Za-z_][A-Za-z0-9_.:-]{{0,127}})[\"']?"
+    r"|(?P<plain>reactdecision\w{0,16}|decision|summary|code|python|examples?|quote|blockquote|draft|pre|details"
+    r"|tool_responses?|tool_results?|observation)"
+    rf"){_S}(?:>|(?=\{{))"
+    r"|<\|channel\|>(?P<message>[A-Za-z_][A-Za-z0-9_.-]{0,63})(?:[ \t]{0,4}to=(?P<recipient>[A-Za-z0-9_.]{1,127}))?"
+    r"[^<>\n]{0,40}(?:<\|constrain\|>\w{0,16})?[ \t]{0,4}<\|message\|>"
+    rf"|[<\[‹]{{1,2}}\|?{_S}(?P<slash2>/?){_S}channel"
+    rf"(?:{_S}(?:[:=.-]|name{_S}=){_S}[\"']?(?P<channel>[A-Za-z_][A-Za-z0-9_.-]{{0,63}})[\"']?)?{_S}\|?[>\]›]{{1,2}}"
+    r"|(?P<token>\[TOOL_CALLS\]|[<◁][|｜](?:/?tool[_▁]call(?:[_▁](?:begin|end))?|python_tag|eom_id|call|end|return"
+    r"|(?:START|END)_ACTION|(?:begin|end)_of_thought)[|｜][>▷])"
+    r"|\[(?P<slash3>/?)(?P<bracket>THINK)\]|(?P<comment><!--|-->)",
     re.IGNORECASE,
 )

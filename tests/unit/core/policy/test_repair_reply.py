@@ -9,24 +9,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness import misformatted_replies as harness
 from tests.harness.misformatted_replies import (
-    AMBIGUOUS,
     ANSWER,
     CALL,
     CONTEXT,
-    DRAFTS,
-    FORMS,
     OSLO,
     RAIN,
     D,
     Form,
+    calls_tool,
     in_channel,
     with_params,
 )
+from tests.harness.more_misformatted_replies import MORE_AMBIGUOUS, MORE_DRAFTS, MORE_FORMS
 from timeloom.core.policy.read_reply import read_reply
-from timeloom.core.policy.repair_reply import RepairContext, is_mechanical, read_or_repair, repair_reply
+from timeloom.core.policy.repair_reply import RepairContext, ToolForm, is_mechanical, read_or_repair, repair_reply
 from timeloom.core.render.foreign_text.fence import fence
 from timeloom.core.stream.decision import CallToolDecision, Decision
+
+FORMS = (*harness.FORMS, *MORE_FORMS)
+AMBIGUOUS = (*harness.AMBIGUOUS, *MORE_AMBIGUOUS)
+DRAFTS = (*harness.DRAFTS, *MORE_DRAFTS)
+
+
+CALLS_OF_NO_USE = {
+    "a program given twice",
+    "a parameter that is a list of two",
+    "a program that is a number",
+}
+"""Well-formed calls whose parameters the tool refuses, with its own reason."""
 
 
 def to_json(text: str) -> str:
@@ -62,7 +74,7 @@ def test_a_slip_with_one_reading_is_repaired(form: Form) -> None:
 def test_a_reply_with_several_readings_is_not_repaired(why: str, reply: str) -> None:
     parsed, repaired = read_or_repair(reply, CONTEXT, list)
     assert repaired is None, why
-    assert parsed.faults or len(parsed.decisions) > 1 or why == "a program given twice"
+    assert parsed.faults or len(parsed.decisions) > 1 or why in CALLS_OF_NO_USE
 
 
 @pytest.mark.parametrize("reply", DRAFTS)
@@ -122,10 +134,29 @@ def test_an_unknown_tool_is_left_to_the_registry() -> None:
 
 @pytest.mark.parametrize(
     "params",
-    ['{"city":"100"}', '{"days":"soon"}', '{"any":"100"}', '{"id":"100"}', '{"unknown":"100"}', '{"full":"yes"}'],
+    [
+        *('{"city":"100"}', '{"days":"soon"}', '{"any":"100"}', '{"id":"100"}', '{"unknown":"100"}', '{"full":"yes"}'),
+        *(
+            '{"city":true}',
+            '{"days":[1,2]}',
+            '{"tags":1}',
+            '{"hours":"soon"}',
+            '{"rules":"soon"}',
+            '{"city":["a","b"]}',
+        ),
+        *('{"limit":null}', '{"city":null}', '{"hours":[1,2]}', '{"days":3.0}'),
+    ],
 )
-def test_text_that_fits_the_schema_or_is_no_value_stays_text(params: str) -> None:
+def test_a_value_that_fits_the_schema_or_has_no_other_reading_stays_as_it_is(params: str) -> None:
     assert repair_reply(with_params(params), CONTEXT) is None
+
+
+def test_fields_beside_a_call_are_its_parameters_if_it_needs_some() -> None:
+    reply = calls_tool('{"tool_id":"weather.get"},"city":"Oslo"')
+    parsed, _ = read_or_repair(reply, CONTEXT, list)
+    assert parsed.decisions == (OSLO,)
+    optional = ToolForm("weather.get", '{"properties":{"city":{"type":"string"}}}')
+    assert repair_reply(reply, RepairContext(by_name={"weather.get": optional})) is None
 
 
 def test_thoughts_of_a_repaired_reply_are_kept() -> None:
@@ -148,9 +179,28 @@ def test_no_repair_invents_a_call_or_a_parameter(form: Form, noise: str, at: int
     for decision in parsed.decisions:
         if isinstance(decision, CallToolDecision):
             skeleton = "".join(one for one in text.casefold() if one.isalnum())
-            assert "".join(one for one in decision.tool_id if one.isalnum()) in skeleton
+            assert "".join(one for one in decision.tool_id.casefold() if one.isalnum()) in skeleton
             for name in msgspec.json.decode(decision.params):
                 assert name in text or "\\" in text
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        in_channel(CALL.replace("Oslo", "</channel:decision> </channel>")),
+        in_channel(CALL[:-1] + ',"city":"Rome","code":"print(1)","params":{"city":"Rome"}}'),
+        in_channel(CALL.replace("}}}", '},"days":3}}')),
+        in_channel('{"action":"call_tool","tool_call":{"tool_id":"files.remove_all","params":{"params":{"a":1}}}}'),
+        in_channel('{"action":"call_tool","tool_call":{"tool_id":"files.remove_all"},"mood":"good"}'),
+        in_channel(ANSWER.replace("Rain.", "Write <tool_call>, [THINK], <|end|> and <think>.")),
+        f"{in_channel(ANSWER)}\nFor example: {CALL}",
+        in_channel(ANSWER) + "<channel:summary>[THINK] is a token.</channel:summary>",
+    ],
+)
+def test_a_reply_with_a_well_formed_decision_stays_as_it_is(reply: str) -> None:
+    parsed = read_reply(reply)
+    assert len(parsed.decisions) == 1
+    assert read_or_repair(reply, CONTEXT, list) == (parsed, None)
 
 
 @given(st.sampled_from([in_channel(CALL), in_channel(ANSWER)]), st.text(alphabet='abc{}[]",: \n<>/`', max_size=40))

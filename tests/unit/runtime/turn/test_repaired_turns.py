@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.misformatted_replies import DRAFTS, FORMS
+from tests.harness.more_misformatted_replies import MORE_AMBIGUOUS, MORE_DRAFTS, MORE_FORMS
 from tests.harness.replies import answers
 from tests.harness.turn import TurnHarness, blocks_of, blocks_of_type, calls, run
 from timeloom.core.blocks import (
@@ -30,23 +31,34 @@ def weather_tool(seen: list[object]) -> Tool:
         full: bool | None = None,
         tags: list[str] | None = None,
         limit: int | None = None,
+        hours: list[int] | None = None,
+        rules: dict[str, str] | None = None,
     ) -> str:
         """Weather."""
-        seen.append((city, days, ratio, full, tags, limit))
+        seen.append((city, days, ratio, full, tags, limit, hours, rules))
         return "Rain."
 
     return tool("weather.get", effect="pure")(weather)
 
 
+def remove_tool(seen: list[object]) -> Tool:
+    async def remove() -> str:
+        """Removes."""
+        seen.append("removed")
+        return "Done."
+
+    return tool("files.remove_all", effect="pure")(remove)
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 100_000])
 def test_replies_with_one_reading_need_no_second_request(tmp_path: Path, chunk: int) -> None:
-    forms = [form for form in FORMS if form.code is None]
+    forms = [form for form in (*FORMS, *MORE_FORMS) if form.code is None]
 
     async def check() -> None:
         for form in forms:
             harness = TurnHarness(tmp_path, {"reply": form.reply, "chunk": chunk}, answers("ok"))
             seen: list[object] = []
-            harness.extra = (weather_tool(seen),)
+            harness.extra = (weather_tool(seen), remove_tool(seen))
             turns = await harness.open()
             assert await turns.run("go") == "completed"
             blocks = await blocks_of(turns)
@@ -64,7 +76,7 @@ def test_replies_with_one_reading_need_no_second_request(tmp_path: Path, chunk: 
 @pytest.mark.parametrize("chunk", [1, 7, 100_000])
 def test_a_draft_is_not_executed(tmp_path: Path, chunk: int) -> None:
     async def check() -> None:
-        for draft in DRAFTS:
+        for draft in (*DRAFTS, *MORE_DRAFTS):
             limits = TurnLimits(fanout="safe_fanout")
             harness = TurnHarness(tmp_path, {"reply": draft, "chunk": chunk}, answers("ok"), limits=limits)
             seen: list[object] = []
@@ -73,6 +85,24 @@ def test_a_draft_is_not_executed(tmp_path: Path, chunk: int) -> None:
             await turns.run("go")
             assert not seen
             assert not blocks_of_type(await blocks_of(turns), ToolCall)
+
+    run(check)
+
+
+def test_a_refused_reply_is_answered_with_a_reason(tmp_path: Path) -> None:
+    async def check() -> None:
+        for why, reply in MORE_AMBIGUOUS:
+            if "\ud800" in reply:
+                continue  # no script file can contain half of a character
+            harness = TurnHarness(tmp_path, {"reply": reply, "chunk": 7}, answers("ok"))
+            seen: list[object] = []
+            harness.extra = (weather_tool(seen), remove_tool(seen))
+            turns = await harness.open()
+            await turns.run("go")
+            notices = [block for block in await blocks_of(turns) if isinstance(block, Notice)]
+            assert notices, why
+            assert all(len(str(notice.text)) > 20 for notice in notices), why
+            assert not seen, why
 
     run(check)
 
