@@ -182,22 +182,19 @@ class PromptView:
         """Return the estimated tokens from that entry to the end."""
         start = max(0, bisect_right(self._parts, seq, key=_first_seq) - 1)
         after = sum(part.tokens for part in self._parts[start + 1 :])
-        here = self._parts[start].token_counts() if self._parts else ()
-        return after + sum(tokens for at, tokens in here if at >= seq)
+        return after + (self._parts[start].tokens_between(seq, self.seq) if self._parts else 0)
 
     def tokens_between(self, first_seq: int, last_seq: int) -> int:
         """Return the estimated tokens of that range; the cost is linear in the range."""
-        return sum(tokens for _, tokens in self._counts_between(first_seq, last_seq))
+        parts = _parts_between(self._parts, first_seq, last_seq)
+        return sum(self._parts[index].tokens_between(first_seq, last_seq) for index in parts)
 
     def find_heavy(self, min_tokens: int, until_seq: int, since_seq: int = 1) -> list[tuple[int, int]]:
         """Return the entries of the range with at least `min_tokens`, heaviest first, each with its tokens."""
-        counts = self._counts_between(since_seq, until_seq)
-        found = [(seq, tokens) for seq, tokens in counts if tokens >= min_tokens]
-        return sorted(found, key=lambda one: (-one[1], one[0]))
-
-    def _counts_between(self, first: int, last: int) -> Iterable[tuple[int, int]]:
-        for index in _parts_between(self._parts, first, last):
-            yield from (one for one in self._parts[index].token_counts() if first <= one[0] <= last)
+        parts = [self._parts[index] for index in _parts_between(self._parts, since_seq, until_seq)]
+        found = [one for part in parts for one in part.token_counts() if one[1] >= min_tokens]
+        inside = [one for one in found if since_seq <= one[0] <= until_seq]
+        return sorted(inside, key=lambda one: (-one[1], one[0]))
 
     def _record_alias(self, entry: Entry) -> None:
         if alias := entry.alias:

@@ -115,6 +115,12 @@ class PromptPart:
         """Yield the seq and the estimated tokens of each item."""
         return zip(self._numbers[::_WIDTH], self._numbers[1::_WIDTH], strict=True)
 
+    def tokens_between(self, first: int, last: int) -> int:
+        """Return the estimated tokens of the items of that range, without section titles."""
+        if first <= self.first_seq and self.last_seq <= last:
+            return sum(self._numbers[1::_WIDTH])
+        return sum(tokens for seq, tokens in self.token_counts() if first <= seq <= last)
+
     def append(self, item: PromptItem) -> None:
         """Append the next item."""
         self._items = self.items

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import islice
 from typing import Final
 from weakref import WeakMethod
 
@@ -25,7 +26,7 @@ from timeloom.core.render.tail.sources_section import sources_section
 from timeloom.core.render.tail.tail import current_turn_section, join_sections
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
-from timeloom.core.view.context.visible import Stub
+from timeloom.core.view.context.visible import ShownEntries
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.governance.governor import Governor
@@ -240,8 +241,7 @@ class PromptBuilder:
 
     async def _load_view(self) -> PromptView:
         """Return the prompt at the current tail; entries that are appended while this reads wait in `_unrendered`."""
-        visible, tail = self._session.views.visible, self._session.views.tail
-        shown = list(visible.shown.items())
+        shown, tail = self._session.views.visible.copy_shown(), self._session.views.tail
         self._unrendered.clear()
         view = await load_prompt_snapshot(self._session)
         stored_seq = view.seq if view else 0
@@ -264,11 +264,10 @@ class PromptBuilder:
                 if n % RENDER_SLICE_ENTRIES == 0:
                     await asyncio.sleep(0)
 
-    async def _render_shown(self, shown: Sequence[tuple[int, Stub | None]], tail: int) -> PromptView:
+    async def _render_shown(self, shown: ShownEntries, tail: int) -> PromptView:
         """Return the prompt at `tail`, rendered from these entries and stubs."""
-        view, views = PromptView(tail), self._session.views
-        for start in range(0, len(shown), PAGE):
-            page = shown[start : start + PAGE]
+        view, views, rest = PromptView(tail), self._session.views, iter(shown.items())
+        while page := list(islice(rest, PAGE)):
             needed = sorted({stub.by if stub else seq for seq, stub in page})
             entries = {entry.seq: entry for entry in await self._session.entries(needed)}
             for n, (seq, stub) in enumerate(page):

@@ -43,6 +43,10 @@ class SeqRuns(msgspec.Struct):
             found += range(max(first, self.firsts[index]), min(last, self.lasts[index]) + 1)
         return found
 
+    def copy(self) -> "SeqRuns":
+        """Return the same seqs as another set."""
+        return SeqRuns(self.firsts.copy(), self.lasts.copy())
+
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Yield the first and the last seq of each run."""
         return zip(self.firsts, self.lasts, strict=True)

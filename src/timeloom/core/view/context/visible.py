@@ -1,6 +1,6 @@
 """The view of visible entries and of the stubs that replace hidden, pruned and summarized ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
 import msgspec
@@ -69,6 +69,10 @@ class VisibleView(BlockView, msgspec.Struct):
     def shown(self) -> "ShownEntries":
         """The visible entries in order, each with None or its stub."""
         return ShownEntries(self)
+
+    def copy_shown(self) -> "ShownEntries":
+        """Return the visible entries as they are now; they do not follow the view."""
+        return ShownEntries(VisibleView(runs=self.runs.copy(), stubs=self.stubs.copy()))
 
     @property
     def at_path(self) -> Mapping[str, Sequence[int]]:
@@ -259,8 +263,28 @@ class ShownEntries(Mapping[int, Stub | None]):
     def __iter__(self) -> Iterator[int]:
         return iter(self._view.runs)
 
+    def items(self) -> ItemsView[int, Stub | None]:
+        """Return the entries with their stubs."""
+        return _ShownItems(self)
+
+    def stub_at(self, seq: int) -> Stub | None:
+        """Return the stub at a visible entry."""
+        return self._view.stubs.get(seq)
+
     def __len__(self) -> int:
         return len(self._view.runs)
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+class _ShownItems(ItemsView[int, Stub | None]):
+    """The visible entries with their stubs; walking them needs no search."""
+
+    __slots__ = ()
+    _mapping: ShownEntries
+
+    def __iter__(self) -> Iterator[tuple[int, Stub | None]]:
+        stub_at = self._mapping.stub_at
+        for seq in self._mapping:
+            yield seq, stub_at(seq)
