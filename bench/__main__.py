@@ -17,6 +17,7 @@ from bench.folds import measure_folds
 from bench.imports import measure_imports
 from bench.loads import measure_loads
 from bench.local_model import measure_local_model
+from bench.memory import measure_memory
 from bench.page import measure_page
 from bench.parsers import measure_parsers
 from bench.peers import measure_peers
@@ -41,6 +42,7 @@ MEASURES: Final[dict[str, Callable[[BenchRun], BenchSection]]] = {
     "imports": measure_imports,
     "local_model": measure_local_model,
     "rounds": measure_rounds,
+    "memory": measure_memory,
     "deltas": measure_deltas,
     "peers": measure_peers,
     "context": measure_context,

@@ -11,7 +11,7 @@ import msgspec
 from bench import peer, synthetic
 from bench.drafts import to_appends
 from bench.measures import fresh_folder, timed_s
-from bench.report import BenchSection, BenchTable, Cell
+from bench.report import BenchSection, BenchTable, BenchTarget, Cell
 from bench.settings import BenchRun
 from bench.traces import Trace, group_by_turns
 from timeloom.core.ids import ConversationId
@@ -38,9 +38,13 @@ class _LoadTimes(msgspec.Struct):
 def measure_loads(run: BenchRun) -> BenchSection:
     """Measure opening a store and folding a conversation of each length, from the start and from a snapshot."""
     rows: list[tuple[Cell, ...]] = []
+    bars: list[BenchTarget] = []
     for blocks in run.sizes.loaded:
         trace = _conversation(blocks)
-        rows.append(_measure_timeloom(run, trace, blocks))
+        times, snapshot_bytes = _measure_timeloom(run, trace, blocks)
+        rows.append(_row(trace, blocks, times, snapshot_bytes))
+        ratio = statistics.median(times.total_s) / statistics.median(times.decode_s)
+        bars.append(BenchTarget(f"load of {blocks:,} blocks over decoding them", ratio, at_most=3))
         if run.peer and blocks in run.sizes.peer_loaded:
             rows.append(_measure_langgraph(run, run.peer, trace, "LangGraph, the same conversation"))
             more = synthetic.session("loaded", blocks)
@@ -62,9 +66,8 @@ def measure_loads(run: BenchRun) -> BenchSection:
         "LangGraph: open and get_state; one of its messages holds what two to three blocks hold",
         "files are in the system's cache",
     )
-    return BenchSection(
-        tables=(BenchTable(title="Loading a conversation", columns=columns, rows=tuple(rows), notes=notes),)
-    )
+    table = BenchTable(title="Loading a conversation", columns=columns, rows=tuple(rows), notes=notes)
+    return BenchSection(tables=(table,), bars=tuple(bars[:1]))
 
 
 def _conversation(blocks: int) -> Trace:
@@ -78,10 +81,13 @@ def _conversation(blocks: int) -> Trace:
     raise AssertionError(f"a session of {blocks // 2} steps has only {length} blocks")
 
 
-def _measure_timeloom(run: BenchRun, trace: Trace, blocks: int) -> tuple[Cell, ...]:
+def _measure_timeloom(run: BenchRun, trace: Trace, blocks: int) -> tuple[_LoadTimes, int]:
     drafts = [draft for drafts in to_appends(trace) for draft in drafts][:blocks]
     with fresh_folder(run.work) as folder:
-        times, snapshot_bytes = asyncio.run(_measure(folder, drafts, run.sizes.repeats))
+        return asyncio.run(_measure(folder, drafts, run.sizes.repeats))
+
+
+def _row(trace: Trace, blocks: int, times: _LoadTimes, snapshot_bytes: int) -> tuple[Cell, ...]:
     parts = (times.read_s, times.decode_s, times.fold_s, times.total_s, times.snapshot_s)
     medians = (statistics.median(part) * 1000 for part in parts)
     return ("timeloom", blocks, trace.payload_bytes() / 1e6, *medians, snapshot_bytes / 1000)

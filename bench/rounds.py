@@ -72,6 +72,7 @@ def measure_rounds(run: BenchRun) -> BenchSection:
         "before the request ms",
         "CPU ms a round",
         "first prompt ms",
+        "with a snapshot ms",
         "prompt KB",
         "peak memory MB",
     )
@@ -81,6 +82,7 @@ def measure_rounds(run: BenchRun) -> BenchSection:
         f"medians over {sizes.round_turns} turns of {sizes.round_count} rounds, the first rounds of a turn left out",
         "at its quickest: of each round the quickest turn, since what else a machine does only adds; ratios are by it",
         "first prompt: after a restart, when all that is in sight is read and rendered once",
+        "with a snapshot: the same, when a snapshot has the rendered prompt",
         "what a provider does with the request (making its body, sending it) is not in it",
     )
     table = BenchTable(title="Own cost of a round", columns=columns, rows=tuple(rows), notes=notes)
@@ -129,6 +131,7 @@ def _row(worker: _RoundsWorker, shortest_s: float) -> tuple[Cell, ...]:
         statistics.median(seconds for turn in turns for seconds in turn.before_request_s) * 1000,
         statistics.median(seconds for turn in turns for seconds in turn.cpu_s) * 1000,
         turns[0].opening_s * 1000,
+        statistics.median(turn.opening_s for turn in turns[1:]) * 1000 if worker.ready.is_kept and turns[1:] else None,
         turns[-1].prompt_chars / 1000,
         turns[-1].peak_bytes / 1e6,
     )

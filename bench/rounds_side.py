@@ -46,6 +46,8 @@ class RoundsReady(msgspec.Struct, frozen=True):
 
     blocks: int
     in_sight: int
+    is_kept: bool
+    """Whether all turns are added to this conversation."""
 
 
 class TurnTimes(msgspec.Struct, frozen=True):
@@ -104,9 +106,10 @@ async def _main() -> None:
     job = msgspec.json.decode(sys.stdin.readline(), type=RoundsJob)
     async with await SqliteStore.open(Path(job.folder)) as store:
         session = await _prepare_session(store, job, 0)
-        _send(RoundsReady(session.views.tail, len(session.views.visible.shown)))
+        is_kept = job.blocks > _FRESH_BLOCKS
+        _send(RoundsReady(session.views.tail, len(session.views.visible.shown), is_kept))
         for number, _ in enumerate(sys.stdin, 1):
-            if job.blocks <= _FRESH_BLOCKS and number > 1:
+            if number > 1 and not is_kept:
                 session = await _prepare_session(store, job, number)
             _send(await _run_turn(session, job))
 
