@@ -80,7 +80,7 @@ async def _find_original(path: str, timeline: TimelineReader) -> Entry | None:
     views = timeline.views
     seqs = list(views.paths.find(path))
     artifact = views.artifacts.artifacts.get(path)
-    newest_content = artifact.latest.content_seqs if artifact else []
+    newest_content = artifact.latest.content_seqs if artifact else ()
     entries = await timeline.entries(sorted({*seqs[:1], *seqs[-_NEWEST:], *newest_content[-1:]}))
     entries.sort(key=lambda entry: entry.seq, reverse=True)
     with_content = [entry for entry in entries if not isinstance(entry.block, ResultDigest)]

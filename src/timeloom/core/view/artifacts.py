@@ -15,7 +15,7 @@ class ArtifactVersion(msgspec.Struct, gc=False):
 
     tool_call_id: CallId | None
     digest_seq: int | None = None
-    content_seqs: list[int] = []
+    content_seqs: tuple[int, ...] = ()
 
 
 class ArtifactHistory(msgspec.Struct, gc=False):
@@ -80,7 +80,7 @@ class ArtifactsView(BlockView, msgspec.Struct):
     def _add_content(self, entry: Entry, call_id: CallId | None, path: str) -> None:
         version = self._version(entry, path, call_id)
         if version is not None:
-            version.content_seqs.append(entry.seq)
+            version.content_seqs += (entry.seq,)
 
     def _version(self, entry: Entry, path: str, call_id: CallId | None) -> ArtifactVersion | None:
         """Return the version that the call's blocks belong to, or None if the call only shows the artifact."""

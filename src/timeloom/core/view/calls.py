@@ -30,12 +30,12 @@ class CallEntries(msgspec.Struct, gc=False):
     call_seq: int | None = None
     notes_seq: int | None = None
     code_seq: int | None = None
-    notice_seqs: list[int] = []
-    receipt_seqs: list[int] = []
-    content_seqs: list[int] = []
+    notice_seqs: tuple[int, ...] = ()
+    receipt_seqs: tuple[int, ...] = ()
+    content_seqs: tuple[int, ...] = ()
     failed: bool = False
     approved: bool | None = None
-    inner: list[CallId] = []
+    inner: tuple[CallId, ...] = ()
     """The nested calls that this call made, as a program does."""
 
 
@@ -53,7 +53,7 @@ class CallsView(BlockView, msgspec.Struct):
         key = _key(entry.turn_id, block.tool_call_id)
         call = self._at(key, block.tool_call_id)
         if block.by:
-            self._call(entry, block.by).inner.append(block.tool_call_id)
+            self._call(entry, block.by).inner += (block.tool_call_id,)
         call.tool_id, call.traits, call.call_seq = block.tool_id, block.traits, entry.seq
         if not call.receipt_seqs:
             self.open[key] = entry.seq
@@ -66,10 +66,10 @@ class CallsView(BlockView, msgspec.Struct):
 
     def _add_notice(self, entry: Entry, block: Notice) -> None:
         if block.tool_call_id:
-            self._call(entry, block.tool_call_id).notice_seqs.append(entry.seq)
+            self._call(entry, block.tool_call_id).notice_seqs += (entry.seq,)
 
     def _add_content(self, entry: Entry, block: ResultContent) -> None:
-        self._call(entry, block.tool_call_id).content_seqs.append(entry.seq)
+        self._call(entry, block.tool_call_id).content_seqs += (entry.seq,)
 
     def _add_digest(self, entry: Entry, block: ResultDigest) -> None:
         self._add_receipt(entry, block.tool_call_id, failed=block.digest.error is not None)
@@ -84,7 +84,7 @@ class CallsView(BlockView, msgspec.Struct):
         key = _key(entry.turn_id, call_id)
         call = self._at(key, call_id)
         call.failed = call.failed or failed
-        call.receipt_seqs.append(entry.seq)
+        call.receipt_seqs += (entry.seq,)
         self.open.pop(key, None)
 
     def _call(self, entry: Entry, call_id: CallId) -> CallEntries:

@@ -147,8 +147,8 @@ class _RetrievalChecker:
         self._out_dir = out_dir
         self._documents: dict[str, _NamedPaths | None] = {}
         self._tally = _RetrievalCounts()
-        shown = timeline.views.visible.shown.values()
-        self._shown_summaries = {stand.by for stand in shown if stand and stand.kind == "summary"}
+        stubs = timeline.views.visible.stubs.values()
+        self._shown_summaries = {stub.by for stub in stubs if stub.kind == "summary"}
 
     async def check(self) -> RetrievalReport:
         """Check all entries and return the report."""

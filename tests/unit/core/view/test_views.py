@@ -401,7 +401,7 @@ def test_an_edit_is_a_new_version_and_the_path_means_the_newest() -> None:
     second = [ResultDigest(tool_call_id=C2, digest=digest), content(C2, "v2")]
     artifact = fold(log(*first, *second)).artifacts.artifacts[FILE]
     assert artifact.is_edited
-    assert (artifact.latest.digest_seq, artifact.latest.content_seqs) == (4, [5])
+    assert (artifact.latest.digest_seq, artifact.latest.content_seqs) == (4, (5,))
     assert artifact.digest == digest
 
 
@@ -413,8 +413,8 @@ def test_calls_that_overlap_keep_their_versions_apart() -> None:
     digests = [ResultDigest(tool_call_id=call, digest=Digest(artifact_path=FILE)) for call in (C1, C2)]
     artifact = fold(log(*digests, content(C1, "v1"), content(C2, "v2"))).artifacts.artifacts[FILE]
     assert [(one.tool_call_id, one.digest_seq, one.content_seqs) for one in artifact.versions] == [
-        (C1, 2, [4]),
-        (C2, 3, [5]),
+        (C1, 2, (4,)),
+        (C2, 3, (5,)),
     ]
 
 
@@ -427,7 +427,7 @@ def test_an_artifact_first_heard_of_by_reading_has_one_whole_version() -> None:
     digest = ResultDigest(tool_call_id=C1, digest=Digest(artifact_path=FILE))
     entries = log(ToolCall(tool_id="react.read", tool_call_id=C1), digest, content(C1, "v1"))
     (version,) = fold(entries).artifacts.artifacts[FILE].versions
-    assert (version.digest_seq, version.content_seqs) == (3, [4])
+    assert (version.digest_seq, version.content_seqs) == (3, (4,))
 
 
 def test_a_call_id_that_two_turns_use_means_two_calls() -> None:

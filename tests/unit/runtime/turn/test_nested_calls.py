@@ -97,7 +97,7 @@ def test_a_nested_call_is_on_the_timeline_and_names_the_call_that_made_it(tmp_pa
         assert played.got == [{"ok": True, "error": None, "ret": "x x "}]
         views = turns.session.views
         known = views.calls.get(views.progress.turn_id, outer.tool_call_id)
-        assert known and known.inner == [inner.tool_call_id]
+        assert known and known.inner == (inner.tool_call_id,)
         assert views.spend.total.tool_calls == 2
         assert not views.calls.open
 

@@ -209,7 +209,7 @@ class _ErasureClosure:
     def _is_shown(self, seq: int, visible: VisibleView) -> bool:
         """Whether a prompt shows the entry, or the stub that the entry created."""
         if isinstance(self._entries[seq - 1].block, Hidden | Pruned | RangeSummary):
-            return seq in visible.shown or any(stub and stub.by == seq for stub in visible.shown.values())
+            return seq in visible.shown or any(stub.by == seq for stub in visible.stubs.values())
         return seq in visible.shown and visible.shown[seq] is None
 
 

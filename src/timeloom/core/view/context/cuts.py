@@ -168,17 +168,19 @@ class CutsView(BlockView, msgspec.Struct):
         if entry.turn_id != self.turn_id:
             return
         for rule, does in _RULES_OF[type(block)]:
-            if key := rule.key(block) if rule.per_call else rule.name:
+            key = rule.key(block) if rule.per_call else rule.name
+            # Only `open` has an effect on a span that was not started.
+            if key in self.starts or (key and does == "open"):
                 self._apply(entry.seq, key, does)
 
     def _apply(self, seq: int, key: str, does: SpanEffect) -> None:
         if does == "open":
             start = self.open[key] = self.starts.setdefault(key, seq)
         elif does == "close":
-            start = self.starts.pop(key, seq)
+            start = self.starts.pop(key)
             self.open.pop(key, None)
         else:
-            start = self.starts.get(key, seq)
+            start = self.starts[key]
             if does == "settle":
                 self.open.pop(key, None)
         while self.legal and self.legal[-1] >= start:

@@ -20,7 +20,7 @@ class SeqRuns(msgspec.Struct):
     def append(self, seq: int) -> None:
         """Add a seq after all others."""
         lasts = self.lasts
-        if lasts and lasts[-1] == seq - 1:
+        if lasts and lasts[-1] + 1 == seq:
             lasts[-1] = seq
         else:
             self.firsts.append(seq)

@@ -167,10 +167,10 @@ class VisibleView(BlockView, msgspec.Struct):
         self.paths.add(entry)
         seq, turn = entry.seq, entry.turn_id
         self.runs.append(seq)
-        of_turn = self.in_turn.get(turn)
-        if of_turn is None:
-            of_turn = self.in_turn[turn] = SeqRuns()
-        of_turn.append(seq)
+        if turn in self.in_turn:
+            self.in_turn[turn].append(seq)
+        else:
+            self.in_turn[turn] = SeqRuns([seq], [seq])
         if type(block) in NUMBERED:
             self.at_alias[entry.alias] = seq
 
