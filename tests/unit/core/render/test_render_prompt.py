@@ -261,6 +261,12 @@ def test_tokens_from_an_entry_on_are_those_after_it() -> None:
     assert prompt.tokens_from(4) == PromptView().tokens_from(1) == 0
 
 
+@given(conversations(), st.integers(0, 60), st.integers(0, 60))
+def test_tokens_of_a_range_are_those_of_its_entries(entries: list[Entry], first: int, last: int) -> None:
+    prompt, _ = follow(entries)
+    assert prompt.tokens_between(first, last) == sum(tokens for _, tokens in prompt.find_heavy(0, last, first))
+
+
 def test_heavy_entries_are_found_heaviest_first() -> None:
     entries = placed(*at(ONE, UserPrompt(text="word " * 50), Completion(text="word " * 90), UserPrompt(text="x")))
     prompt, _ = follow(entries)

@@ -17,6 +17,7 @@ from timeloom.core.blocks import (
     ConversationStarted,
     Cut,
     Digest,
+    Followup,
     Gate,
     Hidden,
     ModelAnswered,
@@ -37,7 +38,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.blocks.round import Usage
-from timeloom.core.ids import CallId, TurnId
+from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, microseconds_between, to_entry
 from timeloom.core.view.context.cuts import RULES
@@ -497,6 +498,14 @@ def test_sums_stop_where_a_snapshot_would_not_take_them() -> None:
         0,
     )
     assert encode_views(views)
+
+
+def test_a_side_call_is_no_step_of_the_turn() -> None:
+    call = ModelCalled(round=1, model="m", request_sha256="x", purpose="title")
+    answer = ModelAnswered(round=1, model="m", stop_reason="end", purpose="title")
+    views = fold(log(TurnStarted(n=1), Followup(text="more", message_id=MessageId("m1")), call, answer))
+    assert (views.progress.asked, views.progress.answer_seq) == ("no", 0)
+    assert [event.hint for event in views.live.events] == ["more"]
 
 
 def test_entries_outside_of_turns_belong_to_no_turn() -> None:
