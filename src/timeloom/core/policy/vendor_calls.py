@@ -49,7 +49,7 @@ def split_name(text: str, name: str) -> tuple[str, str]:
 
 
 def read_tagged_parameters(text: str) -> str | None:
-    """Return the parameters that stand in tags of their own, as a JSON object; None if there are none."""
+    """Return the parameters that are written as tags, as a JSON object; None if there are none."""
     arguments: dict[str, str] = {}
     if _ARGUMENT_KEY.search(text):
         pairs = _ARGUMENT_PAIR.findall(text)
