@@ -36,7 +36,7 @@ class PruneSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the newest rounds stay complete. Fewer make the model read files again; more cost more in every
     request."""
     min_saving_tokens: int = 2_000
-    patience: float = 2.0
+    patience: float = 1.0
     """While the cache is warm, old content is pruned once keeping it has cost this many times the rewrite. A smaller
     value prunes more often and makes the model read again; a larger one pays longer."""
 

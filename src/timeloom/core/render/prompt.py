@@ -174,7 +174,8 @@ class PromptView:
         return self._digest(len(self._parts) - 1).hex() if self._parts else ""
 
     def end_at(self, blocks: int) -> PrefixEnd | None:
-        """Return the end of the sealed part after `blocks` segments, as of the last delta, or None if there is none."""
+        """Return the end of the sealed part after `blocks` segments, or None if there is none."""
+        self._lay_out(len(self._parts) - self._last_may_grow())
         index = bisect_left(self._ends, blocks)
         return self._end_of_part(index) if index < len(self._ends) and self._ends[index] == blocks else None
 
@@ -223,8 +224,9 @@ class PromptView:
     def _last_may_grow(self) -> bool:
         return bool(self._parts) and not self._parts[-1].is_sealed
 
-    def _lay_out(self) -> None:
-        while len(self._ends) < len(self._parts):
+    def _lay_out(self, count: int | None = None) -> None:
+        """Flatten the first `count` parts, or all; those that were flattened before stay."""
+        while len(self._ends) < (len(self._parts) if count is None else count):
             part = self._parts[len(self._ends)]
             self._flat += part.segments()
             self._ends.append(len(self._flat))

@@ -251,8 +251,9 @@ def test_a_cold_cache_asks_only_that_something_is_saved() -> None:
 
 def test_a_warm_cache_asks_that_keeping_has_cost_more_than_the_rewrite() -> None:
     rates = CacheRates()
-    assert reason_to_prune(PruneSavings(9_000, 10_000, 230_000), False, SETTINGS, rates) == ""
-    reason = reason_to_prune(PruneSavings(9_000, 10_000, 230_001), False, SETTINGS, rates)
+    patient = PruneSettings(patience=2)
+    assert reason_to_prune(PruneSavings(9_000, 10_000, 230_000), False, patient, rates) == ""
+    reason = reason_to_prune(PruneSavings(9_000, 10_000, 230_001), False, patient, rates)
     assert "230001 x 0.1 = 23000, over 2 times the rewrite of 10000 x (1.25 - 0.1) = 11500" in reason
 
 

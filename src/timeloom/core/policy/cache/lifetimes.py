@@ -16,6 +16,12 @@ _PAUSE_BETWEEN_PRIOR: Final = (2, 0.3)
 """Priors for the share of pauses between five minutes and one hour, within a turn and between turns: weight and share.
 Each observed pause counts as one."""
 
+MAX_REQUESTS: Final = 100
+"""Most further requests that are expected. More trusts a few early pauses for the rest of a long conversation."""
+
+TAIL_REQUESTS: Final = 16
+"""Number of requests in which new content stays in the prompt until it is pruned, about what sessions have."""
+
 
 def pause_probability(view: ProviderCachesView, *, last: bool) -> float:
     """Return the probability that the next request comes after five minutes and within an hour.
@@ -29,14 +35,35 @@ def pause_probability(view: ProviderCachesView, *, last: bool) -> float:
     )
 
 
+class ExpectedPauses(msgspec.Struct, frozen=True):
+    """The expected number of pauses between five minutes and one hour for which tokens stay in the prompt.
+
+    `lasting` is for the system text and what was pruned, which stay to the end; `tail` is for everything else.
+    """
+
+    lasting: float
+    tail: float
+
+
+def expect_pauses(view: ProviderCachesView, *, last: bool) -> ExpectedPauses:
+    """Return the expected pauses; a conversation is expected to have as many further requests as it had.
+
+    With `last`, the turn ends with this request.
+    """
+    next_pause, later = pause_probability(view, last=last), pause_probability(view, last=False)
+    requests = min(MAX_REQUESTS, max(1, view.calls))
+    return ExpectedPauses(
+        lasting=next_pause + (requests - 1) * later, tail=next_pause + (min(requests, TAIL_REQUESTS) - 1) * later
+    )
+
+
 def choose_lifetimes(
-    shape: RequestShape, cached: CacheState, rates: CacheRates, share: float, choice: LifetimeChoice = "auto"
+    shape: RequestShape, cached: CacheState, rates: CacheRates, pauses: ExpectedPauses, choice: LifetimeChoice = "auto"
 ) -> RequestForecast:
     """Return the forecast with the cheapest lifetimes.
 
-    A one-hour lifetime costs more to write. It avoids a complete rewrite if the next request comes after five minutes
-    and within an hour, which has probability `share`. For shorter and longer pauses the lifetime makes no difference to
-    the next request.
+    A one-hour lifetime costs more to write, once. It avoids a rewrite at each pause of more than five minutes and less
+    than an hour. For shorter and longer pauses the lifetime makes no difference.
     """
     count = len(shape.points)
     if cached.rules.kind == "automatic" or choice == "5m":
@@ -48,7 +75,7 @@ def choose_lifetimes(
         # A prefix built on a five-minute prefix lasts five minutes (`prefixes_after_request`): an hour would be wasted.
         return short
     forecasts = [short, *(_forecast_with(shape, cached, long) for long in range(1, count + 1))]
-    costs = [one.cost(rates) + share * _rewrite_cost(one, shape, rates, cached.at) for one in forecasts]
+    costs = [one.cost(rates) + _rewrite_cost(one, shape, rates, cached.at, pauses) for one in forecasts]
     return forecasts[costs.index(min(costs))]
 
 
@@ -56,12 +83,18 @@ def _forecast_with(shape: RequestShape, cached: CacheState, long: int) -> Reques
     return forecast_request(msgspec.structs.replace(shape, points=with_lifetimes(shape.points, long)), cached)
 
 
-def _rewrite_cost(made: RequestForecast, shape: RequestShape, rates: CacheRates, at: str) -> float:
-    """Return the extra cost of sending the same request again after all five-minute prefixes have expired."""
-    lasting = [one.tokens for one in made.after if one.lifetime == "1h" and one.used_at == at]
-    end = max((point.tokens for point in made.points if not point.small), default=0)
-    lost = shape.scale.to_model_tokens(end) - shape.scale.to_model_tokens(max(lasting, default=0))
-    return lost * (rates.write_5m - rates.read)
+def _rewrite_cost(
+    made: RequestForecast, shape: RequestShape, rates: CacheRates, at: str, pauses: ExpectedPauses
+) -> float:
+    """Return the expected extra cost of writing again what the pauses make expire."""
+    usable = [shape.scale.to_model_tokens(point.tokens) for point in made.points if not point.small]
+    kept = [one.tokens for one in made.after if one.lifetime == "1h" and one.used_at == at]
+    kept_tokens = shape.scale.to_model_tokens(max(kept, default=0))
+    # The last two points move with the conversation. What precedes them stays.
+    end, lasting = max(usable, default=0), max(usable[:-2] or usable[:1], default=0)
+    lost_lasting = max(0, lasting - kept_tokens)
+    lost_tail = end - max(kept_tokens, lasting)
+    return (pauses.lasting * lost_lasting + pauses.tail * max(0, lost_tail)) * (rates.write_5m - rates.read)
 
 
 def _long_pause_share(pauses: PauseCounts, weight: int, share: float) -> float:

@@ -14,7 +14,7 @@ from timeloom.core.policy.cache.costs import (
     find_cache_state,
     token_scale_for,
 )
-from timeloom.core.policy.cache.lifetimes import choose_lifetimes, pause_probability
+from timeloom.core.policy.cache.lifetimes import choose_lifetimes, expect_pauses
 from timeloom.core.render.prompt import PrefixEnd
 from timeloom.core.tokens import Calibration
 from timeloom.core.view.context.provider_caches import ProviderCachesView
@@ -77,7 +77,7 @@ def plan_cache(
         scale=token_scale_for(cached.for_model(asked.model), asked.system, _prefix_hashes(end_at), asked.calibration),
     )
     made = choose_lifetimes(
-        shape, at.cache_state, asked.rates, pause_probability(cached, last=asked.last), asked.settings.lifetime
+        shape, at.cache_state, asked.rates, expect_pauses(cached, last=asked.last), asked.settings.lifetime
     )
     blank = CacheForecast(at=asked.at, system=asked.system, last=asked.last, settings=asked.settings, rates=asked.rates)
     return fill_forecast(made, blank)

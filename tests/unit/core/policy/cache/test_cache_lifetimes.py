@@ -15,8 +15,12 @@ from timeloom.core.policy.cache.costs import (
     with_lifetimes,
 )
 from timeloom.core.policy.cache.lifetimes import (
+    MAX_REQUESTS,
+    TAIL_REQUESTS,
+    ExpectedPauses,
     _rewrite_cost,  # pyright: ignore[reportPrivateUsage]
     choose_lifetimes,
+    expect_pauses,
     pause_probability,
 )
 from timeloom.core.view.context.provider_caches import CachedPrefix, PauseCounts, ProviderCachesView
@@ -25,6 +29,7 @@ from timeloom.core.view.context.provider_caches import CachedPrefix, PauseCounts
 def chosen(
     share: float,
     *before: CachedPrefix,
+    tail: float | None = None,
     choice: LifetimeChoice = "auto",
     rules: CacheRules = RULES,
     rates: CacheRates | None = None,
@@ -39,7 +44,7 @@ def chosen(
         shape,
         find_cache_state(before, "s", prefix_hash, rules, timestamp_after(10)),
         rates or CacheRates(),
-        share,
+        ExpectedPauses(share, share if tail is None else tail),
         choice,
     )
     return [one.lifetime for one in made.points]
@@ -58,6 +63,35 @@ def test_everything_at_once_is_worth_an_hour_only_where_a_pause_is_likely() -> N
     assert chosen(0.7) == ["1h", "1h", "1h"]
 
 
+def test_the_system_text_gets_an_hour_where_pauses_come_too_seldom_for_the_rest() -> None:
+    assert chosen(1.4, tail=0.3) == ["1h", "5m", "5m"]
+    assert chosen(1.4, tail=0.9) == ["1h", "1h", "1h"]
+
+
+def test_an_hour_is_chosen_for_the_pauses_of_all_requests_to_come_not_only_of_the_next() -> None:
+    # One request in twenty comes after ten minutes: each pause alone is unlikely, but there will be more of them.
+    pauses = PauseCounts(count=60, over_5m=3)
+    expected = expect_pauses(ProviderCachesView(within=pauses, calls=61, turns=1), last=False)
+    assert pause_probability(ProviderCachesView(within=pauses, calls=61, turns=1), last=False) < 0.04
+    assert chosen(expected.lasting, tail=expected.tail) == ["1h", "5m", "5m"]
+
+
+def test_as_many_requests_are_expected_as_there_were_up_to_a_limit() -> None:
+    def expected(calls: int, *, last: bool = False) -> tuple[float, float, float]:
+        view = ProviderCachesView(calls=calls)
+        found = expect_pauses(view, last=last)
+        return pause_probability(view, last=False), found.lasting, found.tail
+
+    each, lasting, tail = expected(0)
+    assert lasting == tail == each
+    each, lasting, tail = expected(50)
+    assert (lasting, tail) == (pytest.approx(50 * each), pytest.approx(TAIL_REQUESTS * each))
+    each, lasting, tail = expected(10_000)
+    assert lasting == pytest.approx(MAX_REQUESTS * each)
+    each, lasting, tail = expected(2, last=True)
+    assert lasting == tail == pytest.approx(each + pause_probability(ProviderCachesView(calls=2), last=True))
+
+
 def test_what_lasts_an_hour_already_is_not_paid_for_again() -> None:
     assert chosen(0.01, make_kept_prefix(0, 10_000), make_kept_prefix(8, 100_000, "1h")) == ["5m", "5m", "5m"]
 
@@ -72,7 +106,7 @@ LIFETIMES = st.sampled_from(["5m", "1h"])
 
 @given(
     st.dictionaries(st.sampled_from([0, 4, 8, 9]), st.tuples(st.integers(0, 120_000), LIFETIMES)),
-    st.floats(0, 1),
+    st.floats(0, 4),
     st.sampled_from([1.0, 1.25, 1.3, 2.0]),
     st.sampled_from([1.25, 2.0]),
 )
@@ -96,8 +130,9 @@ def test_the_choice_is_the_first_of_the_cheapest(
         forecast_request(msgspec.structs.replace(shape, points=with_lifetimes(shape.points, long)), cached)
         for long in range(4)
     ]
-    cheapest = min(all_ways, key=lambda one: one.cost(rates) + share * _rewrite_cost(one, shape, rates, cached.at))
-    assert choose_lifetimes(shape, cached, rates, share) == cheapest
+    pauses = ExpectedPauses(share, share / 2)
+    cheapest = min(all_ways, key=lambda one: one.cost(rates) + _rewrite_cost(one, shape, rates, cached.at, pauses))
+    assert choose_lifetimes(shape, cached, rates, pauses) == cheapest
 
 
 def test_a_setting_decides_before_prices_do() -> None:
