@@ -11,6 +11,7 @@ import msgspec
 from bench import peer, synthetic, trace_files
 from bench.appends import measure_concurrent, measure_dialogues, measure_long, measure_traces
 from bench.chain import measure_chain
+from bench.context.generated import measure_generated
 from bench.context.measure import measure_context
 from bench.deltas import measure_deltas
 from bench.folds import measure_folds
@@ -46,6 +47,7 @@ MEASURES: Final[dict[str, Callable[[BenchRun], BenchSection]]] = {
     "deltas": measure_deltas,
     "peers": measure_peers,
     "context": measure_context,
+    "generated": measure_generated,
     "sandbox": measure_sandbox,
     "server": measure_server,
     "page": measure_page,

@@ -6,10 +6,9 @@ import statistics
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.histories import write_history
 from bench.measures import fresh_folder
@@ -19,6 +18,9 @@ from bench.settings import FULL, QUICK, BenchRun
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 HEADER: Final = ConversationStarted(tenant="local", project="default", user="somebody")
 CONVERSATION: Final = ConversationId("conv_1760000000000_longlong")
@@ -102,7 +104,9 @@ async def _write(folder: Path, blocks: int) -> int:
 
 
 @contextmanager
-def _launch_browser() -> Generator[Browser]:
+def _launch_browser() -> "Generator[Browser]":
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - the other subjects run without it
+
     with sync_playwright() as playwright:
         # Chromium's sandbox does not work as root, and small machines have a small /dev/shm.
         flags = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
@@ -110,7 +114,7 @@ def _launch_browser() -> Generator[Browser]:
             yield browser
 
 
-def _visit(browser: Browser, url: str, blocks: int) -> _VisitTimes:
+def _visit(browser: "Browser", url: str, blocks: int) -> _VisitTimes:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
@@ -126,7 +130,7 @@ def _visit(browser: Browser, url: str, blocks: int) -> _VisitTimes:
     return _VisitTimes(opened=(painted, shown, inspector, prompt), frames={"the chat": flow, "the blocks": rows})
 
 
-def _time_until_shown(page: Page, role: str, name: str, selector: str) -> float:
+def _time_until_shown(page: "Page", role: str, name: str, selector: str) -> float:
     """Return the time from a click until an element appears, by the page's clock."""
     started = page.evaluate("performance.now()")
     page.locator(f"[role={role}], {role}").filter(has_text=name).first.click()

@@ -43,6 +43,11 @@ class BenchSizes(msgspec.Struct, frozen=True, kw_only=True):
 
     deltas_together: tuple[int, int]
     delta_repeats: int
+    family_seeds: int
+    """Generated sessions of many small calls."""
+
+    other_family_seeds: int
+    """Generated sessions of each other family."""
 
 
 FULL: Final = BenchSizes(
@@ -70,6 +75,8 @@ FULL: Final = BenchSizes(
     deltas_apart=(100, 600),
     deltas_together=(200, 4_000),
     delta_repeats=9,
+    family_seeds=20,
+    other_family_seeds=10,
 )
 
 QUICK: Final = BenchSizes(
@@ -97,6 +104,8 @@ QUICK: Final = BenchSizes(
     deltas_apart=(50, 250),
     deltas_together=(100, 1_000),
     delta_repeats=2,
+    family_seeds=4,
+    other_family_seeds=2,
 )
 
 TINY: Final = BenchSizes(
@@ -124,6 +133,8 @@ TINY: Final = BenchSizes(
     deltas_apart=(10, 20),
     deltas_together=(10, 20),
     delta_repeats=1,
+    family_seeds=0,
+    other_family_seeds=1,
 )
 """Measures nothing worth reading: it shows that the benchmarks still run."""
 

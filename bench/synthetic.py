@@ -13,6 +13,7 @@ _VOCABULARY: Final = (
     "agent timeline schema résumé naïve 日本 строка größer Ωmega ☃"
 )
 _WORDS: Final = _VOCABULARY.split()
+_ENGLISH: Final = tuple(word for word in _WORDS if word.isascii())
 
 _TS: Final = "2026-01-01T00:00:00Z"
 _STEPS_PER_TURN: Final = 60
@@ -49,6 +50,12 @@ def dialogues(count: int, seed: int = 2) -> list[Trace]:
 def prose(chance: random.Random, chars: int) -> str:
     """Return words of about that many characters."""
     words = chance.choices(_WORDS, k=max(1, chars // 4))
+    return " ".join(words)[:chars]
+
+
+def english(chance: random.Random, chars: int) -> str:
+    """Return words of about that many characters, in plain letters."""
+    words = chance.choices(_ENGLISH, k=max(1, chars // 4))
     return " ".join(words)[:chars]
 
 

@@ -12,10 +12,13 @@ from bench.context.agent import RecordedAgent, to_agent
 from bench.context.asks import TraceRequest, to_asks
 from bench.context.ceiling import length_ceiling, recorded_bill, recorded_ceiling
 from bench.context.counting import TokenCounter, calibrate_counter
+from bench.context.generated import MAX_OF_FIXED, MAX_OF_HAND
 from bench.context.peer_histories import SIDES, peer_requests, with_points_by_hand
+from bench.context.plain_client import client_requests
 from bench.context.player import APPEND_ONLY, FULL, OWN_SUMMARY, PLAY_MODES, PlayResult, play
 from bench.context.provider_cache import CAREFUL, OPUS, Bill
 from bench.context.sent import FIXED, SentRequest, bill_requests, sum_bills, with_lifetimes
+from bench.context.tokenizer import CountTokens, open_tokenizer
 from bench.report import BenchSection, BenchTable, BenchTarget, Cell
 from bench.settings import BenchRun
 from bench.traces import Trace
@@ -23,6 +26,7 @@ from bench.traces import Trace
 TRIM_TOKENS: Final = 167_000
 """The prompt size at which the recorded agent compacted."""
 
+_CLIENT: Final = "a client with a list of messages"
 _TRIMMED: Final = "LangGraph, trim_messages instead"
 
 
@@ -48,17 +52,20 @@ class TraceResult(msgspec.Struct, frozen=True):
 
 def measure_context(run: BenchRun) -> BenchSection:
     """Measure the sessions of this run on timeloom, and on other runtimes if their environment exists."""
-    measured = [_measure_trace(trace, run.peer) for trace in run.sessions]
+    count = open_tokenizer(run.peer)
+    measured = [_measure_trace(trace, run.peer, count) for trace in run.sessions]
     tables = (_shares(measured), _costs(measured), _forecasts(measured))
     return BenchSection(tables=tables, bars=tuple(bar for one in measured for bar in _bars(one)))
 
 
-def _measure_trace(trace: Trace, python: Path | None) -> TraceResult:
+def _measure_trace(trace: Trace, python: Path | None, count: CountTokens) -> TraceResult:
     asks = to_asks(trace)
-    counter = calibrate_counter(asks)
+    counter = calibrate_counter(asks, count)
     agent = to_agent(asks, counter)
     plays = {name: asyncio.run(play(asks, agent, counter, way)) for name, way in PLAY_MODES.items()}
-    peers = _play_peers(python, asks, agent, counter) if python else {}
+    peers = {_CLIENT: client_requests(asks, agent, counter)}
+    if python:
+        peers |= _play_peers(python, asks, agent, counter)
     return TraceResult(trace.name, asks, counter, plays, peers)
 
 
@@ -137,7 +144,7 @@ def _costs(measured: Sequence[TraceResult]) -> BenchTable:
         "as shipped: no cache points, as none of them sets any unless told; by hand: system text, end, end before",
         "what was summed up in the recording is summed up everywhere at the same place, unless it says otherwise",
         "reads again: edits of files whose content was out of sight by then; each is charged a request and its result",
-        *(() if any(one.peers for one in measured) else ("other runtimes are left out of this run",)),
+        *(() if any(len(one.peers) > 1 for one in measured) else ("other runtimes are left out of this run",)),
     )
     return BenchTable(title="What the input costs", columns=columns, rows=tuple(rows), notes=notes)
 
@@ -236,11 +243,12 @@ def _cost_bars(one: TraceResult) -> list[BenchTarget]:
     again = sum_bills(played.reads_again).usd(OPUS)
     usd = max(sum_bills(bill_requests(played.sent, rules)).usd(OPUS) for rules in (OPUS, CAREFUL)) + again
     bars = [
-        BenchTarget(f"{one.name}: cost over the best fixed append-only policy", usd / one.best_fixed_usd, at_most=1)
+        BenchTarget(
+            f"{one.name}: cost over the best fixed append-only policy", usd / one.best_fixed_usd, at_most=MAX_OF_FIXED
+        )
     ]
-    if one.peers:
-        shipped = min(sum_bills(bill_requests(sent)).usd(OPUS) for sent in one.peers.values())
-        by_hand = min(sum_bills(bill_requests(with_points_by_hand(sent))).usd(OPUS) for sent in one.peers.values())
-        bars.append(BenchTarget(f"{one.name}: cost over the cheapest peer as shipped", usd / shipped, at_most=0.5))
-        bars.append(BenchTarget(f"{one.name}: cost over the cheapest peer by hand", usd / by_hand, at_most=1))
+    shipped = min(sum_bills(bill_requests(sent)).usd(OPUS) for sent in one.peers.values())
+    by_hand = min(sum_bills(bill_requests(with_points_by_hand(sent))).usd(OPUS) for sent in one.peers.values())
+    bars.append(BenchTarget(f"{one.name}: cost over the cheapest peer as shipped", usd / shipped, at_most=0.5))
+    bars.append(BenchTarget(f"{one.name}: cost over the cheapest peer by hand", usd / by_hand, at_most=MAX_OF_HAND))
     return bars

@@ -20,6 +20,8 @@ from bench.context.provider_cache import OPUS, Bill, ProviderCache
 from bench.context.reads_again import RepeatedReads
 from bench.context.sent import SentRequest, to_pieces
 from timeloom.app import AgentSettings, SideModels, build_turn_runner
+from timeloom.config.sandboxes import open_sandbox
+from timeloom.config.sections.execution import ExecutionSettings
 from timeloom.core.blocks import ConversationStarted, Pruned, RangeSummary, ToolError, Usage
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.next_step import AskModel, TurnLimits
@@ -33,15 +35,17 @@ from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.inbox import Inbox
 from timeloom.runtime.turn.loop import TurnRunner
-from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.stores.sqlite import SqliteStore
+from timeloom.tools.exec.tool import ExecTool
 from timeloom.tools.outcome import to_outcome
+from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.registry import ToolRegistry
 
-MODEL: Final = "anthropic:claude-opus-4-6"
+_MODEL_NAME: Final = "claude-opus-4-6"
+MODEL: Final = f"anthropic:{_MODEL_NAME}"
 """The model of the recorded sessions; no request is sent to it."""
 
 HEADER: Final = ConversationStarted(tenant="bench", project="bench", user="somebody")
-_CONVERSATION: Final = ConversationId("conv_trace")
 _WINDOW_TOKENS: Final = 200_000
 _NO_LIMIT: Final = 10_000_000
 """A window so large that only the recorded summaries apply."""
@@ -85,9 +89,10 @@ class PlayResult(msgspec.Struct, frozen=True):
 async def play(asks: Sequence[TraceRequest], agent: RecordedAgent, counter: TokenCounter, way: PlayMode) -> PlayResult:
     """Run the trace in a new conversation."""
     state = _PlayState(asks, counter, way)
-    store = await MemoryStore.open()
+    conversation = ConversationId(f"conv_trace_{way.own_summary:d}{way.prunes:d}")
     with tempfile.TemporaryDirectory() as folder:
-        async with await Session.start(store, _CONVERSATION, HEADER, state, _DeterministicIds()) as session:
+        store = await SqliteStore.open(Path(folder))
+        async with await Session.start(store, conversation, HEADER, state, _DeterministicIds()) as session:
             session.listen(state.on_entry)
             turns = _turns(session, state, agent, Path(folder))
             while state.asked < len(asks):
@@ -95,8 +100,8 @@ async def play(asks: Sequence[TraceRequest], agent: RecordedAgent, counter: Toke
                 state.opened_with = 1
                 state.now_s = max(state.now_s, asks[state.asked].at_s)
                 await turns.run(messages[0] if messages else _GO_ON)
-    forecasts = await compare_forecasts(store, _CONVERSATION, state.bills)
-    await store.close()
+        forecasts = await compare_forecasts(store, conversation, state.bills)
+        await store.close()
     return PlayResult(state.sent, forecasts, state.reads_again.bills, state.prunes)
 
 
@@ -158,7 +163,8 @@ def _turns(session: Session, state: _PlayState, agent: RecordedAgent, folder: Pa
         instructions=agent.instructions,
         prune=PruneSettings() if state.way.prunes else _NO_PRUNING,
     )
-    turns = build_turn_runner(session, model, setting, lambda _: None, ToolRegistry(tools), SideModels(summary=model))
+    registry = _catalogue().with_tools(tools)
+    turns = build_turn_runner(session, model, setting, lambda _: None, registry, SideModels(summary=model))
     fitter = turns.context_fitter
     return dataclasses.replace(
         turns,
@@ -173,6 +179,11 @@ def _turns(session: Session, state: _PlayState, agent: RecordedAgent, folder: Pa
             inbox=turns.inbox,
         ),
     )
+
+
+def _catalogue() -> ToolRegistry:
+    """Return the tools that every conversation has by default; the recorded replies call none of them."""
+    return ToolRegistry([*react_tools(), ExecTool(open_sandbox(ExecutionSettings()))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +227,7 @@ class _BillingModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         state = self._state
-        pieces = to_pieces(request, state.counter)
+        pieces = to_pieces(_MODEL_NAME, request, state.counter)
         bill = state.cache.bill_request(pieces, state.now_s)
         if request.purpose == "decision":
             state.record_decision(bill)

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from bench.context.counting import TokenCounter
 from bench.context.provider_cache import FIVE_MINUTES_S, HOUR_S, OPUS, Bill, CachePricing, ContentPiece, ProviderCache
 from timeloom.core.blocks.caching import Lifetime
-from timeloom.ports.model import ModelRequest, Segment, TextSegment
+from timeloom.ports.model import ModelRequest
+from timeloom.providers.anthropic.request import request_body
 
 
 class SentRequest(msgspec.Struct, frozen=True):
@@ -28,10 +29,30 @@ Lifetimes = Callable[[int], int]
 """Returns the lifetime of the cache point at that position of a request."""
 
 
-def to_pieces(request: ModelRequest, counter: TokenCounter) -> tuple[ContentPiece, ...]:
-    """Return the content blocks of a timeloom request: the system text, then every segment that is not empty."""
-    system = counter.piece(request.system, lifetime_s(request.system_cache_point, request.system_cache_lifetime))
-    return (system, *(_piece(segment, counter) for segment in request.segments if _has_content(segment)))
+class _CacheControl(msgspec.Struct, frozen=True):
+    ttl: Lifetime = "5m"
+
+
+class _BodyPart(msgspec.Struct, frozen=True):
+    type: str
+    text: str = ""
+    cache_control: _CacheControl | None = None
+
+
+class _BodyMessage(msgspec.Struct, frozen=True):
+    content: list[_BodyPart]
+
+
+class _RequestBody(msgspec.Struct, frozen=True):
+    messages: list[_BodyMessage]
+    system: list[_BodyPart] = []
+
+
+def to_pieces(model: str, request: ModelRequest, counter: TokenCounter) -> tuple[ContentPiece, ...]:
+    """Return the content blocks of the request body that timeloom's adapter sends for a request."""
+    body = msgspec.json.decode(request_body(model, request), type=_RequestBody)
+    parts = [*body.system, *(part for message in body.messages for part in message.content)]
+    return tuple(counter.piece(part.text, _lifetime_s(part.cache_control)) for part in parts)
 
 
 def bill_requests(sent: Sequence[SentRequest], rules: CachePricing = OPUS) -> list[Bill]:
@@ -67,18 +88,8 @@ FIXED: dict[str, Lifetimes] = {
 """Lifetimes that a user could configure statically."""
 
 
-def lifetime_s(marked: bool, lifetime: Lifetime) -> int:
+def _lifetime_s(cache: _CacheControl | None) -> int:
     """Return the lifetime of a cache point in seconds; 0 if there is none."""
-    if not marked:
+    if cache is None:
         return 0
-    return HOUR_S if lifetime == "1h" else FIVE_MINUTES_S
-
-
-def _piece(segment: Segment, counter: TokenCounter) -> ContentPiece:
-    # Recorded sessions contain only text.
-    text = segment.text if isinstance(segment, TextSegment) else ""
-    return counter.piece(text, lifetime_s(segment.cache_point, segment.cache_lifetime))
-
-
-def _has_content(segment: Segment) -> bool:
-    return not isinstance(segment, TextSegment) or bool(segment.text.strip())
+    return HOUR_S if cache.ttl == "1h" else FIVE_MINUTES_S

@@ -54,8 +54,14 @@ def test_every_benchmark_runs_on_invented_data_and_says_so(tmp_path: Path) -> No
     assert "SYNTHETIC (no --data FOLDER" in printed
     assert "left out of this run: LangGraph" in printed
     assert [table.title for table in tables if not table.rows] == []
-    assert len(tables) == 30
+    assert len(tables) == 31
     assert list(tmp_path.iterdir()) == [tmp_path / "bench.json"]
+
+
+def test_subjects_without_a_browser_need_no_playwright() -> None:
+    program = "import sys; sys.modules['playwright'] = None; import bench.__main__"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_loop_runs_on_every_runtime_that_is_installed(tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""Counts tokens in a separate process, as a provider counts them: not with timeloom's estimate."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from timeloom.core.tokens import estimate_tokens
+
+PROGRAM: Final = Path(__file__).with_name("tokenizer_side.py")
+
+CountTokens = Callable[[str], int]
+
+
+def open_tokenizer(python: Path | None) -> CountTokens:
+    """Return a counter that uses a tokenizer of the benchmark-only environment; without it, timeloom's estimate."""
+    if python is None:
+        return cache(estimate_tokens)
+    # Cached, because the same text is in every later request.
+    return cache(_TokenizerProcess(python).count)
+
+
+class _TokenizerProcess:
+    """The process lives as long as this one: its input is closed then."""
+
+    def __init__(self, python: Path) -> None:
+        command = [str(python), "-I", str(PROGRAM)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text."""
+        asks, answers = self._process.stdin, self._process.stdout
+        assert asks is not None
+        assert answers is not None
+        # JSON has no line breaks, and escapes lone surrogates, which the tokenizer gets as replacement characters.
+        asks.write(json.dumps(text.encode("utf-8", "replace").decode()) + "\n")
+        asks.flush()
+        return int(answers.readline())
