@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz mutants check bench lock format docs site clean setup
+.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz needles mutants check bench lock format docs site clean setup
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ crash: setup ## Kill processes in turns 1,000 times and servers under HTTP clien
 
 fuzz: setup ## Send messages, steers, cancellations and decisions at random over restarts, 2,000 times (as `make test` does 200 times)
 	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest $(PARALLEL) tests/unit/runtime/hub/test_hub_fuzz.py $(ARGS)
+
+needles: setup ## Hide 100 texts in a long conversation and find each in two reads, with windows of 24,000 and 48,000 tokens (as `make test` does with 9)
+	TIMELOOM_NEEDLES=100 $(BIN)/python -m pytest $(PARALLEL) -o faulthandler_timeout=0 tests/unit/runtime/context/test_needle.py tests/unit/runtime/context/test_needles_anywhere.py $(ARGS)
 
 mutants: setup ## Change the code at 40 random places, one at a time, and report the changes that no test finds; ARGS="--seed 7 --count 100 core"
 	$(BIN)/python -m scripts.mutants $(ARGS)

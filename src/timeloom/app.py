@@ -23,7 +23,7 @@ from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.policy.repair_reply import RepairContext, ToolForm
 from timeloom.core.render.entries.cards import CardLimits
-from timeloom.core.render.entries.previews import preview_for_programs, preview_text
+from timeloom.core.render.entries.previews import outlined_preview, preview_for_programs
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
@@ -248,7 +248,7 @@ def build_turn_runner(
     action_context = ActionContext(
         session=session,
         registry=registry,
-        show=preview_for_programs if _runs_programs(registry) else preview_text,
+        show=preview_for_programs if _runs_programs(registry) else outlined_preview,
         out_dir=settings.workspaces / session.conversation,
         emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
         interrupt=inbox.interrupt,

@@ -34,11 +34,18 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.view.artifacts import ArtifactHistory
-from timeloom.core.view.turn_index import turn_index
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import TimelineReader, ToolContext
 from timeloom.tools.artifacts import ArtifactError, LocalFile, find_file, is_read_output
 from timeloom.tools.mime import decode_file_text
+from timeloom.tools.react.turn_indexes import (
+    MAX_INDEXES_CHARS,
+    MAX_OUTLINED_CHARS,
+    LoadedIndex,
+    index_text,
+    load_index,
+    merged_index_text,
+)
 from timeloom.wire.block_json import encode_block, to_block_json
 
 
@@ -214,9 +221,19 @@ async def _resolve_entries(path: EntriesPath, timeline: TimelineReader) -> Resol
 
 async def _resolve_indexes(path: TurnIndexesPath, timeline: TimelineReader) -> ResolvedPath:
     turns = {turn.n: turn_id for turn_id, turn in timeline.views.turns.turns.items()}
-    wanted = [TurnIndexPath(turns[number]) for number in path.numbers if number in turns]
-    found = [readable for one in wanted if (readable := await _resolve_index(one, timeline))]
-    return _to_resolved(found, TurnIndexesPath, set(path.numbers) - turns.keys())
+    missing = set(path.numbers) - turns.keys()
+    indexes: list[LoadedIndex] = []
+    left = MAX_OUTLINED_CHARS
+    for number in path.numbers:
+        if number in turns:
+            indexes.append(await load_index(turns[number], timeline, left))
+            left -= sum(map(len, indexes[-1].texts.values()))
+    if len(indexes) > 1 and sum(one.least_chars for one in indexes) > MAX_INDEXES_CHARS:
+        merged = str(TurnIndexesPath.from_numbers([one.n for one in indexes]))
+        found = [_text_readable(merged, "text/plain", await merged_index_text(indexes))]
+    else:
+        found = [_text_readable(one.index.path, "text/plain", await index_text(one)) for one in indexes]
+    return _to_resolved(found, TurnIndexesPath, missing)
 
 
 def _to_resolved(
@@ -226,13 +243,9 @@ def _to_resolved(
 
 
 async def _resolve_index(path: TurnIndexPath, timeline: TimelineReader) -> ReadableContent | None:
-    turn = timeline.views.turns.turns.get(path.turn)
-    if turn is None:
+    if path.turn not in timeline.views.turns.turns:
         return None
-    index = turn_index(path.turn, await timeline.entries(list(turn.seqs())))
-    rows = [f"{row.kind} {row.path}{f' ({row.tool_id})' if row.tool_id else ''}: {row.hint}" for row in index.rows]
-    places = [f"every entry as it was recorded: {place}" for place in index.places]
-    return _text_readable(str(path), "text/plain", "\n".join([*places, *rows]))
+    return _text_readable(str(path), "text/plain", await index_text(await load_index(path.turn, timeline)))
 
 
 async def _resolve_recorded(path: LogicalPath, timeline: TimelineReader) -> ReadableContent | None:

@@ -1,6 +1,7 @@
 """Previews: small content is complete; large content shows its size, its structure and how to read it."""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from timeloom.core.blocks import Shown
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES
 from timeloom.core.render.entries.previews import (
+    MAX_OUTLINED_CHARS,
     PreviewLimits,
     add_hint,
+    outlined_preview,
     preview_data,
     preview_for_programs,
     preview_lines,
@@ -142,12 +145,31 @@ def test_a_range_of_lines_keeps_the_numbers_of_the_file(text: str, last: int) ->
 
 def test_a_preview_names_the_call_by_which_a_program_gets_the_text() -> None:
     plain, named = (
-        show("word\n" * 9_000, "text/plain", "tc:turn_1.c1.result") for show in (preview_text, preview_for_programs)
+        show("word\n" * 9_000, "text/plain", "tc:turn_1.c1.result") for show in (outlined_preview, preview_for_programs)
     )
     assert named.text == f'{plain.text}, or in a program: context_tools.fetch_ctx("tc:turn_1.c1.result")'
     assert preview_for_programs("short", "text/plain", "tc:turn_1.c1.result") == preview_text(
         "short", "text/plain", "x"
     )
+
+
+def test_a_recorded_preview_outlines_the_lines_after_its_own() -> None:
+    lines = [f"row {n} has {n * 37} of salt" for n in range(2_000)]
+    lines.insert(1_500, "The pier closes at <channel:code> noon.")
+    text = "\n".join(lines)
+    plain, outlined = (show(text, "text/plain", PATH).text for show in (preview_text, outlined_preview))
+    assert outlined.startswith(plain.rpartition("\n")[0])
+    assert outlined.endswith(plain.rpartition("\n")[2])
+    (row,) = [line for line in outlined.split("\n") if "The pier" in line]
+    first, last = map(int, re.findall(r"\d+", row)[:2])
+    assert first <= 1_501 <= last
+    assert row.startswith(f"[PREVIEW] lines {first}-{last} of 2001: The pier closes at <~channel:code> noon.")
+    assert refence(outlined) == outlined
+
+
+def test_short_and_huge_texts_have_no_outline() -> None:
+    for text in ("short", "word\n" * (MAX_OUTLINED_CHARS // 4)):
+        assert outlined_preview(text, "text/plain", PATH) == preview_text(text, "text/plain", PATH)
 
 
 def test_a_text_that_is_stored_apart_gets_a_hint_at_its_content() -> None:

@@ -33,7 +33,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import CallId, MessageId, PlanId
+from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.paths import KnowledgePath, SkillPath
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
@@ -42,6 +42,7 @@ from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.react.read import MAX_REQUESTS, ReadInfo, ReadItem, ReadLimits, ReadStatus, ReadTool
 from timeloom.tools.react.resolve import ReadableContent
+from timeloom.tools.react.turn_indexes import load_index
 from timeloom.tools.react.write import write
 
 pytestmark = pytest.mark.anyio
@@ -519,3 +520,39 @@ async def test_what_makes_no_sense_is_refused(stage: ToolHarness, wrong: Mapping
     with pytest.raises(CodedError) as refused:
         await ReadTool().read(stage.context(), **wrong)  # pyright: ignore[reportArgumentType]
     assert refused.value.code == "tool_params_invalid"
+
+
+async def test_an_index_has_rows_for_the_line_ranges_of_long_texts(stage: ToolHarness) -> None:
+    lines = [f"row {n} has {n * 37} of salt" for n in range(3_000)]
+    lines[1_500] = "The pier closes at noon."
+    await stage.append(TurnStarted(n=1), UserPrompt(text="salt " * 30 + "and a pier"))
+    await stage.record_file("fi:turn_1.files/a.md", "\n".join(lines))
+    index = str(texts(await read(stage, "ar:turn_1.react.turn.index"))["ar:turn_1.react.turn.index"])
+    assert "message ar:turn_1.user.prompt: salt salt" in index
+    assert "and a pier" in index
+    first, last = re.findall(r"fi:turn_1\.files/a\.md \S+ lines (\d+)-(\d+) of 3000: The pier closes at noon\.", index)[
+        0
+    ]
+    item = ReadItem(path="fi:turn_1.files/a.md", line_start=int(first), line_count=int(last) - int(first) + 1)
+    outcome = await ReadTool().read(stage.context(), items=(item,))
+    assert "The pier closes at noon.\n" in str(outcome.artifacts[0].text)
+
+
+async def test_long_indexes_of_several_turns_are_merged_into_the_rows_with_the_rarest_words(stage: ToolHarness) -> None:
+    for n in range(1, 61):
+        turn = TurnId(f"turn_{n}")
+        notes = [Followup(message_id=MessageId(f"m{at}"), text="salt and bread " * 9) for at in range(5)]
+        word = UserPrompt(text="salt " * 99 + ("the pier-house " if n == 17 else "") + "bread " * 99)
+        await stage.append(TurnStarted(n=n), word, *notes, turn=turn)
+    said = texts(await read(stage, "ar:turns[1-60,99].react.turn.index"))
+    ((path, text),) = said.items()
+    assert path == "ar:turns[1-60].react.turn.index"
+    assert len(str(text)) < 17_000
+    assert re.search(r"^message ar:turn_17\.user\.prompt: .*the pier-house bread", str(text), re.MULTILINE)
+
+
+async def test_an_index_outlines_no_more_text_than_it_may(stage: ToolHarness) -> None:
+    await stage.append(TurnStarted(n=1), UserPrompt(text="salt " * 30 + "pier"))
+    await stage.record_file("fi:turn_1.files/a.md", LONG)
+    loaded = await load_index(TurnId("turn_1"), stage, 100)
+    assert list(loaded.texts) == ["ar:turn_1.user.prompt"]

@@ -8,16 +8,20 @@ from msgspec.structs import replace
 from timeloom.core.blocks import Shown
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES
 from timeloom.core.payload import max_utf8_bytes
-from timeloom.core.render.foreign_text.fence import fence, one_line
+from timeloom.core.render.foreign_text.fence import escape, fence, one_line
 from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.outline import WordCounts, find_excerpts, join_excerpts, split_ranges
 from timeloom.core.view.turn_index import hint as make_hint
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Image types that models accept; other types are named but not attached."""
 
 PDF: Final = "application/pdf"
+
+MAX_OUTLINED_CHARS: Final = 1_000_000
+"""Maximum length of a text whose preview outlines the rest, since every word of it is counted."""
 
 
 class PreviewLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,12 +48,27 @@ def preview_text(text: str, mime: str, path: str, limits: PreviewLimits = DEFAUL
     return Shown("preview", tokens, _build_preview(text, mime, path, tokens, limits.preview_chars))
 
 
-def preview_for_programs(text: str, mime: str, path: str) -> Shown:
-    """Return the same as `preview_text`; a preview also names the call by which a program gets the whole text.
+def outlined_preview(text: str, mime: str, path: str) -> Shown:
+    """Return the same as `preview_text`; a preview also outlines the lines after its own.
 
     Only for texts whose preview is recorded: a preview that is made anew for each prompt must stay as it is.
     """
     shown = preview_text(text, mime, path)
+    if shown.how != "preview" or len(text) > MAX_OUTLINED_CHARS:
+        return shown
+    counts, total = WordCounts([text]), text.count("\n") + (not text.endswith("\n"))
+    lines = [
+        f"[PREVIEW] {one.words} of {total}: {escape(join_excerpts(find_excerpts(text, one, counts, 2).texts))}"
+        for one in split_ranges(text)
+        if one.end > DEFAULT_LIMITS.preview_chars
+    ]
+    before, _, read = shown.text.rpartition("\n")
+    return replace(shown, text="\n".join([before, *lines, read]))
+
+
+def preview_for_programs(text: str, mime: str, path: str) -> Shown:
+    """Return the same as `outlined_preview`; a preview also names the call by which a program gets the whole text."""
+    shown = outlined_preview(text, mime, path)
     if shown.how != "preview":
         return shown
     return replace(shown, text=f"{shown.text}, or in a program: context_tools.fetch_ctx({json_line(path)})")
