@@ -413,6 +413,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/conversations/{tenant}/{project}/{conversation_id}/pins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the pinned blocks, which survive pruning and compaction. */
+        get: operations["list_pins"];
+        put?: never;
+        /** Pin the blocks at a path, so that they survive pruning and compaction, or end their pin. */
+        post: operations["post_pin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/conversations/{tenant}/{project}/{conversation_id}/title": {
         parameters: {
             query?: never;
@@ -717,7 +735,7 @@ export interface components {
             turn_id: string;
             seq: number;
             /** @enum {unknown} */
-            status: "cancelled" | "decided" | "followup" | "started" | "steered" | "told";
+            status: "cancelled" | "compacted" | "compacting" | "decided" | "followup" | "queued" | "started" | "steered" | "told";
         };
         /**
          * StreamQuery
@@ -729,7 +747,7 @@ export interface components {
         };
         /**
          * EventBody
-         * @description An event: `followup`, `steer`, `cancel`, or any other kind, which is shown to the model.
+         * @description An event: `followup`, `steer`, `cancel`, `compact`, or any other kind, which is shown to the model.
          */
         EventBody: {
             kind: string;
@@ -739,6 +757,10 @@ export interface components {
             mime?: string;
             /** @default  */
             started_ts?: string;
+            /** @default 0 */
+            keep?: number;
+            /** @default  */
+            request_id?: string;
         };
         /**
          * ApprovalsQuery
@@ -1342,6 +1364,45 @@ export interface components {
          */
         ResourceBody: {
             rn: string;
+        };
+        /**
+         * PinList
+         * @description The pins of a conversation, oldest first, and their tokens together.
+         */
+        PinList: {
+            conversation_id: string;
+            pins: components["schemas"]["PinnedPath"][];
+            tokens: number;
+        };
+        /**
+         * PinnedPath
+         * @description A pin: its path, the pinned entries, their estimated tokens, and the seq of the entry that pinned them.
+         */
+        PinnedPath: {
+            path: string;
+            seqs: number[];
+            tokens: number;
+            seq: number;
+        };
+        /**
+         * PinBody
+         * @description The path of the blocks to pin; with `pinned: false`, their pin ends.
+         */
+        PinBody: {
+            path: string;
+            /** @default true */
+            pinned?: boolean;
+        };
+        /**
+         * PinReceipt
+         * @description The recorded pin, or its end: the path of the blocks, their tokens, and the seq of its entry.
+         */
+        PinReceipt: {
+            conversation_id: string;
+            path: string;
+            pinned: boolean;
+            seq: number;
+            tokens: number;
         };
         /**
          * TitleBody
@@ -2168,6 +2229,10 @@ export interface operations {
                     mime?: string;
                     /** @default  */
                     started_ts?: string;
+                    /** @default 0 */
+                    keep?: number;
+                    /** @default  */
+                    request_id?: string;
                     files?: string[];
                 };
             };
@@ -2743,6 +2808,76 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileInfo"];
+                };
+            };
+            /** @description An error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    list_pins: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: string;
+                project: string;
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the pinned blocks, which survive pruning and compaction. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PinList"];
+                };
+            };
+            /** @description An error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    post_pin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: string;
+                project: string;
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PinBody"];
+            };
+        };
+        responses: {
+            /** @description Pin the blocks at a path, so that they survive pruning and compaction, or end their pin. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PinReceipt"];
                 };
             };
             /** @description An error. */

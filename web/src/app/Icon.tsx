@@ -1,6 +1,7 @@
 /** Icons in the colour of the surrounding text. */
 const PATHS = {
   plus: "M8 3v10M3 8h10",
+  pin: "M5.500 2h5M6 2v4.500L4 9h8l-2-2.500V2M8 9v5",
   close: "M4 4l8 8M12 4l-8 8",
   menu: "M2.5 4h11M2.5 8h11M2.5 12h11",
   send: "M8 13V3M4 7l4-4 4 4",

@@ -308,6 +308,14 @@ export async function sendMessage(text: string, mode: SendMode, files: File[] = 
   }
 }
 
+/** Request a summary of the older parts of the open conversation; returns what the user is told. */
+export async function compactConversation(focus: string): Promise<string> {
+  const { open } = get();
+  if (!open) return "There is nothing to compact yet.";
+  const { status } = await post<SendReceipt>(apiPath("events", open.id), { kind: "compact", text: focus });
+  return status === "queued" ? "The conversation is compacted before the next round." : "The conversation is being compacted.";
+}
+
 interface UploadOptions {
   progress?: (share: number) => void;
   abort?: AbortSignal;

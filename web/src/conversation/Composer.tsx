@@ -4,11 +4,14 @@ import { ProblemError, UPLOAD_ABORTED } from "../api/client";
 import { navigate } from "../app/route";
 import { Icon } from "../app/Icon";
 import { errorMessage, showToast, useAppStore } from "../app/appStore";
-import { sendMessage, type SendMode, stopTurn } from "../app/liveConversation";
+import { compactConversation, sendMessage, type SendMode, stopTurn } from "../app/liveConversation";
 import { attach, checkContents, markRefused, type PendingFile } from "./attachments";
 import { draftKey } from "./draft";
 import { useFileDrop } from "./useFileDrop";
 import { PendingFiles } from "./PendingFiles";
+
+/** A command instead of a message: the words after it are the focus of the summary. */
+const COMPACT = /^\/compact(\s[^]*)?$/;
 
 export function Composer() {
   const state = useAppStore((page) => page.open?.status?.state ?? "idle");
@@ -38,6 +41,11 @@ export function Composer() {
     const message = text.trim();
     if (!message || busy || blocked) return;
     setBusy(true);
+    const compaction = COMPACT.exec(message);
+    if (compaction && !files.length) {
+      await compact(compaction[1] ?? "");
+      return;
+    }
     if (await refuseContents(files)) {
       setBusy(false);
       return;
@@ -59,6 +67,18 @@ export function Composer() {
       uploading.current = null;
       setBusy(false);
       setProgress(null);
+      field.current?.focus();
+    }
+  };
+
+  const compact = async (focus: string) => {
+    try {
+      showToast(await compactConversation(focus.trim()));
+      change("");
+    } catch (error) {
+      showToast(errorMessage(error));
+    } finally {
+      setBusy(false);
       field.current?.focus();
     }
   };

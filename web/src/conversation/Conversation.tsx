@@ -5,6 +5,7 @@ import { conversationTitle } from "../timeline/fold";
 import { Announcer } from "./Announcer";
 import { Composer } from "./Composer";
 import { MessageList } from "./MessageList";
+import { PinnedList } from "./PinnedList";
 import { Welcome } from "./Welcome";
 
 export function Conversation() {
@@ -30,6 +31,7 @@ export function Conversation() {
         )}
       </header>
       {open ? <MessageList key={open.id} /> : <Welcome />}
+      <PinnedList />
       <Announcer key={`announcer ${open?.id ?? ""}`} />
       {open && !open.mayWrite ? <ReadOnly owner={open.owner} /> : <Composer key={`composer ${open?.id ?? ""}`} />}
     </main>

@@ -6,6 +6,7 @@ import { fileKey } from "../timeline/fold";
 import type { Message, Turn } from "../timeline/model";
 import { ExternalEvent } from "./ExternalEvent";
 import { fork } from "./fork";
+import { PinButton } from "./PinButton";
 
 export function MessageView({ message, turn }: { message: Message; turn: Turn }) {
   const mayWrite = useAppStore((state) => state.open?.mayWrite ?? true);
@@ -34,6 +35,7 @@ export function MessageView({ message, turn }: { message: Message; turn: Turn })
           <Icon name="fork" /> Fork before this
         </button>
       )}
+      {message.text && <PinButton path={message.path} />}
     </div>
   );
 }

@@ -7,12 +7,14 @@ import { textForClipboard } from "../markdown/clipboard";
 import { CopyButton } from "../markdown/CodeBlock";
 import type { Answer, Turn } from "../timeline/model";
 import { fork } from "./fork";
+import { PinButton } from "./PinButton";
 
 export function AnswerButtons({ answer, turn }: { answer: Answer; turn: Turn }) {
   return (
     <>
       <CopyButton text={() => textForClipboard(answer.text, useAppStore.getState().open?.timeline.sources ?? new Map())} />
       <FeedbackButtons turn={turn} answer={answer} />
+      <PinButton path={answer.path} />
     </>
   );
 }

@@ -3,6 +3,7 @@ import { bytes, clock, count } from "../app/format";
 import { Icon } from "../app/Icon";
 import { CodeBlock, CopyButton } from "../markdown/CodeBlock";
 import type { Block } from "../timeline/blocks";
+import { PinButton } from "../conversation/PinButton";
 import { ForkButton } from "./ForkButton";
 import { sizeOf } from "./tokens";
 
@@ -25,6 +26,7 @@ export function BlockView({ seq, block, close, showPrompt }: Props) {
       <header>
         <h3>{seq} · {block.type}</h3>
         {showPrompt && <button type="button" className="quiet small" onClick={showPrompt}><Icon name="loupe" /> Prompt</button>}
+        <PinButton path={block.path ?? ""} />
         <ForkButton seq={seq} />
         <button type="button" className="icon" aria-label="Close block" onClick={close}><Icon name="close" /></button>
       </header>

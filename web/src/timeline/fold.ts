@@ -10,11 +10,13 @@ export interface Timeline {
   turns: Turn[];
   sources: Map<number, Source>;
   artifacts: Map<string, Artifact>;
+  /** The paths of the pinned blocks, each with the text of its first block. */
+  pins: Map<string, string>;
   forkedFrom: string;
 }
 
 export function emptyTimeline(): Timeline {
-  return { tail: 0, title: "", blocks: [], turns: [], sources: new Map(), artifacts: new Map(), forkedFrom: "" };
+  return { tail: 0, title: "", blocks: [], turns: [], sources: new Map(), artifacts: new Map(), pins: new Map(), forkedFrom: "" };
 }
 
 /** Apply the next block; known blocks are ignored. The timeline is updated in place, its turns and items are replaced. */
@@ -141,14 +143,19 @@ const FOLDS = table<Fold>({
       },
     })),
   "react.plan": foldPlan,
-  "react.hidden": (timeline, seq, block) =>
-    addItem(timeline, block, event(seq, "hidden", "Hidden from the model", asString(meta(block, "target")) || (block.text ?? ""))),
+  "react.hidden": (timeline, seq, block) => {
+    timeline.pins = withoutPin(timeline.pins, asString(meta(block, "target")));
+    addItem(timeline, block, event(seq, "hidden", "Hidden from the model", asString(meta(block, "target")) || (block.text ?? "")));
+  },
+  "react.pinned": foldPin,
+  "react.compact.end": (timeline, seq, block) => addItem(timeline, block, event(seq, "compaction", compactionText(block), block.text ?? "")),
   "react.pruned": (timeline, seq, block) =>
     addItem(timeline, block, event(seq, "pruned", "Older steps were shortened", prunedText(block))),
   "assistant.completion": (timeline, seq, block) =>
     addItem(timeline, block, {
       kind: "answer",
       seq,
+      path: block.path ?? "",
       text: block.text ?? "",
       n: asNumber(meta(block, "n")) || 1,
       sourcesUsed: numbersOf(meta(block, "sources_used")),
@@ -178,7 +185,7 @@ function newTurn(seq: number, block: Block): Turn {
 }
 
 function message(seq: number, block: Block, type: Message["type"], label: string): Message {
-  return { kind: "message", seq, type, label, event: "", author: "", mime: block.mime, text: block.text ?? "", ts: block.ts, seenTs: "", attachments: [] };
+  return { kind: "message", seq, path: block.path ?? "", type, label, event: "", author: "", mime: block.mime, text: block.text ?? "", ts: block.ts, seenTs: "", attachments: [] };
 }
 
 function event(seq: number, type: TimelineEvent["type"], text: string, detail: string): TimelineEvent {
@@ -188,6 +195,34 @@ function event(seq: number, type: TimelineEvent["type"], text: string, detail: s
 function prunedText(block: Block): string {
   const cuts = meta(block, "cuts");
   return Array.isArray(cuts) ? `${cuts.length} ${cuts.length === 1 ? "step was" : "steps were"} replaced by a short stub` : "";
+}
+
+function foldPin(timeline: Timeline, seq: number, block: Block): void {
+  const target = asString(meta(block, "target"));
+  const before = timeline.pins;
+  timeline.pins = withoutPin(before, target);
+  // The server omits fields with their default, and a pin is set by default.
+  if (meta(block, "pinned") !== false) {
+    const pinned = timeline.blocks.find((one) => one.path === target);
+    timeline.pins = new Map(timeline.pins).set(target, pinned?.text ?? "");
+  } else if (block.author === "runtime") {
+    addItem(timeline, block, event(seq, "notice", "A pinned block no longer fits the model's window", target));
+  }
+}
+
+function withoutPin(pins: Map<string, string>, path: string): Map<string, string> {
+  if (!pins.has(path)) return pins;
+  const rest = new Map(pins);
+  rest.delete(path);
+  return rest;
+}
+
+function compactionText(block: Block): string {
+  if (meta(block, "outcome") !== "completed") return "Nothing to compact";
+  const turns = asNumber(meta(block, "turns"));
+  const covered = asNumber(meta(block, "covered_tokens")).toLocaleString("en");
+  const summary = asNumber(meta(block, "summary_tokens")).toLocaleString("en");
+  return `Compacted ${turns} ${turns === 1 ? "turn" : "turns"}: ${covered} tokens became ${summary}`;
 }
 
 function foldSources(timeline: Timeline, _seq: number, block: Block): void {

@@ -5,6 +5,7 @@ import type { PartialReply } from "./partialReply";
 export interface Message {
   kind: "message";
   seq: number;
+  path: string;
   type: "prompt" | "followup" | "steer" | "event";
   label: string;
   /** The kind of an external event, such as `alert` or `form`; empty for messages. */
@@ -94,6 +95,7 @@ export interface Notice {
 export interface Answer {
   kind: "answer";
   seq: number;
+  path: string;
   text: string;
   n: number;
   sourcesUsed: number[];
