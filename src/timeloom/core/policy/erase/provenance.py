@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from timeloom.core.blocks import (
     ApprovalRequested,
+    CompactionEnded,
+    CompactionRequested,
     Completion,
     ContentBlock,
     Hidden,
@@ -27,7 +29,7 @@ from timeloom.core.blocks import (
     UserPrompt,
     WorkingSummary,
 )
-from timeloom.core.ids import CallId, PlanId, TurnId
+from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.paths import EntriesPath, SourcesPath, TurnIndexPath, parse
 from timeloom.core.timeline import NO_TURN, Entry
 
@@ -65,6 +67,8 @@ class Provenance:
         self._pruned: list[tuple[int, Pruned]] = []
         self._ranges: list[tuple[int, RangeSummary]] = []
         self._summary_requests: list[int] = []
+        self._fulfilled: defaultdict[MessageId, list[int]] = defaultdict(list)
+        """The summaries that requests of a compaction led to."""
         self._rows: defaultdict[int, list[int]] = defaultdict(list)
         for entry in entries:
             self._add(entry)
@@ -81,6 +85,12 @@ class Provenance:
     def call_before(self, entry: Entry) -> list[int]:
         """Return the call that wrote the entry."""
         return _last_before(self._calls_of[entry.turn_id], entry.seq)
+
+    def call_with_results(self, turn: TurnId, call: CallId) -> Iterator[int]:
+        """Yield that call and its text results; nothing if the turn has no such call."""
+        if (turn, call) in self._calls:
+            yield self._calls[turn, call]
+        yield from self.results[turn, call]
 
     def content_origins(self, entry: Entry, block: ContentBlock) -> Iterator[int]:
         """Yield the metadata of a content; for a file also the call that wrote it and the call's text results."""
@@ -117,6 +127,9 @@ class Provenance:
             if within or (not block.last_seq and entry.turn_id in block.covered_turn_ids):
                 yield seq
         yield from self._summary_requests[bisect_left(self._summary_requests, entry.seq) :]
+        if isinstance(entry.block, CompactionRequested):
+            # The focus of a request is in the request for its summary, and may be in the summary.
+            yield from self._fulfilled[entry.block.message_id]
 
     def _add(self, entry: Entry) -> None:
         self._add_call_part(entry)
@@ -132,6 +145,9 @@ class Provenance:
                 self._calls_of[turn].append(seq)
                 if block.known_traits.reads_artifacts:
                     self._reading.add((turn, call))
+            case CompactionRequested(message_id=message):
+                # A request that a tool made has the id of its call.
+                self.call_repeats[turn, CallId(message)].append(seq)
             case ToolCode(tool_call_id=call) | ApprovalRequested(tool_call_id=call):
                 self.call_repeats[turn, call].append(seq)
             case Notice(tool_call_id=call) if call:
@@ -208,6 +224,8 @@ class Provenance:
                 self._pruned.append((entry.seq, block))
             case RangeSummary() as block:
                 self._ranges.append((entry.seq, block))
+            case CompactionEnded(message_id=message, outcome="completed"):
+                self._fulfilled[message] += [seq for seq, _ in self._ranges[-1:]]
             case _:
                 pass
 

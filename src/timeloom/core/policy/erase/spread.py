@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import (
     AnyBlock,
+    CompactionEnded,
+    CompactionRequested,
     Completion,
     ContentBlock,
     Cut,
@@ -22,6 +24,7 @@ from timeloom.core.blocks import (
     ModelCalled,
     Note,
     Notes,
+    Pinned,
     PlanAcknowledged,
     PlanRecorded,
     Pruned,
@@ -36,7 +39,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.block import ERASED
 from timeloom.core.blocks.redact import redact_block, redact_cuts, redact_request, redact_rows
-from timeloom.core.ids import TurnId
+from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import TurnIndexPath
 from timeloom.core.policy.erase.provenance import Provenance
 from timeloom.core.timeline import Entry
@@ -59,7 +62,19 @@ EraseReason = Literal[
 TAIL_BLOCKS: Final = (SourcesAdded, PlanRecorded)
 """Blocks whose text appears in the uncached tail of requests, whether or not the block itself is visible."""
 
-_BOOKKEEPING: Final = (ModelCalled, ModelAnswered, Hidden, Pruned, RangeSummary, WorkingSummary, Titled, Gate)
+_BOOKKEEPING: Final = (
+    ModelCalled,
+    ModelAnswered,
+    Hidden,
+    Pruned,
+    CompactionRequested,
+    CompactionEnded,
+    Pinned,
+    RangeSummary,
+    WorkingSummary,
+    Titled,
+    Gate,
+)
 """Blocks that no working summary is made from."""
 
 _PARSED_FROM_REPLY: Final = (
@@ -177,6 +192,8 @@ class _ErasureClosure:
         match block:
             case Note():
                 self._add(known.call_before(entry), "call it came from")
+            case CompactionRequested(message_id=message):
+                self._add(known.call_with_results(entry.turn_id, CallId(message)), "call it came from")
             case PlanRecorded(snapshot=snapshot):
                 self._add(known.call_before(entry), "call it came from")
                 self._add(known.plans[snapshot.plan_id], "shows it again")

@@ -11,6 +11,8 @@ from timeloom.core.blocks import (
     AnyBlock,
     ApprovalRequested,
     Attachment,
+    CompactionEnded,
+    CompactionRequested,
     Completion,
     ConversationStarted,
     Cut,
@@ -44,7 +46,7 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.caching import CacheForecast, CachePoint
 from timeloom.core.blocks.extract_payloads import find_blob_refs
 from timeloom.core.blocks.redact import format_entry_paths, redact_block
-from timeloom.core.ids import CallId, PlanId, TurnId
+from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.policy.erase.spread import EraseTargets, find_entries_to_erase, redact_entry
 from timeloom.core.policy.erase.written_by_calls import add_written_entries
@@ -159,6 +161,28 @@ def test_what_stands_in_its_place_was_shown_as_well() -> None:
     assert [seq for seq, why in taken(entries, 2).items() if why == "request that showed it"] == [4, 7]
     unseen = log(UserPrompt(text="x"), RangeSummary(covered_turn_ids=(TurnId("turn_9"),), text="nothing"), *asked(1))
     assert taken(unseen, 3) == {3: "named", 4: "request that showed it"}
+
+
+def test_the_focus_of_a_compaction_goes_with_the_summary_that_it_led_to() -> None:
+    compaction = ModelCalled(round=1, model="m", request_sha256="h", purpose="compaction")
+    before = RangeSummary(covered_turn_ids=(), first_seq=2, last_seq=2, text="an earlier one")
+    summary = RangeSummary(covered_turn_ids=(), first_seq=2, last_seq=3, text="sum", n=2)
+    request, later = (CompactionRequested(message_id=MessageId(name), text="x") for name in ("r1", "r2"))
+    ended = CompactionEnded(message_id=MessageId("r1"), outcome="completed")
+    skipped = CompactionEnded(message_id=MessageId("r2"), outcome="skipped")
+    entries = log(
+        UserPrompt(text="y"), WorkingSummary(text="w"), before, request, compaction, summary, ended, later, skipped
+    )
+    assert taken(entries, 5) == {5: "named", 6: "sums it up", 7: "sums it up"}
+    assert taken(entries, 9) == {9: "named"}
+
+
+def test_a_compaction_that_a_tool_requested_goes_with_its_call() -> None:
+    call = ToolCall(tool_id="x.y", tool_call_id=ONE, params='{"focus":"x"}')
+    request = CompactionRequested(message_id=MessageId(ONE), text="x", author="react")
+    entries = log(UserPrompt(text="y"), call, ResultStatus(tool_call_id=ONE, text="x"), request)
+    assert set(taken(entries, 5)) >= {3, 4, 5}
+    assert taken(entries, 3)[5] == "shows it again"
 
 
 def test_summaries_titles_and_their_requests_go_too() -> None:
