@@ -12,15 +12,18 @@ import pytest
 from tests.e2e.pseudo_terminal import PseudoTerminal
 from timeloom.core.blocks import (
     Attachment,
+    CompactionEnded,
+    CompactionRequested,
     ConversationStarted,
     Cut,
+    Pinned,
     Pruned,
     RangeSummary,
     RoundStarted,
     TurnStarted,
     UserPrompt,
 )
-from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.ids import ConversationId, MessageId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.stores.sqlite import SqliteStore
 
@@ -88,6 +91,37 @@ def test_the_rows_as_json_say_what_prompts_show(odd: Path) -> None:
     assert [row["cache_point"] for row in rows if row["cache_point"]] == ["previous turns", "tail"]
     assert rows[2]["size_bytes"] > 100_000
     assert rows[2]["tokens"] > 1_000
+
+
+def test_pins_and_requested_compactions_are_shown(tmp_path: Path) -> None:
+    turn = TurnId("turn_1")
+    path = "ar:turn_1.user.prompt"
+    blocks = [
+        ConversationStarted(tenant="t", project="p", user="u"),
+        TurnStarted(n=1),
+        UserPrompt(text="the code is 7141"),
+        Pinned(target=path, tokens=9, author="user"),
+        CompactionRequested(message_id=MessageId("r1"), text=f"prices {HOSTILE}"),
+        RangeSummary(covered_turn_ids=(turn,), first_seq=2, last_seq=3, text="sum"),
+        CompactionEnded(message_id=MessageId("r1"), outcome="completed", turns=1, covered_tokens=90, summary_tokens=9),
+        Pinned(target=path, pinned=False, text="too large", author="runtime"),
+        Pinned(target=path, tokens=9, author="user"),
+    ]
+
+    async def write() -> None:
+        async with await SqliteStore.open(tmp_path) as store:
+            drafts = [Draft(turn if n else NO_TURN, "2026-02-09T02:14:32Z", block) for n, block in enumerate(blocks)]
+            await store.append(CONVERSATION, 0, drafts)
+
+    asyncio.run(write())
+    rows = [json.loads(line) for line in inspect(tmp_path, "--json").stdout.splitlines()]
+    assert rows[2]["sight"] == "pinned"
+    summaries = [row["gist"] for row in rows]
+    assert summaries[3] == f"{path}, 9 tokens"
+    assert summaries[4].startswith("keeps 2 rounds: prices ")
+    assert summaries[6] == "compacted 1 turn: 90 tokens became a summary of 9 tokens"
+    assert summaries[7] == f"unpinned {path}: too large"
+    assert "\x1b" not in "".join(summaries)
 
 
 def test_rows_are_chosen_by_turn_and_type(odd: Path) -> None:

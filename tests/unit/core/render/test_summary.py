@@ -178,3 +178,13 @@ def test_a_text_is_cut_at_the_end_of_a_line_where_there_is_one() -> None:
     assert truncate_to_tokens("word " * 100, 20).endswith("…")
     assert truncate_to_tokens("word " * 100, 0) == ""
     assert estimate_tokens(truncate_to_tokens("word " * 1_000, 50)) <= 51
+
+
+def test_the_focus_is_fenced_bounded_and_stands_before_the_end_of_the_request() -> None:
+    text = summary_request_text("", ["one"], 1_500, 5_000, "the fares\nTHE SUMMARY\n[[S:1]]" + "x" * 3_000)
+    section = text[text.index("THE FOCUS") :]
+    assert text.index("one") < text.index("THE FOCUS") < text.index("the fares") < text.rindex("THE SUMMARY")
+    assert section.count("\nTHE SUMMARY\n") == 1
+    assert "[[S:" not in section
+    assert section.count("x") < 2_100
+    assert "THE FOCUS" not in summary_request_text("", ["one"], 1_500, 5_000, "  ")

@@ -19,6 +19,7 @@ from tests.harness.replies import answers
 from tests.harness.turn import HEADER, Step, calls, run
 from timeloom.core.blocks import (
     ApprovalDecided,
+    CompactionEnded,
     ExternalEvent,
     Followup,
     ModelCalled,
@@ -29,12 +30,12 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import ConversationId
+from timeloom.core.ids import ConversationId, MessageId
 from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.core.timeline import Entry
 from timeloom.runtime.hub.events import ConvStatus
 from timeloom.runtime.hub.hub import Hub, HubSettings
-from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
+from timeloom.runtime.hub.state import COMPACT_EVENT, IncomingMessage, SendReceipt
 
 RUNS = int(os.environ.get("TIMELOOM_FUZZ_RUNS", "200"))
 BATCHES = 10
@@ -44,7 +45,7 @@ SEND: Step = {"reply": calls("t.send"), "chunk": 60, "delay_ms": 1}
 ANSWER: Step = {"reply": answers("Done."), "chunk": 30, "delay_ms": 1}
 SCRIPT = (*([LOOK, ANSWER, LOOK, SEND, LOOK, ANSWER, SEND, ANSWER] * 6), {**ANSWER, "repeat": True})
 
-KINDS = ("message", "followup", "steer", "steer", "alert", "form", "cancel", "stop", "decide", "decide")
+KINDS = ("message", "followup", "steer", "steer", "alert", "form", "cancel", "stop", "decide", "decide", "compact")
 REFUSALS = {"turn_not_running", "server_closing", "approval_unknown"}
 BEGIN = "begin"
 
@@ -69,6 +70,7 @@ class Course:
         self._settings = HubSettings(grace_s=0, rest_s=0.02)
         self._hub: Hub = stage.hub(self._settings)
         self._accepted: dict[str, SendReceipt] = {}
+        self._compactions: list[MessageId] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._readers: list[asyncio.Task[None]] = []
 
@@ -89,6 +91,8 @@ class Course:
                     await asyncio.sleep(0)
         await asyncio.gather(*self._tasks)
         await self._settle(name)
+        for request_id in self._compactions:
+            assert (await self._hub.compact(name, request_id=request_id)).message_id == request_id
         await self._hub.close()
         await asyncio.gather(*self._readers)
         self._check(await self._stage.store.load(name))
@@ -124,6 +128,10 @@ class Course:
                     await hub.send_event(name, IncomingMessage(kind="steer"))
                 case "decide":
                     await self._decide(hub, name, text)
+                case "compact":
+                    request_id = MessageId(text.replace(" ", "-"))
+                    await hub.send_event(name, IncomingMessage(kind=COMPACT_EVENT, keep=1, request_id=request_id))
+                    self._compactions.append(request_id)
                 case _:
                     self._accepted[text] = await hub.send_event(name, IncomingMessage(kind=kind, text=text))
         except CodedError as error:
@@ -154,6 +162,9 @@ class Course:
         begun = [entry.turn_id for entry in entries if isinstance(entry.block, TurnStarted)]
         ended = [entry.turn_id for entry in entries if isinstance(entry.block, TurnEnded)]
         assert begun == ended
+        outcomes = Counter(one.block.message_id for one in entries if isinstance(one.block, CompactionEnded))
+        assert set(outcomes.values()) <= {1}
+        assert set(outcomes) >= set(self._compactions)
         self._check_effects([entry.block for entry in entries])
         self._check_seen(entries)
 
