@@ -6,21 +6,19 @@ Takes the number of cases per group (0 means all) and prints the result as one l
 import asyncio
 import sys
 import time
-from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
+from bench.demo.requests import SETS, read_requests
+from bench.demo.score import judge_requests
 from bench.measures import peak_bytes
 from timeloom.ports.model import Model, ModelRequest
-from timeloom.testing.conformance.cases import load_published_suite, read_suite
+from timeloom.testing.conformance.cases import load_published_suite
 from timeloom.testing.conformance.running import ConformanceReport, GroupScore, Selection, run_suite
 from timeloom.testing.conformance.scenes import build_request
 from timeloom.testing.conformance.streaming import StreamedReply, fetch_reply
 from timeloom_local.model import LocalModel
-
-HELD_OUT: Final = Path(__file__).with_name("held_out.yaml")
 
 REPEATS: Final = 5
 """Repetitions of the same request; the quickest counts, because other load on the machine only adds time."""
@@ -33,6 +31,14 @@ class ElapsedTime(msgspec.Struct, frozen=True):
     cpu_s: float
 
 
+class SetScore(msgspec.Struct, frozen=True):
+    """How many requests of a set had a sensible outcome."""
+
+    name: str
+    requests: int
+    sensible: int
+
+
 class LocalModelResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run; `score` is that of the published set."""
 
@@ -42,6 +48,7 @@ class LocalModelResult(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int
     decision_s: float
     scores: tuple[GroupScore, ...]
+    sets: tuple[SetScore, ...]
     score: float
     well_formed: int
     replies: int
@@ -50,9 +57,9 @@ class LocalModelResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def measure(limit: int | None) -> LocalModelResult:
-    """Open the model, send one request several times, then both sets of requests."""
+    """Open the model, send one request several times, then the published suite and the sets of requests."""
     suite = load_published_suite()
-    prose = next(case for case in suite.requests if "answer" in case.tools)
+    prose = next(case for case in suite.requests if case.id == "write-poem")
     request = build_request(prose, suite.scenes[prose.scene])
     started = _read_clocks()
     model = LocalModel()
@@ -60,9 +67,15 @@ async def measure(limit: int | None) -> LocalModelResult:
     first = _elapsed(started)
     answer = await _measure_quickest(model, request)
     report = await run_suite(model, Selection(limit=limit))
-    held_out = await run_suite(model, Selection(only=("requests",), limit=limit), suite=read_suite(HELD_OUT))
+    sets = tuple([await _score_set(model, path.stem, limit) for path in sorted(SETS.glob("*.yaml"))])
     await model.close()
-    return _to_result(report, held_out, (first, answer), reply)
+    return _to_result(report, sets, (first, answer), reply)
+
+
+async def _score_set(model: Model, name: str, limit: int | None) -> SetScore:
+    requests = read_requests(SETS / f"{name}.yaml")[:limit]
+    judged = [one async for one in judge_requests(model, requests)]
+    return SetScore(name, len(judged), sum(not one.failures for one in judged))
 
 
 async def _measure_quickest(model: Model, request: ModelRequest) -> ElapsedTime:
@@ -83,17 +96,18 @@ def _elapsed(started: ElapsedTime) -> ElapsedTime:
 
 
 def _to_result(
-    report: ConformanceReport, held_out: ConformanceReport, took: tuple[ElapsedTime, ElapsedTime], reply: StreamedReply
+    report: ConformanceReport, sets: tuple[SetScore, ...], took: tuple[ElapsedTime, ElapsedTime], reply: StreamedReply
 ) -> LocalModelResult:
     first, answer = took
-    cases = (*report.cases, *held_out.cases)
+    cases = report.cases
     return LocalModelResult(
         load=ElapsedTime(first.clock_s - answer.clock_s, first.cpu_s - answer.cpu_s),
         answer=answer,
         output_tokens=reply.finished.usage.output_tokens if reply.finished else 0,
         peak_bytes=peak_bytes(),
         decision_s=sum(case.seconds for case in cases) / len(cases),
-        scores=(*report.scores, *(replace(score, group="held out") for score in held_out.scores)),
+        scores=report.scores,
+        sets=sets,
         score=report.score,
         well_formed=sum(case.verdict.well_formed for case in cases),
         replies=len(cases),

@@ -4,7 +4,7 @@ llama.cpp allows the model's end token wherever the grammar is complete, so a bo
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, cast
 
 import msgspec
@@ -18,9 +18,6 @@ MAX_ITEMS: Final = 4
 PROSE: Final = r"[^\x00-\x1f\x7f<>\[\]{}|]"
 """A character of prose, without the special characters of tags, citations and JSON."""
 
-CODE: Final = r"[^\x00-\x09\x0b-\x1f\x7f`]"
-"""A character of a program, without control characters and the backticks that models put around programs."""
-
 
 def prose(max_chars: int) -> str:
     """Return a grammar for paragraphs of prose."""
@@ -30,30 +27,6 @@ def prose(max_chars: int) -> str:
 def sentence(max_chars: int) -> str:
     """Return a grammar for prose on one line."""
     return f"root ::= [A-Za-z0-9] {PROSE}{{1,{max_chars}}}"
-
-
-def words_from(texts: Sequence[str], max_words: int) -> str:
-    """Return a grammar for a sentence of words of these texts and common small words, so that none is invented."""
-    found = dict.fromkeys(word for text in texts for word in _WORD.findall(text[:_MAX_TEXT_CHARS]))
-    words = [*dict.fromkeys([*_SMALL_WORDS, *found])][:_MOST_WORDS]
-    choices = " | ".join(_literal_text(word) for word in words)
-    firsts = " | ".join(_literal_text(word[:1].upper() + word[1:]) for word in words)
-    return f'root ::= first (" " word){{0,{max_words}}} "."\nfirst ::= {firsts}\nword ::= {choices}'
-
-
-def program(max_chars: int) -> str:
-    """Return a grammar for the text of a program."""
-    return f"root ::= [^\\x00-\\x20\\x7f`] {CODE}{{1,{max_chars}}}"
-
-
-def numbered_lines(least: int, most: int, max_chars: int) -> str:
-    """Return a grammar for `least` to `most` lines `1. …` of bounded length."""
-    line = f'[A-Z] [^\\x00-\\x1f\\x7f<>\\[\\]{{}}|:*"]{{2,{max_chars}}}'
-    first = [f'"{n}. " line "\\n"' for n in range(1, least + 1)]
-    more = ""
-    for n in range(most, least, -1):
-        more = f' ("{n}. " line "\\n"{more})?'
-    return f"root ::= {' '.join(first)}{more}\nline ::= {line}"
 
 
 def parameters(schema: str) -> str:
@@ -124,12 +97,6 @@ class _GrammarRules:
 
 
 _MAX_DEPTH: Final = 6
-_MAX_TEXT_CHARS: Final = 1_200
-_MOST_WORDS: Final = 160
-_WORD: Final = re.compile(r"[^\W_]+(?:['’.,:/-][^\W_]+)*[%€$]?")
-_SMALL_WORDS: Final = tuple(
-    re.split(r"\s+", "the a an is are was were will be it its in on of to and or by for at from with has have")
-)
 _SPECIAL: Final = re.compile(r'(["\\])')
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import Usage
 from timeloom.core.render.title import title_from_words
-from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece
+from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest, TextPiece
 from timeloom.ports.reply_pieces import ReplyPieces
 from timeloom_local import grammar, prompts
 from timeloom_local.engine import GenerationEnd, GenerationRequest, LlamaEngine
@@ -25,6 +25,9 @@ from timeloom_local.weights import router_weights, writer_weights
 WINDOW_TOKENS: Final = 128_000
 """Context window to report. The model reads only a few parts of any prompt, so this bounds only the conversation."""
 
+PIECE_CHARS: Final = 60
+"""Length of the pieces of text that rules write. Most replies have no other text, and a reply is streamed in pieces."""
+
 
 class LocalModel:
     """A demo model: every reply is well-formed, and the same request gets the same reply."""
@@ -33,6 +36,7 @@ class LocalModel:
         writer_weights()
         router_weights()
         self._engine = engine or LlamaEngine()
+        self._is_closed = False
         self._router: Router | None = None
         self._router_lock = asyncio.Lock()
 
@@ -45,11 +49,14 @@ class LocalModel:
         return WINDOW_TOKENS
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        if self._is_closed:
+            raise ModelError("invalid", "the local model was closed")
         usage, whole = Usage(), ReplyPieces(request)
         for part in await self._parts(request):
             if isinstance(part, str):
-                for event in whole.take(TextPiece(part)):
-                    yield event
+                for start in range(0, len(part), PIECE_CHARS):
+                    for event in whole.take(TextPiece(part[start : start + PIECE_CHARS])):
+                        yield event
                 continue
             slot_text = SlotText(part)
             tokens = min(part.generation.max_tokens, request.max_output_tokens)
@@ -73,6 +80,7 @@ class LocalModel:
         return 0
 
     async def close(self) -> None:
+        self._is_closed = True
         await asyncio.to_thread(self._engine.close)
 
     async def _parts(self, request: ModelRequest) -> Parts:

@@ -8,17 +8,17 @@ from timeloom.providers.settings import ModelSettings
 from timeloom_local.weights import INSTALL, is_installed
 
 DEMO_NOTICE: Final = (
-    "This is a demo model that runs on this machine (SmolLM2, 135 million parameters). It shows how timeloom works "
-    "and is often wrong. For real work name a model: --model anthropic:<id> with ANTHROPIC_API_KEY, or "
+    "This is a demo model that runs on this machine. It shows how timeloom works: it does a few things by fixed rules, "
+    "and it knows no facts. For real work name a model: --model anthropic:<id> with ANTHROPIC_API_KEY, or "
     "--model openai:<id> with OPENAI_API_KEY or OPENAI_BASE_URL."
 )
 
 EXAMPLES: Final = (
     "Make a plan for a birthday party",
     'Write "Milk and apples" to list.txt, then replace "apples" with "pears" in list.txt, then show me list.txt',
-    "Write me a short poem about the moon",
+    "Calculate 17 * 23 with a program",
 )
-"""Messages that this model handles well, one for each kind: a plan, files, and an answer."""
+"""Messages that this model handles well, one for each kind: a plan, files, and a program."""
 
 
 def _open(_identity: str, _settings: ModelSettings) -> Model:

@@ -34,6 +34,8 @@ class PromptFile(msgspec.Struct, kw_only=True):
     path: str
     text: str | None = None
     attached: bool = False
+    is_cut: bool = False
+    """Whether the prompt shows only a part of the text."""
 
     @property
     def name(self) -> str:
@@ -64,6 +66,8 @@ class PromptContent(msgspec.Struct, kw_only=True):
     files: dict[str, PromptFile] = {}
     exchanges: list[tuple[str, str]] = []
     """Earlier messages with their answers."""
+    said: list[str] = []
+    """The messages of earlier turns."""
     sources: list[ListedSource] = []
     plan: list[tuple[str, str]] = []
     """The steps of the current plan with their marks."""
@@ -130,12 +134,16 @@ def _read_message(content: PromptContent, kind: str, text: str) -> None:
     content.stop = kind == "USER STEER" and text in ("", "(stop)")
     # A follow-up before the first call extends the message; later it replaces the message.
     adds = kind == "USER FOLLOWUP" and content.message and not content.calls
+    if content.calls and kind != "USER MESSAGE":
+        content.said.append(content.message)
+        content.calls = []
     content.message = f"{content.message}\n{text}" if adds else text
 
 
 def _read_progress(content: PromptContent, kind: str, rest: str) -> None:
     """Read the lines about the progress of the turn: its start, notices and refused approvals."""
     if kind == "TURN":
+        content.said += [content.message] if content.message else []
         content.turn = rest.strip().partition("]")[0]
         content.calls, content.message, content.stop = [], "", False
     elif kind == "NOTICE":
@@ -177,7 +185,10 @@ def _read_result(content: PromptContent, rest: str, lines: list[str]) -> None:
         if path.startswith("fi:"):
             attached = ".attachments/" in path
             content.files.pop(path, None)
-            content.files[path] = PromptFile(path=path, text=text if quoted else None, attached=attached)
+            is_cut = any(line.startswith("[PREVIEW]") for line in lines)
+            content.files[path] = PromptFile(
+                path=path, text=text if quoted else None, attached=attached, is_cut=is_cut and bool(quoted)
+            )
 
 
 _QUOTED: Final = re.compile(r"[0-9]*\|")

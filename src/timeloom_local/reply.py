@@ -14,12 +14,11 @@ MAX_THINKING_CHARS: Final = 600
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the reply that the model writes, and the form that its text takes.
 
-    `string` is the inside of a JSON string, `lines` the items of a JSON array made from numbered lines, `raw` the
-    unchanged text.
+    `string` is the inside of a JSON string, `raw` the unchanged text.
     """
 
     generation: GenerationRequest
-    form: Literal["string", "lines", "raw"] = "string"
+    form: Literal["string", "raw"] = "string"
 
 
 class TextTemplate(msgspec.Struct, frozen=True):
@@ -35,7 +34,7 @@ Parts = tuple[str | Slot, ...]
 
 
 def build_call_reply(
-    tool_id: str, params: Mapping[str, Value] | Slot, *, thinking: str, notes: str = "", code: Slot | None = None
+    tool_id: str, params: Mapping[str, Value] | Slot, *, thinking: str, notes: str = "", code: str = ""
 ) -> Parts:
     """Return a reply that calls a tool; `params` may be one slot for the whole object."""
     head = f'{{"action": "call_tool", "notes": {_json(notes)}, "tool_call": {{"tool_id": {_json(tool_id)}, "params": '
@@ -76,8 +75,6 @@ def _object(params: Mapping[str, Value]) -> Parts:
 
 def _value(value: Value) -> Parts:
     match value:
-        case Slot(form="lines"):
-            return ("[", value, "]")
         case Slot(form="string"):
             return ('"', value, '"')
         case Slot():

@@ -11,7 +11,7 @@ _FILE: Final = re.compile(rf"(?<![\w./@:-])({_NAME})(?![\w/@-])")
 _NO_FILES: Final = frozenset({"e.g", "i.e", "a.m", "p.m"})
 _NO_ENDINGS: Final = frozenset({"com", "org", "net", "io", "eu", "de", "uk"})
 _QUOTE: Final = re.compile(
-    r'"([^"\n]{1,2000})"|“([^”\n]{1,2000})”|«([^»\n]{1,2000})»|`([^`\n]{1,2000})`|(?<!\w)\'([^\'\n]{1,2000})\'(?!\w)'
+    r'"([^"]{1,2000})"|“([^”]{1,2000})”|«([^»\n]{1,2000})»|`([^`\n]{1,2000})`|(?<!\w)\'([^\'\n]{1,2000})\'(?!\w)'
 )
 
 
@@ -44,14 +44,21 @@ def extract_quotations(message: str) -> tuple[str, list[str]]:
     """Return the message with a placeholder for each quotation, and the quotations; file names stay."""
     quotations: list[str] = []
 
-    def replace_one(match: re.Match[str]) -> str:
-        text = _quoted_text(match)
-        if is_file_name(text):
-            return text
+    def hold(text: str) -> str:
         quotations.append(text)
         return f" {chr(_FIRST + len(quotations) - 1)} "
 
-    return " ".join(_QUOTE.sub(replace_one, message[:MAX_MESSAGE_CHARS]).split()), quotations
+    def replace_one(match: re.Match[str]) -> str:
+        text = _quoted_text(match)
+        return text if is_file_name(text) else hold(text)
+
+    # The message must not contain placeholders of its own.
+    message = _PRIVATE.sub("\N{REPLACEMENT CHARACTER}", message[:MAX_MESSAGE_CHARS])
+    message = _FENCED.sub(lambda match: hold(match[1]), message)
+    if block := _BLOCK.fullmatch(message.strip()):
+        message = f"{block[1]} {hold(block[2].strip(chr(10)))}"
+    message = _OBJECT.sub(lambda match: hold(match[0]), message)
+    return " ".join(_QUOTE.sub(replace_one, message).split()), quotations
 
 
 def restore_quotations(text: str, quotations: list[str]) -> str:
@@ -61,55 +68,9 @@ def restore_quotations(text: str, quotations: list[str]) -> str:
     ).strip()
 
 
-def split_clauses(message: str) -> list[str]:
-    """Split a message like "do this, then that" into its parts; most messages have one."""
-    hidden, quotations = extract_quotations(message)
-    parts = [part.strip(" ,;") for part in _THEN.split(hidden)]
-    marked = [f'"{text}"' for text in quotations]
-    return [restore_quotations(part, marked) for part in parts if part] if len(parts) > 1 else [message]
-
-
-def find_literal_content(message: str) -> str | None:
-    """Return the literal text that a message asks to write, or None."""
-    start, end = message.find("{"), message.rfind("}")
-    if 0 <= start < end and '"' not in message[:start]:
-        return message[start : end + 1]
-    if held := find_quotations(message):
-        return "\n".join(held)
-    for pattern in (_SAYING, _COLON):
-        if found := pattern.search(message[:MAX_MESSAGE_CHARS]):
-            text = _without_file_sentence(found[1]).strip()
-            return _INTO_FILE.sub("", text).strip() or None
-    return None
-
-
-def find_subject(message: str) -> str:
-    """Return the subject of the text to write: the message without polite phrases and without the target file."""
-    text = _PLEASE.sub("", " ".join(message[:MAX_MESSAGE_CHARS].split()))
-    text = _FILE_FIRST.sub("Write ", _INTO_FILE.sub("", text))
-    text = _VERB.sub("Write ", _A_FILE.sub("a text", _FILE.sub("", text)))
-    return " ".join(text.split()).strip(" .,;:") or message.strip()
-
-
 def is_question(message: str) -> bool:
     """Return whether the message is a question or asks for a summary."""
     return message.rstrip().endswith("?") or bool(_ASKS.match(message))
-
-
-def is_edit_request(message: str) -> bool:
-    """Return whether the message begins with a verb of editing, such as `replace`."""
-    return bool(_EDITS.match(_PLEASE.sub("", message.strip())))
-
-
-def is_read_request(message: str) -> bool:
-    """Return whether the message begins with a verb of reading, such as `show`."""
-    return bool(_LOOKS.match(_PLEASE.sub("", message.strip())))
-
-
-def make_file_stem(message: str) -> str:
-    """Make a file name from the words of the message's subject."""
-    words = [word for word in re.findall(r"[a-z0-9]+", find_subject(message).lower()) if word not in _FILLER]
-    return "-".join(words[:4])[:40] or "text"
 
 
 def find_list_items(message: str) -> list[str]:
@@ -130,66 +91,14 @@ def _is_file(name: str) -> bool:
     return name.lower() not in _NO_FILES and name.rpartition(".")[2].lower() not in _NO_ENDINGS
 
 
-def _without_file_sentence(text: str) -> str:
-    """Return the text without a last sentence that only names the file."""
-    head, mark, last = text.rpartition(". ")
-    return f"{head}." if mark and find_file_names(last) and "file" in last.lower() else text
-
-
+_PRIVATE: Final = re.compile("[\ue000-\uf8ff]")
+_FENCED: Final = re.compile(r"```\w{0,20}\n(.{1,4000}?)\n?```", re.DOTALL)
+_BLOCK: Final = re.compile(r"([^\n]{1,300}:)[ \t]*\n(.*\S.*)", re.DOTALL)
+_OBJECT: Final = re.compile(r"\{[^{}\n]{0,2000}(?:\{[^{}\n]{0,500}\}[^{}\n]{0,500}){0,20}\}")
 _FIRST: Final = 0xE000  # placeholders are characters that no message uses: the private use area
-_THEN: Final = re.compile(
-    r"(?:[.;,]\s{0,3}|\s)(?:and\s)?(?:then|after that|afterwards|next|finally)(?:,)?\s(?!to\b)"
-    r"|[.!;]\s{1,3}(?=(?:Write|Save|Create|Make|Read|Show|Open|Replace|Change|Append|Add|Remove|Delete|Search|Find|Plan)\b)",
-    re.IGNORECASE,
-)
-_SAYING: Final = re.compile(
-    r"\b(?:(?:with|containing|has)?\s?(?:the|this|following|one)\s(?:text|line|lines|content|contents|words|header|sentence)"
-    r"|containing|that says|which says|saying|that reads)(?:\s?:)?\s(.+)",
-    re.IGNORECASE | re.DOTALL,
-)
-_COLON: Final = re.compile(r":\s+(\S.*)", re.DOTALL)
-_INTO_FILE: Final = re.compile(
-    rf"[\s,]*\b(?:and\s)?(?:(?:please\s)?(?:put|save|store|write|keep|place)\s(?:it|them|this|that|the result)\s)?"
-    rf"(?:in|into|to|as|under|inside|called|named|file name|filename)"
-    rf"(?:\s(?:a|the|my|new|text|file|document|called|named|as|name)){{0,5}}\s[\"“'`]?{_NAME}[\"”'`]?(?:\sfile)?"
-    r"(?:\sfor\s(?:me|later))?[.?!]?",
-    re.IGNORECASE,
-)
-_FILE_FIRST: Final = re.compile(
-    rf"^((?:write|create|make|generate|produce|draft|compose|add|prepare))\b(?:\s(?:a|an|the|new|text|file|document|called|named))"
-    rf"{{0,6}}\s{_NAME}(?:\s(?:that|which|with|containing|about|for))?",
-    re.IGNORECASE,
-)
-_VERB: Final = re.compile(
-    r"^(?:i (?:need|want)|save|store|put together|put|create|make|generate|produce|prepare|draft|compose|add|keep)\s",
-    re.IGNORECASE,
-)
-_A_FILE: Final = re.compile(
-    r"\b(?:a|the)\s(?:new\s)?(?:text\s)?(?:file|document)(?:\s(?:called|named))?\b", re.IGNORECASE
-)
-_EDITS: Final = re.compile(
-    r"(?:edit|change|modify|update|fix|correct|append|insert|remove|delete|drop|replace|substitute|swap|rename)\b",
-    re.IGNORECASE,
-)
-_LOOKS: Final = re.compile(
-    r"(?:show|read|open|display|print|view|look|see|check|have a look|let me (?:see|read)|list|summari[sz]e|give me)\b",
-    re.IGNORECASE,
-)
-_PLEASE: Final = re.compile(
-    r"^(?:(?:please|kindly|hey|hi|hello|now|ok|okay|can you|could you|would you|will you|i(?:'d| would) like you to"
-    r"|i want you to|i need you to)[,\s]+){1,4}",
-    re.IGNORECASE,
-)
 _ASKS: Final = re.compile(
     r"(?:what|who|whom|whose|when|where|why|how|which|is|are|was|were|does|do|did|can|may|am"
     r"|summari[sz]e|explain|tell me)\b",
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(r"(?:^|\s)\(?\d{1,2}[.)]\s+")
-_FILLER: Final = frozenset(
-    re.split(
-        r"\s+",
-        "a an the of for to in on about with and or my your some me write create make generate file text new please "
-        "short draft compose three two one put it into that this",
-    )
-)

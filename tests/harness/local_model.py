@@ -16,7 +16,7 @@ from timeloom_local.routing.embeddings import SentenceModel
 from timeloom_local.routing.router import Router
 from timeloom_local.weights import router_weights
 
-PLACEHOLDERS = {"string": "words", "lines": '"one", "two"', "raw": "{}"}
+PLACEHOLDERS = {"string": "words", "raw": "{}"}
 
 
 @cache

@@ -88,10 +88,14 @@ def test_a_plan_of_an_earlier_turn_is_not_marked_by_the_one_that_follows() -> No
 
 
 def test_a_file_that_nobody_knows_is_looked_for_once() -> None:
-    path = f"fi:{TURN}.files/none.txt"
-    assert called(asked("Show me none.txt")) == ("react.read", {"paths": [path]})
-    call = made("react.read", json.dumps({"paths": [path]}), failure="there is no file none.txt")
-    assert answered(asked("Show me none.txt", call)) == "I could not do this: there is no file none.txt."
+    params = {"name": "(^|/)none\\.txt$", "ignore_case": True}
+    assert called(asked("Show me none.txt")) == ("react.rg", params)
+    assert "there is no file of that name" in answered(
+        asked("Show me none.txt", made("react.rg", status='{"files":[]}'))
+    )
+    status = '{"files":[{"logical_path":"fi:turn_1.files/none.txt"}]}'
+    found = made("react.rg", json.dumps(params), status=status)
+    assert called(asked("Show me none.txt", found)) == ("react.read", {"paths": ["fi:turn_1.files/none.txt"]})
 
 
 def test_a_question_about_an_attachment_is_answered_with_a_quotation_and_its_source() -> None:
@@ -100,7 +104,7 @@ def test_a_question_about_an_attachment_is_answered_with_a_quotation_and_its_sou
     text = "The castle is old.\nThe walk takes two hours."
     situation = asked(question, made("react.read"), files=(PromptFile(path=PAPER, text=text, attached=True),))
     situation.sources.append(ListedSource(3, "paper.txt", PAPER))
-    assert answered(situation) == "words\n\n> The walk takes two hours [[S:3]]"
+    assert answered(situation) == "paper.txt says:\n\n> The walk takes two hours [[S:3]]"
 
 
 def test_an_attachment_that_was_read_answers_later_questions_too() -> None:
@@ -121,10 +125,11 @@ def test_an_edit_needs_the_text_in_sight_and_is_a_diff() -> None:
 
 def test_an_edit_that_cannot_be_made_is_not_tried() -> None:
     file = PromptFile(path=NOTES, text="one\n")
-    assert "does not hold" in answered(asked('Replace "six" with "two" in notes.txt', files=(file,)))
+    assert "has no “six”" in answered(asked('Replace "six" with "two" in notes.txt', files=(file,)))
     assert "replace “old”" not in answered(asked("Fix the grammar of notes.txt", files=(file,)))
-    unread = made("react.read", failure="there is no file notes.txt")
-    assert "there is no file" in answered(asked("Delete the last line of notes.txt", unread))
+    unread = made("react.read", failure="disk full")
+    situation = asked("Delete the last line of notes.txt", unread, files=(PromptFile(path=NOTES),))
+    assert "disk full" in answered(situation)
 
 
 def test_it_means_the_file_that_was_last_at_hand() -> None:
@@ -132,12 +137,13 @@ def test_it_means_the_file_that_was_last_at_hand() -> None:
     assert (tool, params["path"]) == ("react.patch", NOTES)
 
 
-def test_a_plan_has_the_steps_that_were_listed_or_those_of_the_model() -> None:
+def test_a_plan_has_the_steps_that_were_listed_or_general_ones() -> None:
     assert called(asked("Open a plan: wake up, get up")) == (
         "react.plan",
         {"mode": "new", "steps": ["wake up", "get up"]},
     )
-    assert called(asked("Make a plan for a picnic")) == ("react.plan", {"mode": "new", "steps": ["one", "two"]})
+    tool, params = called(asked("Make a plan for a picnic in two steps"))
+    assert (tool, len(str(params["steps"]).split("', '"))) == ("react.plan", 2)
     assert "1. wake up" in answered(asked("Open a plan: wake up", made("react.plan"), plan=("wake up",)))
 
 
@@ -165,16 +171,70 @@ def test_several_wishes_become_a_plan_that_is_followed() -> None:
 
 def test_what_a_search_found_is_listed() -> None:
     message = 'Search the files for "tea"'
-    assert called(asked(message)) == ("react.rg", {"pattern": "tea", "ignore_case": True})
+    assert called(asked(message)) == ("react.rg", {"pattern": "\\btea", "ignore_case": True})
     status = '{"files":[{"logical_path":"fi:turn_1.files/a.md","matches":[{"line":3,"text":"green tea"}]}]}'
     assert "- a.md (line 3: green tea)" in answered(asked(message, made("react.rg", status=status)))
-    assert answered(asked(message, made("react.rg", status='{"files":[]}'))) == "Nothing was found."
-    assert answered(asked(message, made("react.rg", status="?"))) == "The search is done."
+    for status in ('{"files":[]}', "?"):
+        assert answered(asked(message, made("react.rg", status=status))) == "I found nothing: no file contains “tea”."
+    assert "disk" in answered(asked(message, made("react.rg", failure="disk full")))
 
 
-@pytest.mark.parametrize("message", ["Hello", "What is the largest planet?", "", "Tell me a story"])
-def test_what_needs_no_tool_is_answered_by_the_model(message: str) -> None:
-    assert answered(asked(message)) == "words"
+@pytest.mark.parametrize("message", ["Hello", "What is the largest planet?", "", "Tell me a story", "rm -rf /"])
+def test_what_it_cannot_do_is_declined_with_what_it_can_do(message: str) -> None:
+    assert "I am a small demo model" in answered(asked(message))
+    assert "I can make a plan" in answered(asked(message))
+
+
+def test_only_a_short_text_is_written_by_the_small_model() -> None:
+    assert answered(asked("Write a poem about the moon")).startswith("words\n\nA very small demo model made up")
+
+
+def test_an_older_version_of_a_file_is_no_match() -> None:
+    status = '{"files":[{"logical_path":"fi:turn_1.files/notes.txt","matches":[{"line":1,"text":"tea"}]}]}'
+    files = (PromptFile(path=NOTES), PromptFile(path="fi:turn_2.files/notes.txt"))
+    situation = asked("Which file mentions tea?", made("react.rg", status=status), files=files)
+    assert answered(situation) == "I found nothing: no file contains “tea”."
+
+
+def test_what_was_said_is_quoted_and_nothing_is_invented() -> None:
+    situation = asked("When is my flight?")
+    situation.said = ["My flight leaves at 7:40.", "When is my flight?"]
+    assert answered(situation) == "You said:\n\n> My flight leaves at 7:40"
+    situation.message = "What is my cat called?"
+    assert "you have not told me" in answered(situation)
+    situation.message = "What did I just say?"
+    assert "> When is my flight?" in answered(situation)
+    situation.message = "What have I said so far?"
+    assert "> My flight leaves at 7:40" in answered(situation)
+    assert "you have not told me" in answered(asked("What was my first message?"))
+
+
+def test_a_file_that_is_shown_in_part_is_not_changed() -> None:
+    file = PromptFile(path=NOTES, text="one", is_cut=True)
+    read = made("react.read", json.dumps({"paths": [NOTES]}))
+    assert "too long" in answered(asked("Add two to notes.txt", read, files=(file,)))
+
+
+def test_a_file_that_exists_is_not_replaced() -> None:
+    situation = asked('Write "new" to notes.txt', files=(PromptFile(path=NOTES, text="old"),))
+    assert "already exists" in answered(situation)
+    situation.message = 'Overwrite notes.txt with "new"'
+    assert called(situation) == ("react.write", {"path": "files/notes.txt", "content": "new"})
+
+
+def test_without_a_tool_that_runs_programs_nothing_is_calculated() -> None:
+    assert "lets me run none" in answered(asked("Calculate 2 + 2"))
+
+
+def test_a_program_that_fails_is_reported() -> None:
+    failed = made("exec_tools.python", failure="ZeroDivisionError: division by zero")
+    assert "division by zero" in spoken(asked("Calculate 2 / 0", failed), (RUN,))
+
+
+def test_a_plan_is_shown_and_a_step_that_it_lacks_is_not_marked() -> None:
+    assert "1. a" in answered(asked("Show me the plan", plan=("a",)))
+    assert "no step 9" in answered(asked("Step 9 is done", plan=("a",)))
+    assert "There is no plan" in answered(asked("Step 1 is done"))
 
 
 def test_at_the_last_round_it_answers_whatever_is_open() -> None:
@@ -189,11 +249,11 @@ def test_a_user_who_says_stop_is_obeyed() -> None:
 
 def test_the_same_call_is_not_made_twice() -> None:
     call = made("react.write", '{"path":"files/a.txt","content":"a"}')
-    assert answered(asked('Save "a" to a.txt', call, call)) == "I wrote the file."
+    assert answered(asked('Save "a" to a.txt', call, call)).startswith("I wrote a.txt")
 
 
-def test_calls_that_it_did_not_ask_for_lead_to_an_answer() -> None:
-    assert answered(asked('Save "a" to a.txt', made("web.search", text="tea is hot.")))
+def test_calls_that_it_did_not_ask_for_are_skipped() -> None:
+    assert called(asked('Save "a" to a.txt', made("web.search", text="tea is hot.")))[0] == "react.write"
 
 
 WEATHER = OfferedTool(
@@ -225,11 +285,13 @@ def test_parameters_of_a_foreign_tool_are_written_under_its_schema() -> None:
 
 def test_a_tool_that_runs_code_gets_a_program() -> None:
     decision = next_decision(asked("Run a Python program that calculates 2 to the power of 10"), (RUN,))
-    assert decision == CallToolDecision("exec_tools.python", "{}")
+    assert decision == CallToolDecision("exec_tools.python", '{"contract": [], "prog_name": "calculation"}')
+    parts = reply_parts(asked("Run a Python program that calculates 2 to the power of 10"), (RUN,))
+    assert "<channel:code>\nprint(2 ** 10)\n" in "".join(part for part in parts if isinstance(part, str))
 
 
 def test_routes_say_what_they_were_nearest_to() -> None:
-    route = router().route("please help me", ())
-    assert (route.target, route.example) == ("help", "Help")
-    route = router().route("please store 'x' as y.txt", (), frozenset({"answer", "help"}))
-    assert (route.target, route.example) == ("answer", "")
+    route = router().route("tell me the weather forecast", (WEATHER, MAIL))
+    assert route
+    assert (route.target, route.example) == ("weather.forecast", WEATHER.purpose)
+    assert router().route("please help me", (WEATHER, MAIL)) is None

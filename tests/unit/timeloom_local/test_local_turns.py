@@ -9,7 +9,8 @@ import pytest
 
 from tests.harness import local_model
 from tests.harness.turn import HEADER, blocks_of
-from timeloom.app import AgentSettings, build_turn_runner, open_session
+from timeloom.app import AgentSettings, build_turn_runner, open_session, open_tools
+from timeloom.config.settings import Settings
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalRequested,
@@ -24,8 +25,6 @@ from timeloom.core.paths import AttachmentPath
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.tools.define import tool
-from timeloom.tools.react.toolset import react_tools
-from timeloom.tools.registry import ToolRegistry
 from timeloom_local.provider import EXAMPLES
 
 FERRY = "The ferry leaves at half past nine.\nA ticket costs twelve euros.\nDogs travel for free.\n"
@@ -68,15 +67,12 @@ def talk(tmp_path: Path, check: Callable[[Talk], Awaitable[None]]) -> None:
 
         postcards = tool("post.send", effect="irreversible", examples=("Send a postcard to TEXT",))(send)
         session = await open_session(MemoryStore(), None, HEADER)
-        turns = build_turn_runner(
-            session,
-            local_model.model(),
-            AgentSettings(data_dir=tmp_path),
-            lambda _: None,
-            ToolRegistry((*react_tools(), postcards)),
-        )
-        await check(Talk(turns, sent))
-        await session.close()
+        settings = AgentSettings(data_dir=tmp_path)
+        async with open_tools(Settings()) as registry:
+            tools = registry.with_tools([postcards])
+            turns = build_turn_runner(session, local_model.model(), settings, lambda _: None, tools)
+            await check(Talk(turns, sent))
+            await session.close()
 
     asyncio.run(body())
 
@@ -167,7 +163,7 @@ def test_who_asks_for_help_is_told_what_to_ask_for_and_no_tool_ids(tmp_path: Pat
     [
         (EXAMPLES[0], ["react.plan"]),
         (EXAMPLES[1], ["react.plan", "react.write", "react.patch", "react.read"]),
-        (EXAMPLES[2], []),
+        (EXAMPLES[2], ["exec_tools.execute_code_python"]),
     ],
 )
 def test_the_examples_that_people_are_offered_succeed(tmp_path: Path, example: str, tools: list[str]) -> None:

@@ -1,0 +1,293 @@
+"""Parses one clause of a message into an intent."""
+
+import re
+from typing import Final
+
+from timeloom_local.intents import wording
+from timeloom_local.intents.file_mentions import find_mention, mentions_file_kind
+from timeloom_local.intents.kinds import (
+    DeclineIntent,
+    HelpIntent,
+    Intent,
+    PlanIntent,
+    SmallTalkIntent,
+    SmallTalkKind,
+)
+from timeloom_local.intents.parse_changes import (
+    parse_add,
+    parse_change_request,
+    parse_file_first,
+    parse_instead,
+    parse_note,
+    parse_remove,
+    parse_wish,
+)
+from timeloom_local.intents.parse_reads import parse_read
+from timeloom_local.intents.parse_writes import parse_overwrite, parse_write
+from timeloom_local.intents.questions import (
+    parse_about_files,
+    parse_about_model,
+    parse_any_calculation,
+    parse_plan_status,
+    parse_question,
+    parse_recall,
+    parse_search,
+)
+from timeloom_local.text_rules import find_file_names, find_list_items, restore_quotations
+
+MAX_CLAUSE_CHARS: Final = 600
+"""Maximum length of a clause without its quotations; a longer one is declined."""
+
+
+def parse_clause(clause: str, held: list[str]) -> Intent:
+    """Return the intent of a clause, whose quotations are replaced by placeholders for `held`."""
+    if len(clause) > MAX_CLAUSE_CHARS:
+        return DeclineIntent("unclear")
+    if small := _parse_small_talk(clause):
+        return small
+    if _ABILITY.fullmatch(clause.strip()):
+        return HelpIntent()
+    text = wording.correct_keywords(wording.strip_politeness(clause))
+    if found := _parse_refusal(text, held) or _parse_talk(text) or _parse_plan(text, held):
+        return found
+    verb = text.split(maxsplit=1)[0].lower().strip(",:") if text.split() else ""
+    if found := parse_any_calculation(text, held):
+        return found
+    if found := parse_about_files(text, held) or parse_recall(text):
+        return found
+    if found := _parse_by_verb(verb, text, held):
+        return found
+    if verb in wording.QUESTION or text.endswith("?"):
+        return parse_question(text, held)
+    return _parse_rest(text, held)
+
+
+def _parse_small_talk(clause: str) -> Intent | None:
+    plain = clause.strip(" .!?,;:)").lower().replace("’", "'")
+    for pattern, kind in _SMALL_TALK:
+        if pattern.fullmatch(plain):
+            return SmallTalkIntent(kind)
+    return None
+
+
+def _parse_refusal(text: str, held: list[str]) -> Intent | None:
+    """Parse what is declined by its form: nothing, another language, a prohibition or a condition."""
+    if not any(map(str.isalnum, text)) and not held:
+        return DeclineIntent("unclear")
+    if wording.is_foreign(text):
+        return DeclineIntent("language")
+    if _PROHIBITION.match(text):
+        return SmallTalkIntent("nothing")
+    if _OUTSIDE.search(text):
+        return DeclineIntent("outside")
+    return DeclineIntent("condition") if _CONDITION.match(text) else None
+
+
+def _parse_talk(text: str) -> Intent | None:
+    if found := parse_about_model(text.strip(" ?.!")):
+        return found
+    if _STATEMENT_VERB.match(text) and not find_file_names(text):
+        return SmallTalkIntent("statement")
+    return parse_plan_status(text)
+
+
+def _parse_plan(text: str, held: list[str]) -> Intent | None:
+    if not _PLAN.match(text) or find_file_names(text):
+        return None
+    plain = restore_quotations(text, held)
+    steps = tuple(step[:_MAX_STEP_CHARS] for step in find_list_items(plain)[:_MAX_STEPS])
+    goal = _PLAN_WORDS.sub("", plain).strip(" .?!:")
+    if not steps and not goal:
+        return DeclineIntent("what", "plan")
+    return PlanIntent(goal=goal, steps=steps)
+
+
+def _parse_by_verb(verb: str, text: str, held: list[str]) -> Intent | None:
+    """Parse a request by its first word; None if it has no verb that is known."""
+    told = _TELL.match(text)
+    if told and not _TELL_OTHER.match(text):
+        return parse_clause_question(text[told.end() :], held)
+    if verb in ("overwrite", "replace", "rewrite", "make", "change", "set", "update") and (
+        found := parse_overwrite(text, held)
+    ):
+        return found
+    if verb in wording.CHANGE and (found := parse_file_first(text, held)):
+        return found
+    for verbs, parse in _PARSERS:
+        if verb in verbs and (found := parse(text, held)):
+            return found
+    return _decline_verb(verb, text)
+
+
+def parse_clause_question(text: str, held: list[str]) -> Intent:
+    """Parse a question that follows `tell me`."""
+    about = parse_about_model(text.strip(" ?.!")) or parse_any_calculation(text, held)
+    return about or parse_about_files(text, held) or parse_recall(text) or parse_question(text, held)
+
+
+def _decline_verb(verb: str, text: str) -> Intent | None:
+    """Return why a request with a known verb is declined."""
+    if verb in ("delete", "remove", "erase", "clear", "empty", "wipe", "destroy"):
+        return DeclineIntent("delete")
+    if verb in ("explain", "describe", "teach", "recommend", "suggest", "compare", "tell"):
+        return DeclineIntent("facts")
+    if verb in wording.CHANGE and find_file_names(text):
+        return DeclineIntent("edit")
+    if verb in wording.QUESTION:
+        return None
+    return DeclineIntent("unsupported") if verb in wording.VERBS else None
+
+
+def _parse_rest(text: str, held: list[str]) -> Intent:
+    """Parse a clause without a known verb."""
+    if found := parse_file_first(text, held):
+        return found
+    if found := parse_wish(text, held):
+        return found
+    if new := _NEW_FILE.match(text):
+        return parse_write(f"create {text[new.end(1) :]}", held) or DeclineIntent("unclear")
+    mention = find_mention(text)
+    if mention and mention.names:
+        return DeclineIntent("what", mention.names[0])
+    if mention and mentions_file_kind(mention.words):
+        return DeclineIntent("what", mention.words)
+    if _STATEMENT.match(text):
+        return SmallTalkIntent("statement")
+    return DeclineIntent("unclear")
+
+
+_MAX_STEPS: Final = 20
+
+
+_MAX_STEP_CHARS: Final = 200
+
+
+_SMALL_TALK: Final[tuple[tuple[re.Pattern[str], SmallTalkKind], ...]] = (
+    (
+        re.compile(
+            r"(?:hi|hello|hey|yo|hiya|howdy|greetings|good (?:morning|afternoon|evening|day|night)"
+            r"|hello (?:there|world)|hi (?:there|everyone)|hey there|anyone there|test(?:ing)?(?: 123)?"
+            r"|ping)(?:[,! ]+(?:there|timeloom|bot|assistant|you|friend|again))?"
+        ),
+        "hello",
+    ),
+    (
+        re.compile(
+            r"(?:(?:ok|okay|great|cool|nice|perfect|awesome|wonderful|good|super|excellent|brilliant|got it"
+            r"|alright|well done|good job|thanks|thank you|thx|ty|cheers|many thanks|much appreciated"
+            r"|very much|so much|a lot|that's all|that is all|that was all|for your help|for the help"
+            r"|you're great|lovely)[\s,.!-]*)+"
+        ),
+        "thanks",
+    ),
+    (
+        re.compile(
+            r"(?:good ?bye|bye(?: bye)?|see you(?: later)?|ciao|farewell|quit|exit|stop|cancel|never ?mind"
+            r"|forget it)"
+        ),
+        "bye",
+    ),
+    (
+        re.compile(
+            r"(?:yes|yeah|yep|yup|sure|no|nope|nah|maybe|do it|go ahead|go on|continue|correct|exactly|right"
+            r"|y|n)(?:[, ]+(?:please|thanks|do it|sure|go ahead))?"
+        ),
+        "yes",
+    ),
+    (re.compile(r"you(?:'re| are) .{1,200}"), "self"),
+)
+
+
+_ABILITY: Final = re.compile(
+    r"(?:can|could|do|are) you (?:also |able to |really )*(?:run|write|read|search|change|edit|make"
+    r"|open|create|calculate|do|see|use|handle|add|plan)(?: and \w+)?"
+    r"(?: my| some| any| a)? ?(?:code|files?|programs?|plans?|maths?|arithmetic|attachments?|things"
+    r"|calculations?|python|documents?|lists?|sums)?\??",
+    re.IGNORECASE,
+)
+
+
+_PROHIBITION: Final = re.compile(
+    r"(?:don't|do not|dont|never|please don't|stop|no need to|without)\b(?! you\b| i\b| we\b)", re.IGNORECASE
+)
+
+
+_CONDITION: Final = re.compile(
+    r"(?:if|unless|whenever|every time|as soon as|in case|once|while|until|every (?:day|hour|morning"
+    r"|week|monday)|tomorrow at|at \d)\b",
+    re.IGNORECASE,
+)
+
+
+_OUTSIDE: Final = re.compile(r"\.\./|(?:^|\s)[~/]/?\w|\b[A-Za-z]:\\")
+
+
+_STATEMENT_VERB: Final = re.compile(
+    r"(?:remember|keep in mind|note|fyi|for your information|just so you know|don't forget"
+    r"|bear in mind|know)(?:[,:]| that| this| my| i| the| we| our)\b",
+    re.IGNORECASE,
+)
+
+
+_STATEMENT: Final = re.compile(
+    r"(?:i|i'm|im|i've|i'll|i'd|my|we|we're|we've|our|the|he|she|he's|she's|it|it's|its|there|this"
+    r"|that|these|those|they|they're|today|yesterday|tomorrow|someone"
+    r"|people|remember|fyi|a|an|[A-Z][\w-]+(?:'s)? (?:is|was|has|likes|lives|works|will|and|are|wants))\b",
+    re.IGNORECASE,
+)
+
+
+_PLAN: Final = re.compile(
+    r"(?:(?:i|we)(?: (?:need|want|would like|'d like))|give me|make|create|set up|draw up|open|write"
+    r"|start|prepare|come up with|draft|produce|build|develop|outline|new|show me|get me"
+    r"|what would be|put together|work out|sketch)?"
+    r"\s?(?:me |us )?(?:a |an |the |my |our |some )?(?:new |short |simple |quick |small |detailed "
+    r"|step[- ]by[- ]step |\w+[- ]step |\w+ )?(?:plan|check-?list|to-?\s?do list|action plan"
+    r"|schedule of steps|list of steps)\b(?! (?:is|was)\b)"
+    r"|plan\b|(?:break|split|divide|turn)\b.{1,200}\binto (?:\w+ )?(?:steps|tasks|parts)\b|(?:outline"
+    r"|list|give me|what are|what would be)\s(?:the |some )?steps (?:to|for|of)\b.{1,200}",
+    re.IGNORECASE,
+)
+
+
+_PLAN_WORDS: Final = re.compile(
+    r"^(?:(?:i|we|need|want|would|like|give|me|us|make|create|set up|draw up|open|write|start|prepare"
+    r"|come up with|draft|produce|build|develop|outline|new|put together|work out|sketch|show|get"
+    r"|what|would be|are"
+    r"|a|an|the|my|our|some|short|simple|quick|small|detailed|step[- ]by[- ]step|action|plan|planning"
+    r"|check-?list|to-?\s?do list|list|schedule|of|steps|step|with|these|following|three|four|five"
+    r"|six|\d{1,2}"
+    r"|for|to|how|that|helps?|on|out|break|split|divide|the task of|down|please|track|them"
+    r"|as)\b[\s:,-]*)+|\b(?:down )?into (?:\w+ )?(?:steps|tasks|parts)\b.*$|[?.]\s*(?:track|keep|save"
+    r"|put) (?:it|them) as a plan",
+    re.IGNORECASE,
+)
+
+
+_TELL: Final = re.compile(
+    r"(?:tell|show|let|give|inform|answer)(?: me| us)?(?: know)?[\s,:]+(?=(?:what|what's|which|who"
+    r"|who's|when|where|how|if|whether|why)\b)",
+    re.IGNORECASE,
+)
+
+
+_TELL_OTHER: Final = re.compile(r"(?:tell|show|let|give) (?:me |us )?(?:know )?(?:how to|if|whether)\b", re.IGNORECASE)
+
+
+_NEW_FILE: Final = re.compile(
+    r"((?:(?:i|we)(?:'d| would)? (?:need|want|like) )?)(?:a |another )?new (?:text )?(?:file|document|note)\b",
+    re.IGNORECASE,
+)
+
+
+_PARSERS: Final = (
+    (frozenset({"note", "jot", "record"}), parse_note),
+    (wording.ADD, parse_add),
+    (frozenset({"make", "use"}), parse_instead),
+    (wording.WRITE | {"put"}, parse_write),
+    (wording.CHANGE, parse_change_request),
+    (wording.REMOVE, parse_remove),
+    (wording.SEARCH | {"rg", "scan", "hunt"}, parse_search),
+    (wording.READ | {"give", "let", "pull", "bring", "have", "go", "get", "sum"}, parse_read),
+)
+"""The parsers of each kind of verb, in the order in which they are tried."""

@@ -1,0 +1,176 @@
+"""Parses a message into its clauses and their intents."""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom_local.intents import wording
+from timeloom_local.intents.kinds import (
+    CalculateIntent,
+    ChangeIntent,
+    DeclineIntent,
+    FileMention,
+    Intent,
+    PlanIntent,
+    PlanStatusIntent,
+    QuestionIntent,
+    ReadIntent,
+    SearchIntent,
+    SmallTalkIntent,
+    WriteIntent,
+)
+from timeloom_local.intents.parse_clause import parse_clause
+from timeloom_local.text_rules import MAX_MESSAGE_CHARS, extract_quotations, restore_quotations
+
+MAX_CLAUSES: Final = 8
+"""Maximum number of clauses; a longer message is declined."""
+
+
+class ParsedClause(msgspec.Struct, frozen=True):
+    """A clause in the user's words, and its intent."""
+
+    text: str
+    intent: Intent
+
+
+def parse_message(message: str) -> list[ParsedClause]:
+    """Return the clauses of a message; at least one."""
+    hidden, held = extract_quotations(message[:MAX_MESSAGE_CHARS])
+    hidden = _MERGED.sub(r" \g<prep>", hidden) if _COMPOSES.match(wording.strip_politeness(hidden)) else hidden
+    clauses = [piece for part in _split(hidden) for piece in _split_at_verbs(part, held)] or [hidden]
+    parsed = [_parsed(clause, held) for clause in clauses]
+    if len(parsed) > 1:
+        whole = _parsed(hidden, held)
+        parsed = _without_talk(parsed)
+        if any(isinstance(one.intent, DeclineIntent) for one in parsed) and _is_whole(whole.intent):
+            parsed = [whole]
+    if len(parsed) > MAX_CLAUSES:
+        return [ParsedClause(message, DeclineIntent("unclear"))]
+    return _with_pronouns(parsed)
+
+
+def _parsed(clause: str, held: list[str]) -> ParsedClause:
+    return ParsedClause(restore_quotations(clause, [f'"{text}"' for text in held]), parse_clause(clause, held))
+
+
+def _split(hidden: str) -> list[str]:
+    return [part for part in (part.strip(" ,;") for part in _THEN.split(hidden)) if any(map(_is_content, part))]
+
+
+def _is_content(char: str) -> bool:
+    return char.isalnum() or char >= "\ue000"
+
+
+def _split_at_verbs(part: str, held: list[str]) -> list[str]:
+    """Split at `and` before a verb if each side is a request of its own."""
+    for found in _AND_VERB.finditer(part):
+        left, right = part[: found.start()].strip(" ,"), part[found.end() :].strip(" ,")
+        if _is_whole(parse_clause(left, held)) and _is_request(right, held):
+            return [left, *_split_at_verbs(right, held)]
+    return [part]
+
+
+def _is_whole(intent: Intent) -> bool:
+    """Return whether an intent lacks nothing."""
+    match intent:
+        case ChangeIntent(file=file):
+            return file != FileMention()
+        case WriteIntent() | PlanIntent() | ReadIntent() | SearchIntent() | CalculateIntent() | PlanStatusIntent():
+            return True
+        case _:
+            return False
+
+
+def _is_request(text: str, held: list[str]) -> bool:
+    intent = parse_clause(text, held)
+    if isinstance(intent, QuestionIntent):
+        return bool(_ASKED.match(text))
+    return _is_whole(intent) or (
+        isinstance(intent, DeclineIntent) and intent.reason in ("unsupported", "delete", "web")
+    )
+
+
+def _without_talk(parsed: list[ParsedClause]) -> list[ParsedClause]:
+    """Return the clauses without greetings and statements beside a request; all of them if there is no request."""
+    return [one for one in parsed if not isinstance(one.intent, SmallTalkIntent)] or parsed[-1:]
+
+
+def _with_pronouns(parsed: list[ParsedClause]) -> list[ParsedClause]:
+    """Replace `it` in a clause by the file of the clause before; a question after it is about that file, too."""
+    last: FileMention | None = None
+    done: list[ParsedClause] = []
+    for one in parsed:
+        intent = one.intent
+        if (
+            isinstance(intent, ReadIntent)
+            and intent.file.is_pronoun
+            and done
+            and isinstance(done[-1].intent, CalculateIntent)
+        ):
+            continue  # the result of a calculation is shown anyway
+        if (
+            isinstance(intent, ChangeIntent | ReadIntent)
+            and last
+            and (intent.file.is_pronoun or intent.file == FileMention())
+        ):
+            intent = replace(intent, file=last)
+        if isinstance(intent, QuestionIntent) and last:
+            intent = ReadIntent(file=last, kind="question", words=intent.question)
+        if isinstance(intent, ChangeIntent | ReadIntent | WriteIntent) and (intent.file.names or intent.file.words):
+            last = intent.file
+        done.append(ParsedClause(one.text, intent))
+    return done
+
+
+_VERB: Final = "|".join(
+    sorted(
+        wording.VERBS
+        - {
+            "list",
+            "note",
+            "text",
+            "mail",
+            "book",
+            "message",
+            "cross",
+            "plan",
+            "set",
+            "post",
+            "order",
+            "average",
+            "check",
+            "look",
+            "run",
+            "count",
+            "call",
+            "keep",
+            "drop",
+            "start",
+            "use",
+            "play",
+            "cat",
+            "share",
+        }
+    )
+)
+_THEN: Final = re.compile(
+    r"(?:[.;,!?]\s{0,3}|\s)(?:and\s)?(?:then|after that|afterwards|and finally|finally|and next)(?:,)?\s(?!to\b)"
+    rf"|\?\s{{1,3}}|[.!;]\s{{1,3}}(?=(?:(?:please|now|then|also|and|can you|could you"
+    rf"|next)\s){{0,2}}(?:{_VERB}|what|what's|which|who|when|where|how)\b)",
+    re.IGNORECASE,
+)
+_AND_VERB: Final = re.compile(
+    rf",?\s+and\s+(?:also\s+|please\s+|after that\s+)?(?=(?:{_VERB}|let me|give me|check|set|run|count"
+    rf"|call|text|list|mail|book)\b)|,\s+(?:please\s+)?(?=(?:{_VERB})\b)",
+    re.IGNORECASE,
+)
+_ASKED: Final = re.compile(r"(?:tell|let|show) (?:me|us)\b", re.IGNORECASE)
+_COMPOSES: Final = re.compile(r"(?:write|draft|compose|create|make|generate|produce|prepare)\b", re.IGNORECASE)
+_MERGED: Final = re.compile(
+    r"[,.?!;]?\s+(?:and\s+)?(?:then\s+)?(?:please\s+)?(?:save|put|store|write|keep|place)\s(?:it|this"
+    r"|that|them|the (?:poem|text|list|story|letter|result|file))\s(?P<prep>in|into|to|as|under"
+    r"|inside)\b",
+    re.IGNORECASE,
+)

@@ -1,0 +1,82 @@
+"""The requests of the development set, each in a conversation of its own with the real runtime and sandbox."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bench.demo.conversation import DemoOutcome, MadeCall, run_request
+from bench.demo.judge import find_failures
+from bench.demo.requests import DEVELOPMENT, SETS, DemoRequest, OutcomeChecks, read_requests
+from bench.demo.score import JudgedRequest, format_transcript
+from tests.harness import local_model
+from timeloom.app import open_tools
+from timeloom.config.settings import Settings
+from timeloom.testing.conformance.cases import GROUPS, load_published_suite
+from timeloom_local.routing.router import load_shipped_examples
+from timeloom_local.text_rules import normalize_form
+
+REQUESTS = read_requests(SETS / f"{DEVELOPMENT}.yaml")
+
+
+def run(request: DemoRequest, folder: Path) -> DemoOutcome:
+    async def body() -> DemoOutcome:
+        async with open_tools(Settings()) as registry:
+            return await run_request(local_model.model(), request, registry, folder)
+
+    return asyncio.run(body())
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=[str(request.id) for request in REQUESTS])
+def test_a_request_has_its_sensible_outcome(request_: DemoRequest, tmp_path: Path) -> None:
+    outcome = run(request_, tmp_path)
+    failures = find_failures(request_, outcome)
+    assert not failures, format_transcript(JudgedRequest(request_, outcome, failures))
+
+
+def test_no_set_shares_a_message_with_another_set_or_with_what_was_tuned() -> None:
+    assert len(REQUESTS) >= 80
+    seen = {normalize_form(case.say) for group in GROUPS for case in load_published_suite().cases(group)}
+    seen |= set(load_shipped_examples())
+    for path in SETS.glob("*.yaml"):
+        messages = {normalize_form(request.request) for request in read_requests(path) if not request.files}
+        if path.stem != DEVELOPMENT:
+            assert not messages & seen, path.name
+        seen |= messages
+
+
+def test_a_set_with_an_id_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "set.yaml"
+    path.write_text("- {id: a, request: x, sensible: y}\n" * 2)
+    with pytest.raises(ValueError, match="twice: a"):
+        read_requests(path)
+
+
+def test_each_check_of_an_outcome_is_made() -> None:
+    checks = OutcomeChecks(
+        must_call=("react.read",),
+        must_not_call=("react.write",),
+        file_equals={"a.txt": "one"},
+        file_contains={"a.txt": "two", "b.txt": ("x", "y")},
+        file_unchanged=("a.txt", "c.txt"),
+        answer_contains_any=("Yes",),
+        answer_excludes=("no",),
+    )
+    request = DemoRequest(id=1, request="?", sensible="", files={"a.txt": "one\n"}, checks=checks)
+    good = DemoOutcome(
+        ending="completed",
+        calls=(MadeCall("react.read", "{}"),),
+        answer="Yes.",
+        files={"a.txt": "one\n", "b.txt": "x y"},
+        earlier=(),
+    )
+    assert find_failures(request, good) == ["a.txt does not contain 'two': 'one\\n'"]
+    bad = DemoOutcome(
+        ending="failed",
+        calls=(MadeCall("react.write", "{}"),),
+        answer="No",
+        files={"a.txt": "two", "c.txt": ""},
+        earlier=(),
+    )
+    assert len(find_failures(request, bad)) == 10
+    assert "=== 1: FAILED" in format_transcript(JudgedRequest(request, bad, ["x"]))
