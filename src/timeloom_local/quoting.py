@@ -84,7 +84,7 @@ def _share(wanted: set[str], there: set[str]) -> float:
 
 
 def _root(word: str) -> str:
-    for ending, root in (("ies", "y"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", "")):
+    for ending, root in (("ies", "y"), ("ment", ""), ("ing", ""), ("ed", ""), ("es", "e"), ("s", "")):
         if word.endswith(ending) and len(word) - len(ending) >= _MIN_ROOT and not word.endswith("ss"):
             return (word[: -len(ending)] + root).removesuffix("e")
     return word.removesuffix("e") if len(word) > _MIN_ROOT else word
@@ -142,5 +142,6 @@ _STOP_WORDS: Final = frozenset(
 _SYNONYMS: Final = {
     "job": "work", "profession": "work", "occupation": "work", "colour": "color", "mum": "mother", "mom": "mother",
     "dad": "father", "pric": "cost", "begin": "start", "liv": "live", "hom": "live", "born": "birthday",
-    "vacation": "holiday", "flight": "fly", "allergic": "allergy", "ag": "old",
+    "vacation": "holiday", "travel": "trip", "travell": "trip",
+    "flight": "fly", "allergic": "allergy", "ag": "old",
 }  # fmt: skip

@@ -386,6 +386,7 @@ _FORMS: Final = _compile_forms(
         (rf"(?:a )?{_N}\s?(?:%|percent) tip (?:on|for) {_N}", _percent),
         (rf"(?:(?:square )?root of|sqrt) ?\(?{_N}\)?", _root),
         (rf"(?:factorial of )?{_N} ?(?:!|factorial)", _factorial),
+        (rf"add {_N} (?:to|and) {_N}", _two("{0} + {1}")),
         (rf"factorial of {_N}", _factorial),
         (rf"square of {_N}", lambda found: _print_value(f"{parse_number(found[1])} ** 2")),
         (rf"cube of {_N}", lambda found: _print_value(f"{parse_number(found[1])} ** 3")),

@@ -23,7 +23,8 @@ class TextToWrite(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_content(what: str, held: list[str], name: str) -> TextToWrite:
     """Parse the words that describe the text of a file; `held` are the quotations that its placeholders stand for."""
-    what = _CONNECTIVE.sub("", _SAVE_IT.sub("", what.strip(" ,;")).strip(" ,;"))
+    what = _INTO_IT.sub("", _SAVE_IT.sub("", what.strip(" ,;")))
+    what = _CONNECTIVE.sub("", what.strip(" ,;"))
     if name.rpartition(".")[2].lower() in PROGRAM_ENDINGS and not _LITERAL.match(what):
         return _parse_program(what, held, name)
     if not what.strip(" .") or _ANYTHING.fullmatch(what):
@@ -48,6 +49,8 @@ def _parse_described(what: str) -> TextToWrite | None:
         return TextToWrite(problem="what")
     if _FACTUAL.match(what):
         return TextToWrite(problem="facts")
+    if _NAMED_ONLY.fullmatch(what):
+        return TextToWrite(problem="what")
     return TextToWrite(problem="program") if _PROGRAM.match(what) else None
 
 
@@ -89,6 +92,8 @@ _PROGRAM: Final = re.compile(
     rf"{_KIND_START}(?:\w+\s)?(?:programs?|scripts?|functions?|class|code|web ?pages?|web ?sites?|html|app|game)\b",
     re.IGNORECASE,
 )
+_NAMED_ONLY: Final = re.compile(r"(?:the|my|our|your|its|their) [a-z-]+(?: [a-z-]+)?", re.IGNORECASE)
+"""Words that name something without saying it, such as `my address`."""
 _LITERAL: Final = re.compile(
     r"(?:(?:the|this|these|following|one|a|with)\s){0,3}(?:text|lines?|contents?|words?|sentences?"
     r"|items?|names?|entry|entries|list|note)"
@@ -107,6 +112,7 @@ _SAVE_IT: Final = re.compile(
     r"|them|everything|the \w+)$",
     re.IGNORECASE,
 )
+_INTO_IT: Final = re.compile(r"\s(?:to|in|into|inside) (?:it|there|that file|the file|this file)$", re.IGNORECASE)
 _ANYTHING: Final = re.compile(
     r"(?:(?:something|anything|some|a|an|the|new|empty|blank|text|stuff|it up|words|file|document"
     r"|note|list|content|nothing)\s?)+",

@@ -28,11 +28,8 @@ def parse_add(text: str, held: list[str]) -> Intent | None:
     if edit is None or (not edit.is_quoted and _VAGUE.fullmatch(edit.text)):
         return DeclineIntent("what", mention.names[0]) if mention and mention.names else None
     if mention is None:
-        return (
-            DeclineIntent("which_file")
-            if len(body.split()) <= _MAX_ITEM_WORDS and verb in ("add", "append", "include")
-            else None
-        )
+        is_short = len(body.split()) <= _MAX_ITEM_WORDS and verb in ("add", "append", "include")
+        return ChangeIntent(FileMention(), edit) if is_short else None
     return ChangeIntent(mention, edit, creates=verb in ("put", "jot", "note", "record", "stick"))
 
 
@@ -71,6 +68,9 @@ def parse_remove(text: str, held: list[str]) -> Intent | None:
     )
     body = re.sub(r"\s(?:out|off|away)$", "", body.strip(), flags=re.IGNORECASE)
     verb = text.split(maxsplit=1)[0].lower()
+    if mention is None and len(body.split()) <= _MAX_ITEM_WORDS and not _NO_ITEM.search(body):
+        edit = parse_removal(re.sub(r"\sline$", "", body), held)
+        return ChangeIntent(FileMention(), edit) if edit else None
     if mention is None or not body or _EVERYTHING.fullmatch(body):
         return (
             None
@@ -194,6 +194,11 @@ _EVERYTHING: Final = re.compile(
 )
 
 
+_NO_ITEM: Final = re.compile(
+    r"^$|\b(?:file|files|folder|everything|all|list|lists|notes?|document|documents|account|data|disk|drive|history|conversation|chat"
+    r"|messages?|computer|system|database|yourself|workspace|plan|it|them|this|that)\b|\.\w{1,5}\b",
+    re.IGNORECASE,
+)
 _FILE_FIRST: Final = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (

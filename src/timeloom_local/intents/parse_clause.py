@@ -10,6 +10,7 @@ from timeloom_local.intents.kinds import (
     HelpIntent,
     Intent,
     PlanIntent,
+    QuestionIntent,
     SmallTalkIntent,
     SmallTalkKind,
 )
@@ -47,7 +48,7 @@ def parse_clause(clause: str, held: list[str]) -> Intent:
         return small
     if _ABILITY.fullmatch(clause.strip()):
         return HelpIntent()
-    text = wording.correct_keywords(wording.strip_politeness(clause))
+    text = _DISCARD.sub("delete ", wording.correct_keywords(wording.strip_politeness(clause)))
     if found := _parse_refusal(text, held) or _parse_talk(text) or _parse_plan(text, held):
         return found
     verb = text.split(maxsplit=1)[0].lower().strip(",:") if text.split() else ""
@@ -92,11 +93,13 @@ def _parse_talk(text: str) -> Intent | None:
 
 
 def _parse_plan(text: str, held: list[str]) -> Intent | None:
-    if not _PLAN.match(text) or find_file_names(text):
+    if not (_PLAN.match(text) or _STEPS_QUESTION.match(text)) or find_file_names(text):
         return None
     plain = restore_quotations(text, held)
     steps = tuple(step[:_MAX_STEP_CHARS] for step in find_list_items(plain)[:_MAX_STEPS])
-    goal = _PLAN_WORDS.sub("", plain).strip(" .?!:")
+    goal = _PLAN_WORDS.sub("", _STEPS_QUESTION.sub("", plain)).strip(" .?!:")
+    count = _STEP_COUNT.search(plain)
+    goal += f" in {count[1]} steps" if count and goal and "step" not in goal else ""
     if not steps and not goal:
         return DeclineIntent("what", "plan")
     return PlanIntent(goal=goal, steps=steps)
@@ -129,7 +132,9 @@ def _decline_verb(verb: str, text: str) -> Intent | None:
     """Return why a request with a known verb is declined."""
     if verb in ("delete", "remove", "erase", "clear", "empty", "wipe", "destroy"):
         return DeclineIntent("delete")
-    if verb in ("explain", "describe", "teach", "recommend", "suggest", "compare", "tell"):
+    if verb in ("explain", "describe", "tell", "quote", "cite"):
+        return QuestionIntent(text)
+    if verb in ("teach", "recommend", "suggest", "compare"):
         return DeclineIntent("facts")
     if verb in wording.CHANGE and find_file_names(text):
         return DeclineIntent("edit")
@@ -207,6 +212,9 @@ _ABILITY: Final = re.compile(
 )
 
 
+_DISCARD: Final = re.compile(
+    r"^(?:get rid of|throw (?:out|away)|scrap|trash|discard|ditch|dump|clear out|nuke|wipe out)\s", re.IGNORECASE
+)
 _PROHIBITION: Final = re.compile(
     r"(?:don't|do not|dont|never|please don't|stop|no need to|without)\b(?! you\b| i\b| we\b)", re.IGNORECASE
 )
@@ -250,6 +258,11 @@ _PLAN: Final = re.compile(
 )
 
 
+_STEPS_QUESTION: Final = re.compile(
+    r"^(?:what|which) steps (?:should|do|must|would) (?:i|we) (?:take|need|follow|do)(?: to take)?(?: to| for)? ",
+    re.IGNORECASE,
+)
+_STEP_COUNT: Final = re.compile(r"\b(two|three|four|five|six|[2-6])[ -]steps?\b", re.IGNORECASE)
 _PLAN_WORDS: Final = re.compile(
     r"^(?:(?:i|we|need|want|would|like|give|me|us|make|create|set up|draw up|open|write|start|prepare"
     r"|come up with|draft|produce|build|develop|outline|new|put together|work out|sketch|show|get"

@@ -87,8 +87,10 @@ def _is_request(text: str, held: list[str]) -> bool:
     intent = parse_clause(text, held)
     if isinstance(intent, QuestionIntent):
         return bool(_ASKED.match(text))
-    return _is_whole(intent) or (
-        isinstance(intent, DeclineIntent) and intent.reason in ("unsupported", "delete", "web")
+    return (
+        isinstance(intent, ChangeIntent)
+        or _is_whole(intent)
+        or (isinstance(intent, DeclineIntent) and intent.reason in ("unsupported", "delete", "web"))
     )
 
 

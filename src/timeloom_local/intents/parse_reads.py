@@ -63,7 +63,8 @@ _READ_WORDS: Final = re.compile(
 
 
 _READ_TAIL: Final = re.compile(
-    r"(?:\s(?:to me|back to me|back|out loud|aloud|again|once more|for me|out|now|so i can (?:see"
+    r"(?:\s(?:to me|(?:to|on) (?:the|my) screen|back to me|back|out loud|aloud|again|once more|for me"
+    r"|out|now|so i can (?:see"
     r"|check|read) it|and show it|please|here|in full|completely|(?:at|from) the moment))+$",
     re.IGNORECASE,
 )

@@ -86,6 +86,8 @@ def parse_search(text: str, held: list[str]) -> Intent | None:
     plain = text.rstrip(" ?.!")
     if _WEB.search(plain):
         return DeclineIntent("web")
+    if (one := _SEARCH_ONE.fullmatch(plain)) and (mention := find_mention(one[1])) and not _ALL_FILES.search(one[1]):
+        return ReadIntent(file=mention, kind="contains", words=_search_words(one[2], held))
     if found := _parse_listing(plain, held) or _parse_file_search(plain, held):
         return found
     for pattern in _SEARCHES:
@@ -100,6 +102,8 @@ def parse_search(text: str, held: list[str]) -> Intent | None:
 
 def parse_plan_status(text: str) -> Intent | None:
     """Parse a request about the open plan."""
+    if first := _NAMED_STEP_DONE.search(text):
+        return PlanStatusIntent("done", _ORDINALS.index((first[1] or first[2]).lower()) + 1)
     if done := _STEP_DONE.search(text):
         return PlanStatusIntent("done", int(done[1] or done[2]))
     if _CLOSES.fullmatch(text):
@@ -215,7 +219,7 @@ _THING: Final = r"(.{1,120}?)"
 _LISTING: Final = re.compile(
     r"(?:show|list|display|print|view|see|give)?(?: me)?\s?(?:what|which|how many|all|the|my"
     r"|a list of)?(?: all| of| the| my| our| your)*\s?"
-    r"(?:files?|documents|workspace|folder contents)(?: names?)?"
+    r"(?:files|file names|documents|workspace|folder contents)"
     r"(?: (?:are|is|do|have|did|there|here|i|we|you|exist|in|the|my|this|workspace|conversation"
     r"|folder|so far|got|get|written|write|made|make|created|create|saved|save"
     r"|available|stored|currently|now|that|been))*",
@@ -239,7 +243,7 @@ _EXISTS: Final = re.compile(
 
 def _parse_listing(text: str, held: list[str]) -> Intent | None:
     """Parse a question for the names of files."""
-    if _LISTING.fullmatch(text) and re.search(r"files?|documents|workspace|folder", text, re.IGNORECASE):
+    if _LISTING.fullmatch(text) and re.search(r"files|names|documents|workspace|folder", text, re.IGNORECASE):
         return SearchIntent(name_pattern=".")
     if (found := _ENDING.fullmatch(text)) and not held:
         word = str(found[found.lastindex or 0]).lower()
@@ -328,8 +332,12 @@ _SEARCHES: Final = tuple(
             rf"(?:search|find|locate) (?:the |every |all |any )*(?:words? |name |text |phrase |term "
             rf"|string |mentions? of |lines? (?:with|containing|about) )?{_THING}"
         ),
-        rf"(?:search|look in|look through) (.{{0}})(.{{1,60}}) for {_THING}",
     )
+)
+_SEARCH_ONE: Final = re.compile(
+    r"(?:search|scan|check|grep|look (?:in|through|inside)) (?:in "
+    r"|through )?(.{1,80}?) for (?:the )?(?:words? |name |text )?(.{1,100})",
+    re.IGNORECASE,
 )
 _ALL_FILES: Final = re.compile(r"\b(?:files|documents|workspace|folder|everything|all|them)\b", re.IGNORECASE)
 _WEB: Final = re.compile(
@@ -365,6 +373,10 @@ _SHOW_QUESTIONS: Final = tuple(
         ),
         rf"what (?:does|do|did) {_F} (?:say|contain|look like|hold|have in it|read)(?: now| right now| again)?",
         rf"what(?:'s| is) the (?:text|content|contents) (?:of|in) {_F}",
+        (
+            rf"(?:which|what) (?:items|things|names|lines|entries|words|people|tasks|stuff) (?:are|is"
+            rf"|do i have|have i got|does it have|are there) (?:in|on) {_F}"
+        ),
     )
 )
 _LINE: Final = re.compile(
@@ -383,6 +395,11 @@ _X: Final = r"(.{1,100}?)"
 _CONTAINS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), thing, file)
     for pattern, thing, file in (
+        (
+            rf"(?:is there |do you see |can you find )?any(?:thing about| mention of| sign of)? {_X} (?:in|on) {_F}",
+            1,
+            2,
+        ),
         (
             (
                 rf"(?:is|are|was|were)(?: there)?(?: anything about| something about| any mention of)?(?: an?"
@@ -458,12 +475,20 @@ _STEP_DONE: Final = re.compile(
     r"|^(?:mark|tick|check|cross|complete|finish)(?:ed)?(?: off)? step\s(?:number )?(\d{1,2})\b",
     re.IGNORECASE,
 )
+_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth")
+_NAMED_STEP_DONE: Final = re.compile(
+    r"^(?:i|we)(?:'ve| have|'m| am)? (?:finished|completed|done(?: with)?|did) (?:the )?(first|second"
+    r"|third|fourth|fifth) step\b"
+    r"|^(?:the )?(?=(?:first|second|third|fourth|fifth) step is done)(\w+)",
+    re.IGNORECASE,
+)
 _CLOSES: Final = re.compile(
     r"(?:close|end|cancel|drop|abandon|finish|delete|remove|discard|forget)\s(?:the|my|this|our"
     r"|that)\s(?:current )?plan[\s.!]*",
     re.IGNORECASE,
 )
 _SHOWS_PLAN: Final = re.compile(
+    r"what(?:'s| is| was)(?: the)? step (?:number )?\d{1,2}[\s?.!]*|"
     r"(?:(?:show|display|read|print|list|see|view|give|tell|repeat)(?: me| us)?(?: again)?|what's"
     r"|what is|what was|how is|how's|where are we (?:in|with|on)|what are)?\s?"
     r"(?:next |left |the next step |the next |the state |the status |the progress |the (?:open "

@@ -33,8 +33,8 @@ _TOP: Final = frozenset({"top", "beginning", "start", "head", "front"})
 
 
 _PREPOSITION: Final = re.compile(
-    r"\b(?:(?:at|to|on|in) the (?P<place>end|bottom|top|beginning|start|head|front) of|as (?:the"
-    r"|a) (?:very )?(?:last|new|first) (?:line|item)? ?(?:of|in|to|on)|out of|off of|off|to|into|in"
+    r"\b(?:(?:on )?(?:at|to|on|in) the (?P<place>end|bottom|top|beginning|start|head|front) of|as (?:the"
+    r"|a) (?:very )?(?:last|new|first) (?:line|item)? ?(?:of|in|to|on)|out of|off of|off|on to|to|into|in"
     r"|onto|on|from|of|inside|within|as|under)\s+",
     re.IGNORECASE,
 )

@@ -25,7 +25,7 @@ OTHER: Final = frozenset(
         "translate email mail send call text message post tweet publish upload download share draw "
         "paint play order buy "
         "book schedule remind browse google visit install deploy move copy merge sort undo revert restore archive "
-        "encrypt compress zip explain describe tell teach recommend suggest compare rewrite improve shorten "
+        "encrypt compress zip quote cite explain describe tell teach recommend suggest compare rewrite improve shorten "
         "proofread clear empty wipe destroy kill overwrite convert close plan",
     )
 )
