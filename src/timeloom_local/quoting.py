@@ -136,6 +136,7 @@ _STOP_WORDS: Final = frozenset(
         "conversation name names named call called much many any some something anything thing things going go get got "
         "favourite favorite according text file document attachment attached does doesn't don't "
         "exactly currently right now "
+        "quote cite line sentence "
         "today last week i'm i've i'd talk talked let give gave want wanted really still already kind type sort did",
     )
 )

@@ -81,6 +81,8 @@ class StepContext:
     def find_files(self, mention: FileMention) -> Generator[PlannedCall, None, Sequence[PromptFile] | ClauseAnswer]:
         """Return the files that a mention means, or the answer that one is missing or that there are several."""
         choice = choose_files(mention, self.prompt)
+        if choice.unknown and self.is_next(READ) and self._made[0].failure:
+            return fail(self.describe_missing(choice.unknown))
         if self.is_next(SEARCH) or (choice.unknown and mention.names and SEARCH in self.tools):
             name = choice.unknown or mention.names[-1]
             made = yield from self.call(SEARCH, lambda: calls.build_name_params(name), f"{name} is not in sight.")

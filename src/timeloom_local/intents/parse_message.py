@@ -56,7 +56,14 @@ def _parsed(clause: str, held: list[str]) -> ParsedClause:
 
 
 def _split(hidden: str) -> list[str]:
-    return [part for part in (part.strip(" ,;") for part in _THEN.split(hidden)) if any(map(_is_content, part))]
+    found: list[str] = []
+    for part in (part.strip(" ,;") for part in _THEN.split(hidden)):
+        if found and part and all(char >= "\ue000" for char in part):
+            # A quotation alone is the text that the request before it speaks of.
+            found[-1] = f"{_LATER.sub('', found[-1].rstrip(' ?.!'))}: {part}"
+        elif any(map(_is_content, part)):
+            found.append(part)
+    return found
 
 
 def _is_content(char: str) -> bool:
@@ -159,7 +166,7 @@ _VERB: Final = "|".join(
 )
 _THEN: Final = re.compile(
     r"(?:[.;,!?]\s{0,3}|\s)(?:and\s)?(?:then|after that|afterwards|and finally|finally|and next)(?:,)?\s(?!to\b)"
-    rf"|\?\s{{1,3}}|[.!;]\s{{1,3}}(?=(?:(?:please|now|then|also|and|can you|could you"
+    rf"|\?\s{{1,3}}|(?<!\d)[.!;]\s{{1,3}}(?=(?:(?:please|now|then|also|and|can you|could you"
     rf"|next)\s){{0,2}}(?:{_VERB}|what|what's|which|who|when|where|how)\b)",
     re.IGNORECASE,
 )
@@ -169,6 +176,7 @@ _AND_VERB: Final = re.compile(
     re.IGNORECASE,
 )
 _ASKED: Final = re.compile(r"(?:tell|let|show) (?:me|us)\b", re.IGNORECASE)
+_LATER: Final = re.compile(r"\s(?:for later|for me|please)$", re.IGNORECASE)
 _COMPOSES: Final = re.compile(r"(?:write|draft|compose|create|make|generate|produce|prepare)\b", re.IGNORECASE)
 _MERGED: Final = re.compile(
     r"[,.?!;]?\s+(?:and\s+)?(?:then\s+)?(?:please\s+)?(?:save|put|store|write|keep|place)\s(?:it|this"

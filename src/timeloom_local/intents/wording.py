@@ -147,9 +147,9 @@ def is_one_error(word: str, meant: str) -> bool:
 def _keyword_errors() -> dict[str, str]:
     return {
         f"{word[:n]}{word[n + 1]}{word[n]}{word[n + 2 :]}": word
-        for word in ("plan", "file", "files", "program", "attachment", "document", "checklist", "with", "to", "from")
+        for word in ("plan", "file", "files", "program", "attachment", "document", "checklist", "with", "to")
         for n in range(1 if len(word) > 2 else 0, len(word) - 1)
-        if word[n] != word[n + 1]
+        if word[n] != word[n + 1] and word != "files"  # “flies” is a word
     }
 
 

@@ -32,7 +32,7 @@ from timeloom_local.intents.kinds import (
     WriteIntent,
 )
 from timeloom_local.intents.parse_message import parse_message
-from timeloom_local.intents.wording import correct_verb, is_foreign, is_one_error, strip_politeness
+from timeloom_local.intents.wording import correct_keywords, correct_verb, is_foreign, is_one_error, strip_politeness
 from timeloom_local.plan_templates import general_steps
 
 A_MD = FileMention(names=("a.md",))
@@ -64,6 +64,11 @@ def test_politeness_is_no_part_of_a_request(message: str, request_: str) -> None
 )
 def test_a_typing_error_in_the_verb_is_corrected(typed: str, meant: str) -> None:
     assert correct_verb(typed) == meant
+
+
+def test_words_of_their_own_are_no_typing_errors() -> None:
+    assert correct_keywords("fill in the form about flies") == "fill in the form about flies"
+    assert correct_keywords("make a plna") == "make a plan"
 
 
 def test_one_error_is_a_letter_or_two_swapped_ones() -> None:
@@ -349,6 +354,8 @@ def test_a_message_has_one_intent(message: str, intent: Intent) -> None:
         ("replace tea with rum in a.md and tell me what it says", [ChangeIntent, ReadIntent]),
         ("add wash car and read book to a.md", [ChangeIntent]),
         ("write a poem about rain. Save it as rain.md", [WriteIntent]),
+        ('Could you keep this in a.md for later? "tea"', [WriteIntent]),
+        ("Open a plan: 1. find the form 2. fill it in 3. send it off", [PlanIntent]),
     ],
 )
 def test_a_message_is_split_where_another_request_begins(message: str, kinds: list[type[Intent]]) -> None:
