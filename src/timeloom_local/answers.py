@@ -10,6 +10,9 @@ from timeloom_local.read_catalogue import OfferedTool
 MAX_SHOWN_CHARS: Final = 1_500
 """Maximum length of a file's text in an answer."""
 
+MAX_LINE_CHARS: Final = 120
+"""Maximum length of a text that an answer shows within a sentence."""
+
 REAL_MODEL: Final = (
     "For everything else set a real model: start timeloom with `--model anthropic:<id>` and ANTHROPIC_API_KEY, or with "
     "`--model openai:<id>` and OPENAI_API_KEY or OPENAI_BASE_URL."
@@ -51,6 +54,12 @@ def show_text(name: str, text: str) -> str:
     more = "\n…" if len(text) > MAX_SHOWN_CHARS else ""
     fence = "````" if "```" in shown else "```"
     return f"{name}:\n\n{fence}\n{shown}{more}\n{fence}"
+
+
+def show_words(name: str, text: str) -> str:
+    """Return a file's text in the sentence if it is one short line, otherwise as a block of code."""
+    line = text.strip("\n")
+    return show_text(name, text) if "\n" in line or len(line) > MAX_LINE_CHARS else f"{name}: “{line}”."
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -48,7 +48,7 @@ def write_file(intent: WriteIntent, context: StepContext) -> Steps:
     )
     if made.failure:
         return fail(f"I could not write {name}: {answers.one_line(made.failure)}.")
-    text = f"I wrote {answers.show_text(name, content)}" if content else f"I wrote {name}. {answers.MADE_UP}"
+    text = f"I wrote {answers.show_words(name, content)}" if content else f"I wrote {name}. {answers.MADE_UP}"
     return ClauseAnswer(parts=(text,), result=content, followups=(f"Show me {name}",))
 
 
