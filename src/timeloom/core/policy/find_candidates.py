@@ -91,7 +91,7 @@ class _Finder:
             found = list(self._find_in_channel(region, may_close))
             if len(found) == 1:
                 return found[0]
-        elif text and region.is_closed and not _PROTOCOL_TEXT.search(text):
+        elif text and may_close and not _PROTOCOL_TEXT.search(text):
             value = msgspec.json.encode({"action": "complete", "final_answer": text}).decode()
             return Candidate(region.text, value, frozenset({"answer_channel"}))
         raise AmbiguousReplyError("the final answer cannot be read")

@@ -116,6 +116,7 @@ def test_a_reply_that_reached_its_length_limit_gets_no_brace() -> None:
     assert repair_reply(cut, CONTEXT) is not None
     assert repair_reply(cut, CONTEXT, is_cut=True) is None
     assert repair_reply(CALL[:-1], CONTEXT, is_cut=True) is None
+    assert repair_reply("<channel:final_answer>It will", CONTEXT, is_cut=True) is None
     # A closed channel shows that nothing is missing after it.
     assert repair_reply(in_channel(CALL[:-1]), CONTEXT, is_cut=True) is not None
 
