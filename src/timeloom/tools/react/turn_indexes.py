@@ -28,7 +28,7 @@ from timeloom.wire.block_json import to_block_json
 MAX_INDEX_CHARS: Final = 20_000
 """Length up to which an index has rows for ranges of texts; it stays below the limit of one read."""
 
-MAX_INDEXES_CHARS: Final = 16_000
+MAX_INDEXES_CHARS: Final = 11_000
 """Total length up to which several indexes are read one by one. More are merged into one list of this length, which a
 window of 24,000 tokens can show."""
 
