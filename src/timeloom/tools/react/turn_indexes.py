@@ -37,7 +37,7 @@ MAX_OUTLINED_CHARS: Final = 8_000_000
 
 EXCERPTS_PER_ROW: Final = 2
 
-MERGED_EXCERPT_CHARS: Final = 45
+MERGED_EXCERPT_CHARS: Final = 32
 """Length of the one excerpt in a row of a merged list, so that the list has at least a hundred rows."""
 
 _UNREAD_BLOCKS: Final = (ResultDigest, RangeSummary, ToolCall, ModelCalled, ModelAnswered, Unknown)
