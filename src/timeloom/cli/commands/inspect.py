@@ -101,7 +101,7 @@ class _ConversationInspector:
         self._tenant = ""
         points = find_cache_points(views)
         names = {
-            points.settled: "pruned or previous turns",
+            points.settled: "previous turns",
             points.pre_tail: "rounds before the last",
             points.tail: "tail",
         }
