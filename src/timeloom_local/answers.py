@@ -59,7 +59,11 @@ def show_text(name: str, text: str) -> str:
 def show_words(name: str, text: str) -> str:
     """Return a file's text in the sentence if it is one short line, otherwise as a block of code."""
     line = text.strip("\n")
-    return show_text(name, text) if "\n" in line or len(line) > MAX_LINE_CHARS else f"{name}: “{line}”."
+    return (
+        show_text(name, text)
+        if "\n" in line or len(line) > MAX_LINE_CHARS
+        else f"{name}: “{line}”{'' if line[-1:] in '.!?' else '.'}"
+    )
 
 
 def one_line(text: str, limit: int = 300) -> str:

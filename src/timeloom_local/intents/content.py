@@ -129,7 +129,7 @@ _LIST_NAME: Final = re.compile(
 _QUOTED_FILLER: Final = re.compile(
     r"[\ue000-\uf8ff]|\b(?:the|this|these|a|an|one|two|three|text|line|lines|sentence|sentences"
     r"|words?|contents?|phrase|quote|and|with|saying"
-    r"|says?|that|which|containing|reads?|note|message|items?|names?|following|down|just|only|exactly"
+    r"|says?|that|which|containing|heading|title|header|headline|row|rows|first|second|third|last|body|subject|reads?|note|message|items?|names?|following|down|just|only|exactly"
     r"|it|of|in|file|then|also)\b|[\s,.;:&!?]",
     re.IGNORECASE,
 )

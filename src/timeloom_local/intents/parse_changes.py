@@ -25,6 +25,8 @@ def parse_add(text: str, held: list[str]) -> Intent | None:
     verb = text.split(maxsplit=1)[0].lower()
     if edit and _POSITION.search(body):
         return DeclineIntent("edit")
+    if edit and not edit.is_quoted and find_file_names(edit.text):
+        return DeclineIntent("unsupported")
     if edit is None or (not edit.is_quoted and _VAGUE.fullmatch(edit.text)):
         return DeclineIntent("what", mention.names[0]) if mention and mention.names else None
     if mention is None:
@@ -103,6 +105,14 @@ def parse_file_first(text: str, held: list[str]) -> Intent | None:
     return None
 
 
+def parse_forgotten_item(text: str, held: list[str]) -> Intent | None:
+    """Parse a whole message such as `I forgot A. Could you add it to FILE?`."""
+    found = _FORGOTTEN.fullmatch(text)
+    mention = find_mention(found[2]) if found else None
+    edit = parse_insertion(found[1], held, at_top=False) if found else None
+    return ChangeIntent(mention, edit) if mention and edit else None
+
+
 def parse_wish(text: str, held: list[str]) -> Intent | None:
     """Parse a wish that adds to a file without a verb of adding, such as `FILE needs A`."""
     for pattern, thing, file in _WISHES:
@@ -150,20 +160,19 @@ _WISHES: Final = tuple(
             2,
             1,
         ),
-        (
-            (
-                r"(?:i|we) (?:still |also |just )?(?:forgot|need|want|left out|have to bring|missed"
-                r"|would like|noticed)(?: about| to (?:add|mention|pack|buy))? (.{1,120}?)[,.;:-]+ (?:so "
-                r"|please |can you |could you |and )*(?:add|put|include|append|stick|pop) (?:it|that|them"
-                r"|this|those|these) (?:to|in|into|on|onto) (.{1,80}?)[.!?]?"
-            ),
-            1,
-            2,
-        ),
     )
 )
 
 
+_FORGOTTEN: Final = re.compile(
+    r"(?:i (?:just )?(?:realised|realized|noticed|remembered|see)(?: that)? )?(?:i|we) (?:still "
+    r"|also |just )?(?:forgot|need|want"
+    r"|left out|have to bring|missed|would like|noticed)(?: about| to (?:add|mention|pack|buy))? (.{1,120}?)[,.;:!-]+ "
+    r"(?:so |please |can you |could you |would you |and )*(?:add|put|include|append|stick|pop) (?:it"
+    r"|that|them|this|those|these)"
+    r" (?:to|in|into|on|onto) (.{1,80}?)[.!?]?",
+    re.IGNORECASE,
+)
 _MAX_ITEM_WORDS: Final = 8
 
 
@@ -195,7 +204,8 @@ _EVERYTHING: Final = re.compile(
 
 
 _NO_ITEM: Final = re.compile(
-    r"^$|\b(?:file|files|folder|everything|all|list|lists|notes?|document|documents|account|data|disk|drive|history|conversation|chat"
+    r"^$|\b(?:file|files|folder|everything|all|list|lists|notes?|document|documents|account|data|disk"
+    r"|drive|history|conversation|chat"
     r"|messages?|computer|system|database|yourself|workspace|plan|it|them|this|that)\b|\.\w{1,5}\b",
     re.IGNORECASE,
 )

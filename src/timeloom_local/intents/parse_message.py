@@ -21,7 +21,8 @@ from timeloom_local.intents.kinds import (
     SmallTalkIntent,
     WriteIntent,
 )
-from timeloom_local.intents.parse_clause import parse_clause
+from timeloom_local.intents.parse_changes import parse_forgotten_item
+from timeloom_local.intents.parse_clause import MAX_CLAUSE_CHARS, parse_clause
 from timeloom_local.text_rules import MAX_MESSAGE_CHARS, extract_quotations, restore_quotations
 
 MAX_CLAUSES: Final = 8
@@ -39,6 +40,8 @@ def parse_message(message: str) -> list[ParsedClause]:
     """Return the clauses of a message; at least one."""
     hidden, held = extract_quotations(message[:MAX_MESSAGE_CHARS])
     hidden = _MERGED.sub(r" \g<prep>", hidden) if _COMPOSES.match(wording.strip_politeness(hidden)) else hidden
+    if forgotten := parse_forgotten_item(wording.strip_politeness(hidden[:MAX_CLAUSE_CHARS]), held):
+        return [ParsedClause(message, forgotten)]
     clauses = [piece for part in _split(hidden) for piece in _split_at_verbs(part, held)] or [hidden]
     parsed = [_parsed(clause, held) for clause in clauses]
     if len(parsed) > 1:

@@ -60,7 +60,7 @@ _ASK: Final = re.compile(
     re.IGNORECASE,
 )
 _TRAIL: Final = re.compile(
-    r"(?:[,\s]+(?:please|pls|plz|plese|thanks(?: a lot| so much)?|thank you(?: (?:very|so) much)?|thx"
+    r"(?:[,\s]+(?:please|pls|plz|plese|thanks(?: a lot| so much)?|thank you(?: (?:very|so) much)?|thx|ty"
     r"|cheers|for me|if you can"
     r"|if possible|if you (?:don't|do not|wouldn't) mind|when you (?:can|have a moment|get a chance)|will you|would you"
     r"|right away|right now|now|asap|quickly|too|as well|also|again|ok|okay|mate|buddy))+\s*[.!?]*$",
@@ -183,7 +183,7 @@ _FOREIGN: Final = frozenset(
         "le la les un une des est et pour avec dans sur quel quelle que qui quoi bonjour merci je tu mon ma moi où "
         "el los las uno una y es por para con qué cómo cuál quién dónde hola gracias mi lo del al "
         "il gli uno di che per con non come quale chi dove ciao grazie mio mia "
-        "o os um uma é não com como qual quem onde olá obrigado meu minha "
+        "o um uma é não com como qual quem onde olá obrigado meu minha "
         "het een van en niet met voor hoe wat mijn hallo och att som inte med hur vad jag",
     )
 ) - frozenset({"die", "in", "as", "do", "a", "me", "al", "con", "van", "met", "per", "come", "la", "el", "o", "y"})

@@ -367,6 +367,25 @@ def test_it_means_the_file_of_the_clause_before() -> None:
     assert last.intent == ReadIntent(file=A_MD)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I forgot tea. Could you add it to a.md?",
+        "a.md needs tea",
+        "tea should go on a.md too",
+        "I want tea added to a.md",
+        "Add the following to a.md: tea",
+        "pls add tea to a.md ty",
+    ],
+)
+def test_there_are_many_ways_to_ask_for_one_more_line(message: str) -> None:
+    assert parse(message) == ChangeIntent(A_MD, LineInsertion(text="tea"))
+
+
+def test_a_file_is_not_added_to_another_by_its_name() -> None:
+    assert parse("put the contents of b.md into a.md") == DeclineIntent("unsupported")
+
+
 def test_too_many_requests_at_once_are_declined() -> None:
     message = ", then ".join(f"show {name}.md" for name in "abcdefghij")
     assert [clause.intent for clause in parse_message(message)] == [DeclineIntent("unclear")]
