@@ -228,11 +228,12 @@ async def _resolve_indexes(path: TurnIndexesPath, timeline: TimelineReader) -> R
         if number in turns:
             indexes.append(await load_index(turns[number], timeline, left))
             left -= sum(map(len, indexes[-1].texts.values()))
-    if len(indexes) > 1 and sum(one.least_chars for one in indexes) > MAX_INDEXES_CHARS:
+    found: list[ReadableContent] = []
+    if len(indexes) < 2 or sum(one.least_chars for one in indexes) <= MAX_INDEXES_CHARS:
+        found = [_text_readable(one.index.path, "text/plain", await index_text(one)) for one in indexes]
+    if len(indexes) > 1 and (not found or sum(one.size_bytes for one in found) > MAX_INDEXES_CHARS):
         merged = str(TurnIndexesPath.from_numbers([one.n for one in indexes]))
         found = [_text_readable(merged, "text/plain", await merged_index_text(indexes))]
-    else:
-        found = [_text_readable(one.index.path, "text/plain", await index_text(one)) for one in indexes]
     return _to_resolved(found, TurnIndexesPath, missing)
 
 
