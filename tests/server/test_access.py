@@ -34,6 +34,7 @@ BODIES: dict[str, Json] = {
     "post_fork": {},
     "post_rerun": {"seq": 3},
     "post_erase": {"all": True},
+    "post_pin": {"path": "ar:<turn_id>.user.prompt"},
     "post_approval": {"approved": True},
     "post_run": {
         "threadId": "<conversation_id>",
