@@ -28,7 +28,7 @@ from timeloom.wire.block_json import to_block_json
 MAX_INDEX_CHARS: Final = 20_000
 """Length up to which an index has rows for ranges of texts; it stays below the limit of one read."""
 
-MAX_INDEXES_CHARS: Final = 11_000
+MAX_INDEXES_CHARS: Final = 9_800
 """Total length up to which several indexes are read one by one. More are merged into one list of this length, which a
 window of 24,000 tokens can show."""
 
@@ -37,7 +37,7 @@ MAX_OUTLINED_CHARS: Final = 8_000_000
 
 EXCERPTS_PER_ROW: Final = 2
 
-MERGED_EXCERPT_CHARS: Final = 32
+MERGED_EXCERPT_CHARS: Final = 28
 """Length of the one excerpt in a row of a merged list, so that the list has at least a hundred rows."""
 
 _UNREAD_BLOCKS: Final = (ResultDigest, RangeSummary, ToolCall, ModelCalled, ModelAnswered, Unknown)
@@ -166,7 +166,8 @@ def _merged_rows(loaded: LoadedIndex, counts: WordCounts) -> Iterator[_Row]:
         for part in ranges:
             found = find_excerpts(text, part, counts, 1, MERGED_EXCERPT_CHARS)
             where = f" {part.words}" if len(ranges) > 1 else ""
-            yield _Row(f"{row.kind} {row.path}{where}: {join_excerpts(found.texts)}", found.commonness)
+            # The path tells the kind.
+            yield _Row(f"{row.path}{where}: {join_excerpts(found.texts)}", found.commonness)
 
 
 def _tool(row: IndexRow) -> str:
