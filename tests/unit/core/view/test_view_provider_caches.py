@@ -1,5 +1,6 @@
 """The view of provider caches: the prefixes that each call leaves, and corrections from each answer."""
 
+import pytest
 from msgspec.structs import replace
 
 from tests.harness.cache import make_cache_point, timestamp_after
@@ -7,7 +8,14 @@ from timeloom.core.blocks import AnyBlock, ModelAnswered, ModelCalled, Usage
 from timeloom.core.blocks.caching import CacheForecast, CachePoint
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Draft, to_entry
-from timeloom.core.view.context.provider_caches import MAX_PREFIXES, PauseCounts, ProviderCachesView
+from timeloom.core.view.context.provider_caches import (
+    MAX_ANCHORS,
+    MAX_PREFIXES,
+    RATIO_TOKENS,
+    ContentRatio,
+    PauseCounts,
+    ProviderCachesView,
+)
 
 
 def after(*said: tuple[float, str, AnyBlock]) -> ProviderCachesView:
@@ -72,9 +80,60 @@ def test_a_call_that_was_turned_away_leaves_nothing() -> None:
 def test_what_was_read_and_written_is_the_size_of_the_last_prefix() -> None:
     asked = called(0, make_cache_point(1, 1_000), replace(make_cache_point(2, 1_100), small=True))
     told = after((0, "turn_1", asked), (1, "turn_1", answered(Usage(cache_read_tokens=200, cache_write_tokens=1_000))))
-    anchor = told.for_model("m").anchor
-    assert anchor is not None
+    (anchor,) = told.for_model("m").anchors
     assert (anchor.blocks, anchor.estimated, anchor.reported) == (1, 1_000, 1_200)
+
+
+def expecting(read: int, *points: CachePoint) -> ModelCalled:
+    """A call that is expected to read that many tokens, up to its first point."""
+    cache = CacheForecast(at=timestamp_after(2), system="s", points=points, hit=points[0], read_tokens=read)
+    return ModelCalled(round=1, model="m", request_sha256="x", cache=cache)
+
+
+def sizes(view: ProviderCachesView) -> dict[int, int]:
+    return {one.blocks: one.reported for one in view.for_model("m").anchors}
+
+
+def test_what_was_read_is_the_size_of_the_expected_prefix() -> None:
+    first = called(0, make_cache_point(0, 500), make_cache_point(1, 1_000))
+    second = expecting(600, make_cache_point(0, 500), make_cache_point(2, 1_200))
+    told = after(
+        (0, "turn_1", first),
+        (1, "turn_1", answered(Usage(cache_write_tokens=1_100))),
+        (2, "turn_1", second),
+        (3, "turn_1", answered(Usage(cache_read_tokens=580, cache_write_tokens=800))),
+    )
+    assert sizes(told) == {0: 580, 1: 1_100, 2: 1_380}
+    assert told.for_model("m").content == ContentRatio(estimated=700, reported=800)
+
+
+@pytest.mark.parametrize("read", [30, 900])
+def test_another_prefix_than_the_expected_one_teaches_no_size_of_it(read: int) -> None:
+    asked = replace(expecting(600, make_cache_point(0, 500), make_cache_point(2, 1_200)), estimated_tokens=1_300)
+    usage = Usage(cache_read_tokens=read, cache_write_tokens=800, input_tokens=120)
+    told = after((0, "turn_1", asked), (1, "turn_1", answered(usage)))
+    assert sizes(told) == {2: read + 800}
+    assert told.for_model("m").content == ContentRatio()
+    assert told.for_model("m").tail == ContentRatio(estimated=100, reported=120)
+
+
+def test_prefixes_at_cache_points_outlive_newer_ones() -> None:
+    def request(n: int) -> ModelCalled:
+        return called(n, make_cache_point(1, 100), make_cache_point(n + 2, 100 + n))
+
+    first = called(0, make_cache_point(1, 100))
+    wrote = answered(Usage(cache_write_tokens=110))
+    steps: list[tuple[float, str, AnyBlock]] = [(0, "turn_1", first), (0, "turn_1", wrote)]
+    for n in range(60):
+        steps += [(n, "turn_1", request(n)), (n, "turn_1", answered(Usage(cache_write_tokens=120 + n)))]
+    known = sizes(after(*steps))
+    assert len(known) == MAX_ANCHORS
+    assert {1, 61} <= set(known)
+
+
+def test_older_content_counts_less() -> None:
+    assert ContentRatio(RATIO_TOKENS, 100).add(10, 5) == ContentRatio(RATIO_TOKENS + 10, 105)
+    assert ContentRatio(RATIO_TOKENS + 2, 100).add(10, 5) == ContentRatio(RATIO_TOKENS // 2 + 11, 55)
 
 
 def test_a_report_without_a_write_or_of_nonsense_teaches_no_size() -> None:
@@ -86,7 +145,7 @@ def test_a_report_without_a_write_or_of_nonsense_teaches_no_size() -> None:
         (small, Usage(cache_write_tokens=900)),
     ]
     for asked, usage in reports:
-        assert after((0, "turn_1", called(0, asked)), (1, "turn_1", answered(usage))).for_model("m").anchor is None
+        assert after((0, "turn_1", called(0, asked)), (1, "turn_1", answered(usage))).for_model("m").anchors == ()
 
 
 def test_pauses_within_a_turn_and_between_turns_are_counted_apart() -> None:

@@ -10,6 +10,7 @@ from timeloom.core.policy.cache.costs import (
     RequestShape,
     cache_rules_for,
     can_reach,
+    expected_calibration,
     fill_forecast,
     find_cache_state,
     token_scale_for,
@@ -74,7 +75,12 @@ def plan_cache(
         system=asked.system,
         points=_points(asked, at.ends),
         total_tokens=asked.total_tokens,
-        scale=token_scale_for(cached.for_model(asked.model), asked.system, _prefix_hashes(end_at), asked.calibration),
+        scale=token_scale_for(
+            cached.for_model(asked.model),
+            asked.system,
+            _prefix_hashes(end_at),
+            asked.calibration or expected_calibration(asked.model),
+        ),
     )
     made = choose_lifetimes(
         shape, at.cache_state, asked.rates, expect_pauses(cached, last=asked.last), asked.settings.lifetime

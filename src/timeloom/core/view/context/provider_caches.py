@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from timeloom.core.blocks import ModelAnswered, ModelCalled
+from timeloom.core.blocks import ModelAnswered, ModelCalled, Usage
 from timeloom.core.blocks.caching import CacheForecast, CachePoint, Lifetime
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import NO_TURN, Entry, is_timestamp, microseconds_between
@@ -16,6 +16,17 @@ LIFETIME_S: Final[dict[Lifetime, int]] = {"5m": 300, "1h": 3600}
 
 MAX_PREFIXES: Final = 24
 """Maximum number of remembered prefixes per model. More than a look-back of 20 blocks can find are useless."""
+
+MAX_ANCHORS: Final = 16
+"""Maximum number of measured prefixes per model. Those at current cache points stay, so the newest rounds share the
+rest; a prune or a hidden block returns to one of them."""
+
+RATIO_TOKENS: Final = 30_000
+"""Estimated tokens after which older content counts half. Less follows a single large result; more follows a change
+from prose to code too late."""
+
+PRIOR_TOKENS: Final = 500
+"""Weight of the ratio of whole prompts where that of a kind of content is asked for, in estimated tokens."""
 
 
 class CachedPrefix(msgspec.Struct, frozen=True, gc=False):
@@ -44,6 +55,25 @@ class MeasuredPrefix(msgspec.Struct, frozen=True, gc=False):
     reported: int
 
 
+class ContentRatio(msgspec.Struct, frozen=True, gc=False):
+    """The estimated and the reported tokens of one kind of content, summed; older content counts less.
+
+    A prompt has no single ratio: its system text, which is most of a short prompt, is of another kind than results.
+    """
+
+    estimated: int = 0
+    reported: int = 0
+
+    def add(self, estimated: int, reported: int) -> "ContentRatio":
+        """Return the sums with new content."""
+        past = 2 if self.estimated > RATIO_TOKENS else 1
+        return ContentRatio(self.estimated // past + estimated, self.reported // past + reported)
+
+    def ratio(self, prior: float) -> float:
+        """Return the reported tokens of an estimated one; `prior` counts as much as some content."""
+        return (PRIOR_TOKENS * prior + self.reported) / (PRIOR_TOKENS + self.estimated)
+
+
 class PauseCounts(msgspec.Struct, gc=False):
     """The number of pauses, and how many of them exceed the short and the long lifetime."""
 
@@ -65,7 +95,14 @@ class ModelCache(msgspec.Struct):
     before: tuple[CachedPrefix, ...] = ()
     asked: CacheForecast | None = None
     """The forecast of the open call."""
-    anchor: MeasuredPrefix | None = None
+    anchors: tuple[MeasuredPrefix, ...] = ()
+    """Prefixes of known size, the least recently used first."""
+    content: ContentRatio = ContentRatio()
+    """What was written to the cache."""
+    tail: ContentRatio = ContentRatio()
+    """What followed the last cache point, which is never cached."""
+    asked_tokens: int = 0
+    """Our estimate of the open call."""
 
 
 class ProviderCachesView(BlockView, msgspec.Struct):
@@ -103,7 +140,7 @@ class ProviderCachesView(BlockView, msgspec.Struct):
         if call.cache:
             cache = self.models.setdefault(call.model, ModelCache())
             at = call.cache.at if is_timestamp(call.cache.at) else entry.ts
-            cache.before, cache.asked = cache.kept, call.cache
+            cache.before, cache.asked, cache.asked_tokens = cache.kept, call.cache, call.estimated_tokens
             alive = [one for one in cache.kept if one.is_alive(at)]
             cache.kept = prefixes_after_request(alive, call.cache.system, call.cache.points, call.cache.hit, at)
 
@@ -142,8 +179,32 @@ def _apply_usage(cache: ModelCache, answer: ModelAnswered) -> None:
     if answer.error and not (cached or usage.input_tokens):
         # The provider rejected the request, so nothing was read or written.
         cache.kept = cache.before
-    elif usage.cache_write_tokens and (kept := [point for point in asked.points if not point.small]):
-        # A provider that reports writes has read or written exactly the prefix up to the last point.
-        last = kept[-1]
-        if is_plausible(last.tokens, cached):
-            cache.anchor = MeasuredPrefix(asked.system, last.prefix, last.blocks, last.tokens, cached)
+    elif usage.cache_write_tokens:
+        _measure_prefixes(cache, asked, usage)
+
+
+def _measure_prefixes(cache: ModelCache, asked: CacheForecast, usage: Usage) -> None:
+    """Learn from a provider that reports writes: it has read or written exactly the prefix up to the last point."""
+    usable = [point for point in asked.points if not point.small]
+    known = {(one.system, one.prefix, one.blocks): one for one in cache.anchors}
+    read, hit = usage.cache_read_tokens, asked.hit
+    found = known.get((asked.system, hit.prefix, hit.blocks)) if hit else None
+    # A provider that has lost the expected prefix may read a shorter one, whose size this would be.
+    is_read = abs(read - (found.reported if found else asked.read_tokens)) * (50 if found else 4) <= read
+    measured = [(hit, read)] if hit and is_read else []
+    measured += [(point, read + usage.cache_write_tokens) for point in usable[-1:]]
+    for point in usable:
+        # A prefix that is used stays: it is inserted at the end again.
+        if one := known.pop((asked.system, point.prefix, point.blocks), None):
+            known[one.system, one.prefix, one.blocks] = one
+    for point, reported in measured:
+        if is_plausible(point.tokens, reported):
+            key = asked.system, point.prefix, point.blocks
+            known.pop(key, None)
+            known[key] = MeasuredPrefix(*key, point.tokens, reported)
+    cache.anchors = tuple(known.values())[-MAX_ANCHORS:]
+    end = usable[-1].tokens if usable else 0
+    if hit and is_read and is_plausible(end - hit.tokens, usage.cache_write_tokens):
+        cache.content = cache.content.add(end - hit.tokens, usage.cache_write_tokens)
+    if is_plausible(cache.asked_tokens - end, usage.input_tokens):
+        cache.tail = cache.tail.add(cache.asked_tokens - end, usage.input_tokens)

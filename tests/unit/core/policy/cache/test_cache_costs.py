@@ -14,6 +14,7 @@ from timeloom.core.policy.cache.costs import (
     TokenScale,
     cache_rules_for,
     can_reach,
+    expected_calibration,
     fill_forecast,
     find_cache_state,
     forecast_request,
@@ -21,7 +22,13 @@ from timeloom.core.policy.cache.costs import (
     with_lifetimes,
 )
 from timeloom.core.tokens import Calibration
-from timeloom.core.view.context.provider_caches import MAX_PREFIXES, CachedPrefix, MeasuredPrefix, ModelCache
+from timeloom.core.view.context.provider_caches import (
+    MAX_PREFIXES,
+    CachedPrefix,
+    ContentRatio,
+    MeasuredPrefix,
+    ModelCache,
+)
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -178,11 +185,49 @@ def test_only_what_stands_and_lives_is_still_kept() -> None:
     ]
 
 
-def test_counts_are_anchored_in_a_prefix_that_the_model_has_counted() -> None:
-    cache = ModelCache(anchor=MeasuredPrefix("s", "p3", 3, 1_000, 1_300))
+def test_counts_are_anchored_in_the_prefixes_that_the_model_has_counted() -> None:
+    cache = ModelCache(anchors=(MeasuredPrefix("s", "p3", 3, 1_000, 1_300), MeasuredPrefix("s", "", 0, 600, 1_000)))
     scale = token_scale_for(cache, "s", prefix_hash, Calibration(1.2, 3))
-    assert scale == TokenScale(1.2, 1_000, 1_300)
-    assert [scale.to_model_tokens(count) for count in (0, 500, 1_000, 1_100)] == [0, 650, 1_300, 1_420]
+    assert scale == TokenScale(1.2, ((600, 1_000), (1_000, 1_300)))
+    assert [scale.to_model_tokens(count) for count in (0, 300, 600, 800, 1_000, 1_100)] == [
+        0,
+        500,
+        1_000,
+        1_150,
+        1_300,
+        1_420,
+    ]
+
+
+def test_a_cut_leaves_the_measured_prefixes_before_it() -> None:
+    lost = MeasuredPrefix("s", "gone", 9, 5_000, 9_000)
+    cache = ModelCache(anchors=(MeasuredPrefix("s", "p3", 3, 1_000, 1_300), lost))
+    assert token_scale_for(cache, "s", prefix_hash, None).to_model_tokens(1_000) == 1_300
+
+
+def test_new_content_has_the_ratio_of_content_and_the_tail_its_own() -> None:
+    system = MeasuredPrefix("s", "", 0, 1_000, 2_000)
+    cache = ModelCache(
+        anchors=(system,), content=ContentRatio(99_500, 99_500), tail=ContentRatio(estimated=500, reported=1_500)
+    )
+    scale = token_scale_for(cache, "s", prefix_hash, Calibration(2.0, 9))
+    assert scale.to_model_tokens(11_000) == 2_000 + 10_050
+    assert scale.tail_ratio == 2.5
+    shape = RequestShape(system="s", points=(make_cache_point(0, 1_000),), total_tokens=1_100, scale=scale)
+    rules = CacheRules(min_tokens=1)
+    state = find_cache_state((), "s", prefix_hash, rules, timestamp_after(10))
+    assert forecast_request(shape, state).uncached == 250
+    # Without a point, nothing has been counted apart.
+    assert forecast_request(msgspec.structs.replace(shape, points=()), state).uncached == scale.to_model_tokens(1_100)
+
+
+def test_reports_that_contradict_each_other_are_left_out() -> None:
+    cache = ModelCache(anchors=(MeasuredPrefix("s", "", 0, 600, 1_400), MeasuredPrefix("s", "p3", 3, 1_000, 1_300)))
+    assert token_scale_for(cache, "s", prefix_hash, None).anchors == ((600, 1_400),)
+
+
+def test_claude_counts_more_than_we_estimate_before_it_has_counted() -> None:
+    assert expected_calibration("anthropic:claude-opus-4-6").ratio > expected_calibration("openai:x").ratio == 1.0
 
 
 @pytest.mark.parametrize(
@@ -195,8 +240,9 @@ def test_counts_are_anchored_in_a_prefix_that_the_model_has_counted() -> None:
     ],
 )
 def test_without_such_a_prefix_the_ratio_alone_counts(anchor: MeasuredPrefix | None) -> None:
-    assert token_scale_for(ModelCache(anchor=anchor), "s", prefix_hash, None) == TokenScale(1.0)
-    assert token_scale_for(ModelCache(anchor=anchor), "s", prefix_hash, Calibration(2.0, 1)).to_model_tokens(50) == 100
+    cache = ModelCache(anchors=(anchor,) if anchor else (), content=ContentRatio(9_000, 9_000))
+    assert token_scale_for(cache, "s", prefix_hash, None) == TokenScale(1.0)
+    assert token_scale_for(cache, "s", prefix_hash, Calibration(2.0, 1)).to_model_tokens(50) == 100
 
 
 def test_the_record_of_a_forecast_holds_all_of_it() -> None:
