@@ -19,6 +19,10 @@ Each observed pause counts as one."""
 MAX_REQUESTS: Final = 100
 """Most further requests that are expected. More trusts a few early pauses for the rest of a long conversation."""
 
+SHORT_REQUESTS: Final = 15
+"""Number of requests after which a conversation is expected to have half as many again. Younger ones often end soon,
+before an hour has paid for itself."""
+
 TAIL_REQUESTS: Final = 16
 """Number of requests in which new content stays in the prompt until it is pruned, about what sessions have."""
 
@@ -46,12 +50,12 @@ class ExpectedPauses(msgspec.Struct, frozen=True):
 
 
 def expect_pauses(view: ProviderCachesView, *, last: bool) -> ExpectedPauses:
-    """Return the expected pauses; a conversation is expected to have as many further requests as it had.
+    """Return the expected pauses; a long conversation is expected to have as many further requests as it had.
 
-    With `last`, the turn ends with this request.
+    A short one is expected to have fewer (`SHORT_REQUESTS`). With `last`, the turn ends with this request.
     """
     next_pause, later = pause_probability(view, last=last), pause_probability(view, last=False)
-    requests = min(MAX_REQUESTS, max(1, view.calls))
+    requests = min(MAX_REQUESTS, max(1, view.calls * view.calls / (view.calls + SHORT_REQUESTS)))
     return ExpectedPauses(
         lasting=next_pause + (requests - 1) * later, tail=next_pause + (min(requests, TAIL_REQUESTS) - 1) * later
     )

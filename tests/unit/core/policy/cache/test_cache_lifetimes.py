@@ -16,6 +16,7 @@ from timeloom.core.policy.cache.costs import (
 )
 from timeloom.core.policy.cache.lifetimes import (
     MAX_REQUESTS,
+    SHORT_REQUESTS,
     TAIL_REQUESTS,
     ExpectedPauses,
     _rewrite_cost,  # pyright: ignore[reportPrivateUsage]
@@ -76,7 +77,7 @@ def test_an_hour_is_chosen_for_the_pauses_of_all_requests_to_come_not_only_of_th
     assert chosen(expected.lasting, tail=expected.tail) == ["1h", "5m", "5m"]
 
 
-def test_as_many_requests_are_expected_as_there_were_up_to_a_limit() -> None:
+def test_long_conversations_are_expected_to_double_and_short_ones_to_end_sooner() -> None:
     def expected(calls: int, *, last: bool = False) -> tuple[float, float, float]:
         view = ProviderCachesView(calls=calls)
         found = expect_pauses(view, last=last)
@@ -84,12 +85,21 @@ def test_as_many_requests_are_expected_as_there_were_up_to_a_limit() -> None:
 
     each, lasting, tail = expected(0)
     assert lasting == tail == each
-    each, lasting, tail = expected(50)
-    assert (lasting, tail) == (pytest.approx(50 * each), pytest.approx(TAIL_REQUESTS * each))
+    each, lasting, tail = expected(SHORT_REQUESTS)
+    assert lasting == tail == pytest.approx(each * SHORT_REQUESTS / 2)
+    each, lasting, tail = expected(85)
+    assert (lasting, tail) == (pytest.approx(72.25 * each), pytest.approx(TAIL_REQUESTS * each))
     each, lasting, tail = expected(10_000)
     assert lasting == pytest.approx(MAX_REQUESTS * each)
-    each, lasting, tail = expected(2, last=True)
-    assert lasting == tail == pytest.approx(each + pause_probability(ProviderCachesView(calls=2), last=True))
+    _, lasting, tail = expected(2, last=True)
+    assert lasting == tail == pytest.approx(pause_probability(ProviderCachesView(calls=2), last=True))
+
+
+def test_two_pauses_in_seven_requests_do_not_buy_an_hour() -> None:
+    pauses = PauseCounts(count=2, over_5m=2)
+    view = ProviderCachesView(within=PauseCounts(count=3), between=pauses, calls=6, turns=3)
+    expected = expect_pauses(view, last=False)
+    assert chosen(expected.lasting, tail=expected.tail) == ["5m", "5m", "5m"]
 
 
 def test_what_lasts_an_hour_already_is_not_paid_for_again() -> None:
