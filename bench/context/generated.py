@@ -34,22 +34,37 @@ class SessionBill(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     requests: int
     usd: float
-    """By the less favourable reading of the rules, including repeated reads of files."""
+    """By the less favourable reading of the rules, without repeated reads of files."""
+    again_usd: float
+    """The repeated reads of files that are not visible: pruned, or only shown as a preview or cut."""
     fixed: dict[str, float]
+    fixed_again_usd: float
+    """The same for the fixed policies, which show the same previews."""
     by_hand: float
+    """A client shows everything, so it reads nothing again."""
     prunes: int
     reads_again: int
     hour_tokens: int
 
     @property
     def of_fixed(self) -> float:
-        """The bill over that of the best fixed append-only policy."""
-        return self.usd / min(self.fixed.values())
+        """The bill over that of the best fixed append-only policy, both with their repeated reads."""
+        return (self.usd + self.again_usd) / (min(self.fixed.values()) + self.fixed_again_usd)
+
+    @property
+    def of_fixed_strict(self) -> float:
+        """The same if repeated reads are charged to timeloom alone."""
+        return (self.usd + self.again_usd) / min(self.fixed.values())
 
     @property
     def of_hand(self) -> float:
         """The bill over that of a client with cache points by hand."""
-        return self.usd / self.by_hand
+        return (self.usd + self.again_usd) / self.by_hand
+
+    @property
+    def fixed_of_hand(self) -> float:
+        """The bill of the best fixed append-only policy over that of the client: what timeloom's own text costs."""
+        return min(self.fixed.values()) / self.by_hand
 
 
 class _SessionJob(msgspec.Struct, frozen=True):
@@ -80,16 +95,17 @@ def bill_session(trace: Trace, family: str, seed: int, count: CountTokens) -> Se
     plays = {name: asyncio.run(play(asks, agent, counter, PLAY_MODES[name])) for name in (APPEND_ONLY, FULL)}
     plain, full = plays[APPEND_ONLY], plays[FULL]
     by_hand = with_points_by_hand(client_requests(asks, agent, counter))
-    again = sum_bills(full.reads_again).usd(OPUS)
     return SessionBill(
         family=family,
         seed=seed,
         requests=len(asks),
-        usd=max(sum_bills(bill_requests(full.sent, rules)).usd(OPUS) for rules in (OPUS, CAREFUL)) + again,
+        usd=max(sum_bills(bill_requests(full.sent, rules)).usd(OPUS) for rules in (OPUS, CAREFUL)),
+        again_usd=sum_bills(full.reads_again).usd(OPUS),
         fixed={
             name: sum_bills(bill_requests(with_lifetimes(plain.sent, lifetimes))).usd(OPUS)
             for name, lifetimes in FIXED.items()
         },
+        fixed_again_usd=sum_bills(plain.reads_again).usd(OPUS),
         by_hand=sum_bills(bill_requests(by_hand)).usd(OPUS),
         prunes=full.prunes,
         reads_again=len(full.reads_again),
@@ -113,8 +129,8 @@ def _sessions_table(bills: Sequence[SessionBill], python: Path | None) -> BenchT
             one.seed,
             one.family,
             one.requests,
-            f"{one.usd:.2f}",
-            *(f"{usd:.2f}" for usd in one.fixed.values()),
+            f"{one.usd + one.again_usd:.2f}",
+            *(f"{usd + one.fixed_again_usd:.2f}" for usd in one.fixed.values()),
             f"{one.by_hand:.2f}",
             one.prunes,
             one.reads_again,
@@ -159,22 +175,46 @@ def _families_table(hard: Sequence[SessionBill], rest: Sequence[SessionBill]) ->
                 f"{min(one.requests for one in bills)} to {max(one.requests for one in bills)}",
                 f"{fixed.of_fixed:.3f}",
                 fixed.seed,
+                f"{max(one.of_fixed_strict for one in bills):.3f}",
                 f"{hand.of_hand:.3f}",
                 hand.seed,
+                f"{max(one.fixed_of_hand for one in bills):.3f}",
             )
         )
-    columns = ("family", "sessions", "requests", "worst of the best fixed", "seed", "worst of by hand", "seed")
-    notes = ("a session without old rounds cannot be pruned: a short one costs timeloom's own instructions more",)
+    columns = (
+        "family",
+        "sessions",
+        "requests",
+        "worst of the best fixed",
+        "seed",
+        "reads charged to timeloom alone",
+        "worst of by hand",
+        "seed",
+        "best fixed of by hand",
+    )
+    notes = (
+        "fixed: timeloom's own prompt with its instructions, catalogue and previews, without pruning, one lifetime",
+        "the best fixed policy is known only after the session; reads of files that were not visible are on both sides",
+        "by hand: a client of its own, without timeloom's instructions and catalogue, which shows everything whole",
+        "best fixed of by hand: the worst; above 1, timeloom's own text costs more than its previews save",
+    )
     return BenchTable(title="The worst of each family", columns=columns, rows=tuple(rows), notes=notes)
 
 
 def _bars(bills: Sequence[SessionBill]) -> tuple[BenchTarget, ...]:
     if not bills:
         return ()
-    fixed, hand = max(one.of_fixed for one in bills), max(one.of_hand for one in bills)
+    fixed = "generated sessions: worst cost over the best fixed append-only policy"
     return (
+        BenchTarget(fixed, max(one.of_fixed for one in bills), at_most=MAX_OF_FIXED),
         BenchTarget(
-            "generated sessions: worst cost over the best fixed append-only policy", fixed, at_most=MAX_OF_FIXED
+            f"{fixed}, reads again charged to timeloom alone",
+            max(one.of_fixed_strict for one in bills),
+            at_most=MAX_OF_FIXED,
         ),
-        BenchTarget("generated sessions: worst cost over a client by hand", hand, at_most=MAX_OF_HAND),
+        BenchTarget(
+            "generated sessions: worst cost over a client by hand",
+            max(one.of_hand for one in bills),
+            at_most=MAX_OF_HAND,
+        ),
     )

@@ -41,7 +41,7 @@ class TraceResult(msgspec.Struct, frozen=True):
 
     @property
     def best_fixed_usd(self) -> float:
-        """The lowest cost with a fixed lifetime for all requests and without pruning."""
+        """The lowest cost with a fixed lifetime for all requests and without pruning, without repeated reads."""
         return min(sum_bills(bills).usd(OPUS) for bills in self.fixed().values())
 
     def fixed(self) -> dict[str, list[Bill]]:
@@ -119,9 +119,9 @@ def _costs(measured: Sequence[TraceResult]) -> BenchTable:
     for one in measured:
         for name, played in one.plays.items():
             rows.append(_cost_row(one.name, f"timeloom, {name}", played.sent, played))
+        plain = one.plays[APPEND_ONLY]
         for name, lifetimes in FIXED.items():
-            sent = with_lifetimes(one.plays[APPEND_ONLY].sent, lifetimes)
-            rows.append(_cost_row(one.name, f"append-only, {name}", sent))
+            rows.append(_cost_row(one.name, f"append-only, {name}", with_lifetimes(plain.sent, lifetimes), plain))
         for name, sent in one.peers.items():
             rows.append(_cost_row(one.name, f"{name}, as shipped", sent))
             rows.append(_cost_row(one.name, f"{name}, cache points by hand", with_points_by_hand(sent)))
@@ -242,10 +242,11 @@ def _cost_bars(one: TraceResult) -> list[BenchTarget]:
     played = one.plays[FULL]
     again = sum_bills(played.reads_again).usd(OPUS)
     usd = max(sum_bills(bill_requests(played.sent, rules)).usd(OPUS) for rules in (OPUS, CAREFUL)) + again
+    best, fixed_again = one.best_fixed_usd, sum_bills(one.plays[APPEND_ONLY].reads_again).usd(OPUS)
+    fixed = f"{one.name}: cost over the best fixed append-only policy"
     bars = [
-        BenchTarget(
-            f"{one.name}: cost over the best fixed append-only policy", usd / one.best_fixed_usd, at_most=MAX_OF_FIXED
-        )
+        BenchTarget(fixed, usd / (best + fixed_again), at_most=MAX_OF_FIXED),
+        BenchTarget(f"{fixed}, reads again charged to timeloom alone", usd / best, at_most=MAX_OF_FIXED),
     ]
     shipped = min(sum_bills(bill_requests(sent)).usd(OPUS) for sent in one.peers.values())
     by_hand = min(sum_bills(bill_requests(with_points_by_hand(sent))).usd(OPUS) for sent in one.peers.values())
