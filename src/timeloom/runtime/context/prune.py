@@ -19,6 +19,7 @@ from timeloom.core.policy.pruning import (
     find_cached_prompt,
     find_prunable_rounds,
     find_prunable_turns,
+    read_again_share,
     reason_to_prune,
 )
 from timeloom.core.render.entries.cards import (
@@ -71,7 +72,8 @@ class Pruner:
         )
         if cached.is_cold:
             savings = (PruneSavings(sum(one.saved for one in savings), 0, 0),) * 2
-        if not any(reason_to_prune(one, cached.is_cold, self.settings, rates) for one in savings):
+        again = read_again_share(views.rows)
+        if not any(reason_to_prune(one, cached.is_cold, self.settings, rates, again) for one in savings):
             return False
         self.attempts += 1
         # Making cards reads from the store, and pending entries must not wait for that.
@@ -102,7 +104,8 @@ class Pruner:
         lost = at.cached.lost_tokens(first, at.view.tokens - at.view.tokens_from(first))
         regret = at.turns_regret + self._prunable_rounds.regret(rows.share)
         exact = PruneSavings(saved, max(0, lost - saved), regret)
-        reason = reason_to_prune(exact, at.cached.is_cold, self.settings, at.rates)
+        again = read_again_share(self.session.views.rows)
+        reason = reason_to_prune(exact, at.cached.is_cold, self.settings, at.rates, again)
         if not reason:
             return None
         return Pruned(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,18 +21,22 @@ from timeloom.core.blocks import (
     Notice,
     Pruned,
     RangeSummary,
+    ResultContent,
     RoundStarted,
     Titled,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     UserPrompt,
 )
 from timeloom.core.blocks.caching import CacheRates
+from timeloom.core.blocks.digest import Shown
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.policy.compaction import find_last_cut
 from timeloom.core.policy.pruning import (
     CARD_TOKENS,
     MARGIN,
+    READ_AGAIN_PRIOR,
     ROWS_PRIOR,
     CachedPrompt,
     PrunableRounds,
@@ -42,13 +47,14 @@ from timeloom.core.policy.pruning import (
     find_cached_prompt,
     find_prunable_rounds,
     find_prunable_turns,
+    read_again_share,
     reason_to_prune,
     rows_share,
 )
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.context.forgetting import ForgettingView
 from timeloom.core.view.context.provider_caches import CachedPrefix, ModelCache, ProviderCachesView
-from timeloom.core.view.context.row_tokens import RowTokens
+from timeloom.core.view.context.row_tokens import MAX_READING_CALLS, RowTokens
 from timeloom.core.view.turns import Turn
 from timeloom.core.view.views import Views, fold
 
@@ -193,6 +199,53 @@ def test_the_tokens_of_rows_are_folded_and_newer_prunes_count_more() -> None:
     for seq, block in enumerate([*blocks, Pruned(cuts=cuts, round_tokens=100, row_tokens=40)], 5):
         view.add(Entry(turn_id=TurnId("turn_1"), ts=TS, block=block, seq=seq))
     assert view == RowTokens(rounds=600, rows=140)
+
+
+def read(path: str, tokens: int, call_id: str = "c9") -> ResultContent:
+    shown = Shown(how="whole", tokens=tokens)
+    return ResultContent(tool_call_id=CallId(call_id), artifact_path=path, text="t", mime="text/plain", shown=shown)
+
+
+def folded(*blocks: AnyBlock) -> RowTokens:
+    view = RowTokens()
+    for seq, block in enumerate(blocks, 5):
+        view.add(Entry(turn_id=TurnId("turn_1"), ts=TS, block=block, seq=seq))
+    return view
+
+
+PRUNE = Pruned(cuts=(Cut(3, 4, "rows"),), round_tokens=1_000, row_tokens=200)
+READS = ToolCall(tool_call_id=CallId("c9"), tool_id="react.read", params="{}")
+
+
+def test_what_is_read_by_path_after_a_prune_counts_as_read_again() -> None:
+    result = "tc:turn_1.c1.result"
+    assert folded(READS, read(result, 50), PRUNE).read_again == 0
+    assert folded(PRUNE, READS, read(result, 50), read("fi:turn_1.files/a.md", 10)).read_again == 60
+    assert folded(PRUNE, READS, read(result, 50), PRUNE).read_again == 25
+    # An index is never pruned, and another tool's result is new.
+    assert folded(PRUNE, READS, read("ar:turns[1].react.turn.index", 50), read(result, 50, "c2")).read_again == 0
+    assert folded(PRUNE, READS, msgspec.structs.replace(read(result, 50), shown=None)).read_again == 0
+
+
+def test_only_the_newest_reading_calls_are_remembered() -> None:
+    calls = [msgspec.structs.replace(READS, tool_call_id=CallId(f"c{n}")) for n in range(30)]
+    assert folded(PRUNE, *calls).reading == tuple(CallId(f"c{n}") for n in range(30 - MAX_READING_CALLS, 30))
+
+
+def test_the_share_that_is_read_again_is_learned_from_the_conversation() -> None:
+    weight, guess = READ_AGAIN_PRIOR
+    assert read_again_share(RowTokens()) == pytest.approx(guess)
+    assert read_again_share(RowTokens(rounds=weight)) == pytest.approx(guess / 2)
+    assert read_again_share(RowTokens(rounds=weight, read_again=weight // 2)) == pytest.approx((guess + 0.5) / 2)
+    assert read_again_share(RowTokens(read_again=10**9)) == 1.0
+
+
+def test_what_is_likely_to_be_read_again_is_pruned_later() -> None:
+    saving, rates = PruneSavings(10_000, 1_000, 30_000), CacheRates(read=0.1, write_5m=1.25)
+    assert "each request saves 10000" in reason_to_prune(saving, False, SETTINGS, rates)
+    assert "reading again 500 x 2.05" in reason_to_prune(saving, False, SETTINGS, rates, 0.05)
+    assert reason_to_prune(saving, False, SETTINGS, rates, 0.1) == ""
+    assert reason_to_prune(saving, True, SETTINGS, rates, 1.0)
 
 
 def cached(kept: tuple[CachedPrefix, ...] = (), model: str = "m", called_at: str = TS) -> ProviderCachesView:
