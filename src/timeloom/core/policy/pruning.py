@@ -28,7 +28,7 @@ more waits a round or two longer than it pays."""
 
 READ_AGAIN_PRIOR: Final = (20_000, 0.06)
 """Expected share of pruned tokens that the model reads again: its weight in tokens, and the share. More waits longer;
-less prunes files shortly before they are edited. Ten played sessions cost 6% less to 1% more than with a share of 0."""
+less prunes files shortly before they are edited. Played sessions cost 6% less to 4% more than with a share of 0."""
 
 STAYS_REQUESTS: Final = 8
 """Number of requests in which content that was read again stays."""
