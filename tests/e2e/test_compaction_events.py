@@ -32,3 +32,21 @@ def test_a_compaction_is_an_event_with_its_tokens(tmp_path: Path) -> None:
 def test_people_are_told_in_a_line(tmp_path: Path) -> None:
     _, err = talk(tmp_path)
     assert "older parts of the conversation were summarized: " in err
+
+
+def test_a_line_of_a_pipe_that_begins_with_a_slash_is_a_command_or_an_error(tmp_path: Path) -> None:
+    stage = ChatHarness(tmp_path)
+    said: dict[str, object] = {"reply": "The user asks.", "when": "compaction", "repeat": True}
+    stage.script(*[answers("word " * 300)] * 4, {"reply": "Asking", "when": "title"}, said)
+    done = stage.run("chat", typed="ask\n/compact\nask\nask\n/compact the prices\n//compact\n")
+    assert (done.returncode, done.stdout.count("word \n")) == (0, 4)
+    assert "nothing to compact: the conversation has nothing before the newest 2 rounds" in done.stderr
+    assert "compacted 1 turn: " in done.stderr
+    stage.script(answers("done"), {"reply": "Asking", "when": "title"}, said)
+    done = stage.run(
+        "chat",
+        typed=f"/sources\n/compact {'x' * 2_001}\nask\n",
+    )
+    assert (done.returncode, done.stdout) == (1, "done\n")
+    assert "/sources needs a terminal, or is unknown: only /compact is a command here" in done.stderr
+    assert "the focus has at most 2000 characters" in done.stderr

@@ -1,4 +1,4 @@
-"""Runs a conversation without a screen: each line of standard input is one message."""
+"""Runs a conversation without a screen: each line of standard input is a message or a command."""
 
 import shlex
 import signal
@@ -17,8 +17,9 @@ from timeloom.cli.chat.terminal.approvals import (
     find_pending_approval,
     parse_decision,
 )
-from timeloom.cli.sanitize import sanitize
+from timeloom.cli.sanitize import one_line, sanitize
 from timeloom.cli.signals import interrupt_blocking_calls
+from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.providers.registry import model_notice
 from timeloom.runtime.turn.loop import TurnOutcome, TurnRunner
@@ -46,12 +47,15 @@ class PlainChat:
         if model_warning := model_notice(model):
             click.echo(model_warning, err=True)
         self._output.on_start(turns.session.conversation)
-        if turns.session.views.progress.running and not await self.resume_turn(turns):
-            return 1
+        if turns.session.views.progress.running:
+            if not await self.resume_turn(turns):
+                return 1
+        elif turns.session.views.compactions.pending:
+            await turns.resume()
         await turns.ensure_title()
         unanswered = 0
-        for message in _read_messages(prompts=self._asks):
-            if not await self.finish_turn(turns, await turns.run(message)):
+        for line in _read_messages(prompts=self._asks):
+            if not await self._answer_line(turns, line):
                 unanswered += 1
                 if turns.session.views.progress.running:
                     break
@@ -72,6 +76,13 @@ class PlainChat:
         await turns.ensure_title()
         views = turns.session.views
         return pause != "waiting" and bool(views.turns.turns[views.progress.turn_id].completions)
+
+    async def _answer_line(self, turns: TurnRunner, line: str) -> bool:
+        """Run the line as a command or a message; returns whether it was answered."""
+        if line.startswith("/") and not line.startswith("//"):
+            return await _run_command(turns, line)
+        message = line[1:] if line.startswith("//") else line
+        return await self.finish_turn(turns, await turns.run(message))
 
     async def _ask_decision(self, turns: TurnRunner) -> bool:
         question = await find_pending_approval(turns.session)
@@ -97,6 +108,21 @@ def print_approval_commands(question: ApprovalQuestion, conversation: Conversati
     click.echo("The turn waits for your decision, now or later:", err=True)
     click.echo(f"  to allow it:  {sanitize(shlex.join(decide))}", err=True)
     click.echo(f"  to refuse it: {sanitize(shlex.join([*decide, '--refuse', '--reason']))} TEXT", err=True)
+
+
+async def _run_command(turns: TurnRunner, line: str) -> bool:
+    """Run a slash command; returns whether it was possible."""
+    word, _, rest = line[1:].strip().partition(" ")
+    if word.lower() != "compact":
+        hint = "only /compact is a command here; // sends a message that begins with /"
+        click.echo(sanitize(f"/{one_line(word, 40)} needs a terminal, or is unknown: {hint}"), err=True)
+        return False
+    try:
+        await turns.compact(rest.strip())
+    except CodedError as error:
+        click.echo(sanitize(str(error)), err=True)
+        return False
+    return True
 
 
 def _question_lines(question: ApprovalQuestion) -> list[str]:

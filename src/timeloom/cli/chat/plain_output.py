@@ -7,10 +7,16 @@ from typing import Protocol
 import click
 import msgspec
 
-from timeloom.cli.chat.display.labels import UNFORMATTED_NOTE, find_error, format_params_on_one_line
+from timeloom.cli.chat.display.labels import (
+    UNFORMATTED_NOTE,
+    describe_compaction,
+    find_error,
+    format_params_on_one_line,
+)
 from timeloom.cli.chat.terminal.approvals import ApprovalQuestion
 from timeloom.cli.sanitize import one_line, sanitize
 from timeloom.core.blocks import (
+    CompactionEnded,
     Completion,
     ModelAnswered,
     Notes,
@@ -108,6 +114,8 @@ class PlainOutput:
         match entry.block:
             case Completion(text=text):
                 self._end_answer(entry, text)
+            case CompactionEnded():
+                click.echo(sanitize(f"  · {describe_compaction(entry.block)}"), err=True)
             case ToolCall() | Notice() | ModelAnswered() if self._answering and _withdraws_answer(entry.block):
                 # The streamed text turned out not to be the answer.
                 self._answering = False

@@ -32,8 +32,9 @@ async def chat(loaded: LoadedSettings, conversation: str | None, resume: str | N
     """Chat with an agent.
 
     On a terminal you can type while the agent works; /help lists the commands and keys. If standard input or output is
-    not a terminal, each line of input is one message. Answers then go to standard output, everything else to standard
-    error. The conversation is stored in the data folder. The model is not stored with it: pass it again to resume.
+    not a terminal, each line of input is a message, or the command /compact. Answers then go to standard output,
+    everything else to standard error. The conversation is stored in the data folder. The model is not stored with it:
+    pass it again to resume.
 
     \b
     Examples:
