@@ -13,13 +13,14 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from timeloom.app import AgentSettings, ModelPool, build_turn_runner, open_session
+from timeloom.app import AgentSettings, ModelPool, SideModels, build_turn_runner, open_session
 from timeloom.cli.chat.conversations import ChatListener, LocalConversations
 from timeloom.cli.chat.terminal.chat_loop import run_chat
 from timeloom.cli.chat.terminal.screen import Screen
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
+from timeloom.providers.script_file import Step
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
@@ -40,11 +41,17 @@ class PostRoom(LocalConversations):
     """A room whose agent can send letters, which cannot be undone."""
 
     sent: list[str]
-    script: list[str]
+    script: list[str | Step]
+    compacting: asyncio.Event
+    """Set when a summary is being written."""
 
     async def open(self, conversation: ConversationId | None, model_name: str, listener: ChatListener) -> TurnRunner:
         session = await open_session(self.store, conversation, HEADER)
         session.listen(listener.on_block)
+        self.compacting = asyncio.Event()
+        session.listen(
+            lambda entry: self.compacting.set() if getattr(entry.block, "purpose", "") == "compaction" else None
+        )
 
         @tool("mail.send")
         async def send(to: str, text: str = "") -> str:
@@ -57,9 +64,9 @@ class PostRoom(LocalConversations):
             return f"sent to {to}"
 
         model = ScriptedModel(self.script)
-        return build_turn_runner(
-            session, model, AgentSettings.from_settings(self.settings), listener.on_delta, ToolRegistry([send])
-        )
+        side = SideModels(summary=model if any(isinstance(step, Step) for step in self.script) else None)
+        settings = AgentSettings.from_settings(self.settings)
+        return build_turn_runner(session, model, settings, listener.on_delta, ToolRegistry([send]), side)
 
 
 class Terminal:
@@ -156,6 +163,38 @@ async def test_a_conversation_is_compacted_on_command_and_the_outcome_is_shown(t
         terminal.enter("/timeline")
         shown = await terminal.wait("keeps 2 rounds: the prices")
         assert "react.compact.end" in shown
+        terminal.press("\x04")
+        async with asyncio.timeout(60):
+            assert await talking == 0
+
+
+async def test_instructions_during_a_compaction_interrupt_it_and_become_the_next_message(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, model="script:none")
+    rooms = PostRoom(await MemoryStore.open(), ModelPool(settings), settings, HEADER, ToolRegistry())
+    answer = {"action": "complete", "final_answer": "word " * 300 + "end."}
+    reply = f"<channel:ReactDecisionOutV2>{json.dumps(answer)}</channel:ReactDecisionOutV2>"
+    slow = Step(reply="never", chunk=1, delay_ms=60_000, when="compaction")
+    rooms.script = [*[reply] * 5, slow]
+    with create_pipe_input() as keys:
+        terminal = Terminal(keys)
+        talking = asyncio.create_task(run_chat(rooms, None, environ={}, screen=terminal.screen))
+        await terminal.wait("/help")
+        for n in range(1, 5):
+            terminal.enter(f"ask {n}")
+            async with asyncio.timeout(60):
+                while terminal.text.count("end.") < n:  # noqa: ASYNC110 - the screen tells nobody that it has changed
+                    await asyncio.sleep(0.01)
+        terminal.enter("/compact")
+        async with asyncio.timeout(60):
+            await rooms.compacting.wait()
+        terminal.press("\x03")
+        await terminal.wait("new instructions")
+        terminal.enter("what about the buses?")
+        await terminal.wait("compacted 2 turns: ")
+        async with asyncio.timeout(60):
+            while terminal.text.count("end.") < 5:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+        assert "what about the buses?" in terminal.text
         terminal.press("\x04")
         async with asyncio.timeout(60):
             assert await talking == 0

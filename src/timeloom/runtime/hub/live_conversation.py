@@ -300,6 +300,9 @@ class LiveConversation:
         if entry:
             return await self._accept(entry, status)
         if status == "cancelled" or (status == "steered" and not text):
+            if status == "steered" and self._is_compacting(turns):
+                (request,) = await turns.session.entries([turns.session.views.compactions.pending[0].seq])
+                return self._to_receipt(request, status)
             raise CodedError("turn_not_running", f"no turn of {self.conversation} is running")
         return await self._open_turn(turns, message)
 

@@ -331,7 +331,9 @@ def _on_idle_timeout(state: State, settle_no: int) -> Transition:
 
 def _on_release(state: State, request: ReleaseRequest) -> Transition:
     if isinstance(state, RunningState) and not request.stops_turn:
-        return state, (RejectRequest("turn_open", "a turn is running; stop it first"),)
+        return state, (
+            RejectRequest("turn_open", "a turn or a compaction is running; wait for its end, or stop it first"),
+        )
     return ReleasedState(), (*_release(state), PauseQueue())
 
 

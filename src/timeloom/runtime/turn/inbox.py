@@ -54,9 +54,15 @@ class Inbox:
     async def steer(
         self, text: str = "", files: Sequence[IncomingFile] = (), started_ts: str = "", author: str = "user"
     ) -> Entry | None:
-        """Redirect the running turn at once; empty text stops it. None if no turn is running."""
+        """Redirect the running turn at once; empty text stops it. None if no turn is running.
+
+        A compaction that runs without a turn is interrupted: its summary is then written without a model.
+        """
         steer = Steer(message_id=self._session.new_message_id(), text=text, started_ts=started_ts, author=author)
-        return await self._append_event(steer, files, interrupts=True)
+        entry = await self._append_event(steer, files, interrupts=True)
+        if entry is None and self._session.views.compactions.pending:
+            self.interrupt.set()
+        return entry
 
     async def add_event(self, event: ExternalEvent, files: Sequence[IncomingFile] = ()) -> Entry | None:
         """Add an external event to the running turn; None if no turn is running."""

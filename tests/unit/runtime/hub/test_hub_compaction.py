@@ -14,6 +14,7 @@ from timeloom.core.blocks import CompactionEnded, CompactionRequested, ModelCall
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, MessageId
 from timeloom.core.timeline import Draft, Entry
+from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.ports.leases import Lease
 from timeloom.ports.model import Model
 from timeloom.runtime.hub.hub import Hub, HubSettings
@@ -141,6 +142,31 @@ def test_a_request_that_a_stopped_hub_left_is_carried_out_with_the_next_message(
             await wait_until_idle(hub, harness, name)
             assert await request(hub, name) == "compacted"
         assert await count(harness, name, RangeSummary) == 1
+
+    run(check)
+
+
+def test_a_stop_interrupts_the_summary_of_a_compaction_without_a_turn(tmp_path: Path) -> None:
+    async def check() -> None:
+        harness = make_harness(tmp_path, prose=SLOW)
+        async with harness.hub() as hub:
+            name = await start(hub, harness)
+            waiting = asyncio.create_task(hub.compact(name, request_id=REQUEST))
+            await when_stored(harness.opened[-1].session, ModelCalled).wait()
+            with pytest.raises(CodedError, match="a turn or a compaction is running"):
+                async with hub.release_temporarily(name):
+                    pass
+            with pytest.raises(CodedError, match="no turn of"):
+                await hub.send_event(name, IncomingMessage(kind=CANCEL_EVENT, text="why"))
+            assert (await hub.send_event(name, IncomingMessage(kind="steer"))).status == "steered"
+            ended = await waiting
+            assert (ended.outcome, ended.text) == (
+                "completed",
+                "no model wrote the summary: the user changed course",
+            )
+            await wait_until_idle(hub, harness, name)
+            with pytest.raises(CodedError, match="no turn of"):
+                await hub.send_event(name, IncomingMessage(kind="steer"))
 
     run(check)
 

@@ -197,8 +197,12 @@ class _ChatLoop:
                 self._queued_input.append(text)
 
     async def steer(self, text: str) -> None:
-        """Send new instructions to the running turn; empty text stops it."""
-        await self._state.turns.inbox.steer(text.strip())
+        """Send new instructions to the running turn; empty text stops it.
+
+        While a compaction runs without a turn, they interrupt it and become the next message.
+        """
+        if await self._state.turns.inbox.steer(text.strip()) is None and text.strip():
+            self._queued_input.append(text)
 
     @property
     def screen(self) -> Screen:
