@@ -29,6 +29,7 @@ from timeloom.runtime.read.files import locate_file
 from timeloom.runtime.turn.tool_result import CallRef, Show, build_result_blocks
 from timeloom.tools.binding import bind_parameters
 from timeloom.tools.errors import to_tool_error
+from timeloom.tools.react.pin import count_pins
 from timeloom.tools.registry import UnknownTool
 
 GRACE_S: Final = 5.0
@@ -130,9 +131,10 @@ async def _to_result_blocks(
         locate=lambda path: locate_file(path, context.caller, context.conversation),
     )
     try:
-        return build_result_blocks(
+        blocks = build_result_blocks(
             outcome, call_ref, context.timeline.views, settings.show, await _load_texts(outcome, context)
         )
+        return await count_pins(context.timeline, blocks, context.turn_id)
     except Exception:
         _logger.exception("the result of %s cannot be stored on the timeline", tool.spec.tool_id)
         error = make_tool_error("tool_result_error", "the tool ran, and what it left cannot be put on the timeline")

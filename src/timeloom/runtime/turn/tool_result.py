@@ -30,13 +30,15 @@ from timeloom.core.blocks import (
     ToolError,
 )
 from timeloom.core.codes import CODES
-from timeloom.core.ids import CallId, TurnId
+from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, parse, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, size_of
 from timeloom.core.render.entries.previews import PDF, add_hint, preview_data
+from timeloom.core.render.summary import FOCUS_CHARS
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import Artifact, Outcome, ToolSpec
+from timeloom.tools.react.compact import MAX_KEPT_ROUNDS
 
 Show = Callable[[str, str, str], Shown]
 """Decides how a text is shown; the arguments are text, MIME type and path."""
@@ -147,6 +149,8 @@ class _ResultBuilder:
                 kept.append(replace(block, tool_call_id=self._call_ref.tool_call_id))
             elif isinstance(block, Feedback):
                 kept.append(self._as_machine_feedback(block))
+            elif isinstance(block, CompactionRequested | Pinned):
+                kept.append(self._as_tool_request(block))
             else:
                 kept.append(block)
         return kept
@@ -215,6 +219,20 @@ class _ResultBuilder:
         """Return the feedback with a machine as its origin, because no tool may speak for a person."""
         author = self._call_ref.spec.tool_id if block.author == "user" else _to_short_line(block.author)
         return replace(block, origin="machine", text=_truncate(block.text), author=author)
+
+    def _as_tool_request(self, block: CompactionRequested | Pinned) -> CompactionRequested | Pinned:
+        """Return the request of a compaction or pin within the bounds of a person's, with the tool as its author."""
+        author = self._call_ref.spec.tool_id if block.author == "user" else _to_short_line(block.author)
+        if isinstance(block, Pinned):
+            return replace(block, text=_truncate(block.text), author=author)
+        return replace(
+            block,
+            # The id of another request would hide that request.
+            message_id=MessageId(self._call_ref.tool_call_id),
+            text=replace_lone_surrogates(block.text[:FOCUS_CHARS]),
+            keep=min(block.keep, MAX_KEPT_ROUNDS),
+            author=author,
+        )
 
     def _add_notice(self, code: str, text: str) -> None:
         code, text = (

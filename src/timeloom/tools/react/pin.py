@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
-from timeloom.core.blocks import Pinned
+from timeloom.core.blocks import AnyBlock, Pinned
 from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.pins import free_pin_tokens, max_pinned_tokens
 from timeloom.core.render.entries.block_text import entry_text
@@ -15,6 +18,9 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.context.visible import VisibleView
 from timeloom.ports.tool import Outcome, TimelineReader, ToolContext
 from timeloom.tools.react.resolve import to_logical_path
+
+_ANY_TS: Final = "2026-01-01T00:00:00Z"
+"""The time of entries that are only counted; results do not show theirs."""
 
 
 class PinStatus(msgspec.Struct, frozen=True):
@@ -71,6 +77,25 @@ def make_unpin(visible: VisibleView, path: str, author: str = "react") -> Pinned
     if target := visible.pin_path(path):
         return Pinned(target=target, pinned=False, author=author)
     raise CodedError("pin_unknown", f"nothing at {path[:200]} is pinned")
+
+
+async def count_pins(timeline: TimelineReader, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[AnyBlock, ...]:
+    """Return the blocks of a call; each pin among them gets the tokens of what it keeps, whatever its tool stated.
+
+    A pin also keeps blocks of the same call at its path.
+    """
+    if not any(isinstance(block, Pinned) for block in blocks):
+        return tuple(blocks)
+    entries = [Entry(turn_id=turn_id, ts=_ANY_TS, block=block, seq=seq) for seq, block in enumerate(blocks, 1)]
+    counted: list[AnyBlock] = []
+    for block in blocks:
+        if isinstance(block, Pinned):
+            kept = await timeline.entries(timeline.views.visible.pinnable_at(block.target)) if block.pinned else ()
+            added = [entry for entry in entries if block.pinned and entry.path == block.target]
+            counted.append(replace(block, tokens=await _count_tokens(timeline, [*kept, *added])))
+        else:
+            counted.append(block)
+    return tuple(counted)
 
 
 async def _count_tokens(timeline: TimelineReader, entries: Sequence[Entry]) -> int:

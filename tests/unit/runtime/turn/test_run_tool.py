@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from tests.harness.timeline import CALL, TURN, BlockTimeline, discard_output, make_context
 from timeloom.core.blocks import (
     AnyBlock,
+    CompactionRequested,
     Notice,
+    Pinned,
     ResultContent,
     ResultDigest,
     ResultStatus,
@@ -22,6 +24,7 @@ from timeloom.core.blocks import (
     ToolCall,
     UserPrompt,
 )
+from timeloom.core.ids import MessageId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.ports.tool import Artifact, Effect, Emit, Outcome, Tool, ToolContext, ToolSpec
 from timeloom.runtime.turn.run_tool import (
@@ -408,3 +411,37 @@ def test_whatever_a_function_returns_or_is_given_closes_its_call(value: object, 
     call = params(x=3, y=4) if broken else params(x="y")
     blocks = run(give, call)
     assert any(isinstance(block, ResultStatus | ResultDigest) for block in blocks)
+
+
+# --- pins and requests of own tools -----------------------------------------------------------------------------
+
+
+def test_a_pin_of_a_tool_has_the_tokens_of_what_it_keeps_and_not_those_that_the_tool_states() -> None:
+    prompt = f"ar:{TURN}.user.prompt"
+
+    async def pin(_: ToolContext) -> Outcome:
+        targets = (prompt, PATH, "ar:turn_9.user.prompt")
+        pins = [Pinned(target=target, tokens=1, author="user", text="why " * 9_000) for target in targets]
+        text = Artifact(path=PATH, mime="text/plain", text="word " * 400)
+        return Outcome(artifacts=(text,), blocks=(*pins, Pinned(target=prompt, pinned=False, tokens=10**6)))
+
+    timeline = BlockTimeline()
+    timeline.append(UserPrompt(text="word " * 4_000), turn=TURN)
+    blocks = run(Doing(pin), timeline=timeline)
+    asked, own, nothing, ended = [block for block in blocks if isinstance(block, Pinned)]
+    assert asked.tokens > 3_000 > own.tokens > 300 > nothing.tokens == ended.tokens == 0
+    assert (asked.author, len(asked.text)) == ("x.do", 2_000)
+    assert timeline.views.visible.pinned_tokens == own.tokens
+
+
+def test_a_compaction_that_a_tool_requests_has_the_bounds_of_a_persons_request() -> None:
+    async def request(_: ToolContext) -> Outcome:
+        asked = CompactionRequested(message_id=MessageId("of-a-person"), text="x" * 10**6, keep=10**9)
+        return Outcome(blocks=(asked, asked))
+
+    timeline = BlockTimeline()
+    *_, first, second = run(Doing(request), timeline=timeline)
+    assert (
+        first == second == CompactionRequested(message_id=MessageId(CALL), text="x" * 2_000, keep=1_000, author="x.do")
+    )
+    assert len(timeline.views.compactions.pending) == 1
