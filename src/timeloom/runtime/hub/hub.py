@@ -14,6 +14,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, MessageId, TurnId, make_call_id, make_conversation_id
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.progress import ProgressView
+from timeloom.core.view.views import Views
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.leases import ConversationHeldError
@@ -240,11 +241,7 @@ class Hub:
         live = self._live_conversations.get(conversation)
         if status := live and live.status:
             return status
-        status = await self._load_status(conversation)
-        if status.state == "running" and not await self._store.is_held(conversation):
-            # The holder may have ended the turn just before it released the lease.
-            status = as_interrupted(await self._load_status(conversation))
-        return status
+        return await self._stored_status(conversation, await load_views(self._store, conversation))
 
     def stream(self, info: ConversationInfo, after: int) -> SubscriptionContext:
         """Return a context with the events of the conversation after that entry."""
@@ -326,11 +323,34 @@ class Hub:
             live.unfollow()
 
     def _stream_events(self, stream: Subscription, conversation: ConversationId) -> AsyncGenerator[Event]:
-        return stream.events(lambda: self.status(conversation), self._settings.beat_s)
+        return stream.events(lambda: self._reader_status(conversation), self._settings.beat_s)
 
-    async def _load_status(self, conversation: ConversationId) -> ConvStatus:
+    async def _reader_status(self, conversation: ConversationId) -> ConvStatus:
+        """Return the status; a requested compaction that a stopped process left open is carried out now."""
+        live = self._live_conversations.get(conversation)
+        if status := live and live.status:
+            return status
         views = await load_views(self._store, conversation)
-        return to_status(conversation, views, views.tail)
+        if live and views.compactions.pending and not views.progress.running:
+            await self._start_compaction(live)
+        return (live and live.status) or await self._stored_status(conversation, views)
+
+    async def _start_compaction(self, live: LiveConversation) -> None:
+        try:
+            if not await self._store.is_held(live.conversation):
+                await live.start_open_turn()
+        except CodedError as error:
+            # The reader gets the stored blocks all the same, and the next message tries again.
+            fields = {"conversation_id": live.conversation, "code": error.code}
+            _logger.warning("a requested compaction cannot be carried out", extra={"fields": fields})
+
+    async def _stored_status(self, conversation: ConversationId, views: Views) -> ConvStatus:
+        status = to_status(conversation, views, views.tail)
+        if status.state == "running" and not await self._store.is_held(conversation):
+            # The holder may have ended the turn just before it released the lease.
+            views = await load_views(self._store, conversation)
+            status = as_interrupted(to_status(conversation, views, views.tail))
+        return status
 
     def _new_conversation_id(self) -> ConversationId:
         return make_conversation_id(self._clock.epoch_us() // 1000, self._ids.bits())

@@ -17,6 +17,8 @@ from timeloom.core.timeline import Draft, Entry
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.ports.leases import Lease
 from timeloom.ports.model import Model
+from timeloom.ports.store import StoreError
+from timeloom.runtime.hub.events import ChatBlock, ConvStatus
 from timeloom.runtime.hub.hub import Hub, HubSettings
 from timeloom.runtime.hub.state import COMPACT_EVENT, IncomingMessage, SendStatus
 from timeloom.runtime.session.session import Session
@@ -142,6 +144,67 @@ def test_a_request_that_a_stopped_hub_left_is_carried_out_with_the_next_message(
             await wait_until_idle(hub, harness, name)
             assert await request(hub, name) == "compacted"
         assert await count(harness, name, RangeSummary) == 1
+
+    run(check)
+
+
+def test_a_request_that_a_stopped_hub_left_is_carried_out_when_the_conversation_is_read(tmp_path: Path) -> None:
+    async def check() -> None:
+        harness = make_harness(tmp_path, prose=SLOW)
+        async with harness.hub() as hub:
+            name = await start(hub, harness)
+            assert await request(hub, name) == "compacting"
+        harness.summary_model = summary_model(PROSE)
+        info = await harness.store.info(name)
+        async with harness.hub() as hub:
+            async with hub.stream(info, info.tail) as (_, events):
+                async for event in events:
+                    if isinstance(event, ChatBlock) and b"react.compact.end" in bytes(event.block):
+                        break
+            assert await request(hub, name) == "compacted"
+        assert await count(harness, name, RangeSummary) == 1
+
+    run(check)
+
+
+def test_a_reader_leaves_a_request_to_the_process_that_holds_the_conversation(tmp_path: Path) -> None:
+    async def check() -> None:
+        harness = make_harness(tmp_path, prose=SLOW)
+        async with harness.hub() as hub, harness.hub() as other:
+            name = await start(hub, harness)
+            assert await request(hub, name) == "compacting"
+            async with other.stream(await harness.store.info(name), 0) as (_, events):
+                assert isinstance(await anext(events), ConvStatus)
+            assert await count(harness, name, CompactionEnded) == 0
+            assert len(harness.opened) == 1
+
+    run(check)
+
+
+class ReadOnlyStore(DelayedStore):
+    """A store that grants no lease once its disk is read-only."""
+
+    is_read_only = False
+
+    async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
+        if self.is_read_only:
+            raise StoreError("store_unwritable", "the disk is read-only")
+        return await super().acquire(conversation, holder)
+
+
+def test_a_conversation_can_be_read_although_its_open_request_cannot_be_carried_out(tmp_path: Path) -> None:
+    async def check() -> None:
+        harness = make_harness(tmp_path, prose=SLOW)
+        harness.store = store = ReadOnlyStore()
+        async with harness.hub() as hub:
+            name = await start(hub, harness)
+            assert await request(hub, name) == "compacting"
+        store.is_read_only = True
+        async with harness.hub() as hub, hub.stream(await store.info(name), 0) as (_, events):
+            status = await anext(events)
+            assert isinstance(status, ConvStatus)
+            assert status.state == "idle"
+            assert isinstance(await anext(events), ChatBlock)
 
     run(check)
 
