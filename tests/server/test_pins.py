@@ -40,6 +40,20 @@ def test_a_message_is_pinned_listed_and_unpinned(tmp_path: Path) -> None:
     run(check)
 
 
+def test_an_erased_message_cannot_be_pinned(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path, answers("done")).serve() as served:
+            first = await served.ann.send_message("the code is 7141")
+            conversation, path = str(first["conversation_id"]), f"ar:{first['turn_id']}.user.prompt"
+            await served.ann.wait_for_state(conversation, "idle")
+            await served.ann.post(f"{LIST}/{conversation}/erase", {"paths": [path]})
+            response = await served.ann.post(f"{LIST}/{conversation}/pins", {"path": path})
+            assert (response.status_code, response.json()["code"]) == (409, "pin_not_visible")
+            assert response.json()["detail"] == f"the content of {path} was erased, so there is nothing to pin"
+
+    run(check)
+
+
 def test_a_pin_that_cannot_be_set_or_ended_is_refused_with_the_reason(tmp_path: Path) -> None:
     async def check() -> None:
         async with ServerHarness(tmp_path, answers("done")).serve() as served:

@@ -100,7 +100,9 @@ async def post_event(context: RequestContext, body: EventBody, files: tuple[Inco
     if body.kind != COMPACT_EVENT and (body.keep or body.request_id):
         raise CodedError("request_malformed", f"keep and request_id belong to kind={COMPACT_EVENT}; omit them")
     if body.kind == COMPACT_EVENT and (files or len(body.text) > FOCUS_CHARS):
-        raise CodedError("request_malformed", f"a compaction has no attachments and a text of {FOCUS_CHARS} characters")
+        raise CodedError(
+            "request_malformed", f"a compaction has no attachments, and its text has at most {FOCUS_CHARS} characters"
+        )
     if body.started_ts:
         check_past("started_ts", body.started_ts, context.services.clock)
     if body.text and body.mime == "application/json":

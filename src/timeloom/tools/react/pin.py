@@ -57,6 +57,8 @@ async def make_pin(timeline: TimelineReader, path: str, window_tokens: int, auth
     """Return the block that pins what is visible at the path; raise if nothing is, or if there is no room for it."""
     visible = timeline.views.visible
     entries = await timeline.entries(visible.pinnable_at(path))
+    if entries and all(entry.block.erased for entry in entries):
+        raise CodedError("pin_not_visible", f"the content of {path[:200]} was erased, so there is nothing to pin")
     tokens = await _count_tokens(timeline, entries)
     if not tokens:
         message = f"nothing at {path[:200]} is in the prompt; read it again and pin the path of the result"

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from timeloom.cli.chat.display.format import format_count
 from timeloom.cli.chat.display.labels import describe_compaction
 from timeloom.cli.sanitize import one_line
 from timeloom.core.blocks import (
@@ -88,7 +89,7 @@ def _forgetting_text(block: Hidden | Pruned | CompactionRequested | CompactionEn
         case Pruned(cuts=cuts):
             return ", ".join(f"{cut.first_seq}-{cut.last_seq}" for cut in cuts[:20])
         case CompactionRequested(keep=keep, text=text):
-            return f"keeps {keep or KEPT_ROUNDS} rounds{f': {text}' if text else ''}"
+            return f"keeps {format_count(keep or KEPT_ROUNDS, 'round')}{f': {text}' if text else ''}"
         case CompactionEnded():
             return describe_compaction(block)
         case Pinned(target=target, pinned=pinned, tokens=tokens, text=text):
