@@ -70,7 +70,9 @@ def need_positive(value: int, field: str) -> None:
 
 
 def need_count(value: int, field: str, *, least: int = 0, most: int = MAX_COUNT) -> None:
-    """Raise unless the value is within the bounds."""
+    """Raise unless the value is an integer within the bounds; a stored float could never be read back."""
+    if type(value) is not int:
+        raise BlockError(f"{field} is an integer, got {type(value).__name__}")
     if not least <= value <= most:
         raise BlockError(f"{field} is between {least} and {most}, got {value if abs(value) < 10**20 else 'another'}")
 

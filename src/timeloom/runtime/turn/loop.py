@@ -1,7 +1,8 @@
 """The turn loop: asks the policy for the next step and executes it until the turn ends."""
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from timeloom.core.blocks import (
@@ -60,6 +61,7 @@ class TurnRunner:
     limits: TurnLimits
     rerun: bool = False
     """Whether the turns belong to a re-run; `TurnStarted` records it."""
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
         self,
@@ -84,7 +86,14 @@ class TurnRunner:
         return await open_turn(self.session, message, files, rerun=self.rerun)
 
     async def resume(self) -> TurnOutcome:
-        """Run the open turn from its current state on the timeline until it ends or waits for a person."""
+        """Run the open turn from its current state on the timeline until it ends or waits for a person.
+
+        A second call waits for the first one, so that no step is made twice.
+        """
+        async with self._one_at_a_time:
+            return await self._run_steps()
+
+    async def _run_steps(self) -> TurnOutcome:
         views = self.session.views
         while True:
             custom = self.action_context.registry.custom_traits

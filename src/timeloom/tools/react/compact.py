@@ -41,5 +41,5 @@ def check_compaction(keep: int, focus: str) -> None:
     if len(focus) > FOCUS_CHARS:
         message = f"the focus has at most {FOCUS_CHARS} characters, got {len(focus)}; shorten it"
         raise CodedError("compaction_malformed", message)
-    if not 0 <= keep <= MAX_KEPT_ROUNDS:
-        raise CodedError("compaction_malformed", f"keep is 0 to {MAX_KEPT_ROUNDS} rounds, got {keep}")
+    if type(keep) is not int or not 0 <= keep <= MAX_KEPT_ROUNDS:
+        raise CodedError("compaction_malformed", f"keep is 0 to {MAX_KEPT_ROUNDS} rounds, got {str(keep)[:40]}")

@@ -26,6 +26,7 @@ from timeloom.core.blocks import (
     RoundStarted,
     TurnEnded,
 )
+from timeloom.core.blocks.block import BlockError
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.render.summary import FOCUS_CHARS
@@ -282,6 +283,36 @@ def test_a_request_that_was_interrupted_while_the_model_wrote_is_made_again(tmp_
         turns = await harness.reopen(turns.session)
         await turns.resume()
         assert len(await summaries(turns)) == len(ended(await blocks_of(turns))) == 1
+
+    run(check)
+
+
+def test_requests_at_the_same_time_make_one_summary(tmp_path: Path) -> None:
+    async def check() -> None:
+        harness = make_harness(tmp_path, 4, answers("done"))
+        turns = await harness.open()
+        await run_turns(turns, 4)
+        same = MessageId("r1")
+        outcomes = await asyncio.gather(*(turns.compact(keep=1, message_id=one) for one in (same, same, None)))
+        assert [one and one.outcome for one in outcomes] == ["completed", "completed", "skipped"]
+        _, outcome = await asyncio.gather(turns.compact(keep=1), turns.run("ask 5"))
+        assert outcome == "completed"
+        assert len(await summaries(turns)) == 1
+        assert [one.purpose for one in await blocks_of(turns) if isinstance(one, ModelCalled)].count("compaction") == 1
+        await assert_replays(harness, turns)
+
+    run(check)
+
+
+@pytest.mark.parametrize("keep", [1.5, "abc", True])
+def test_rounds_that_are_no_number_are_refused_before_they_are_recorded(tmp_path: Path, keep: object) -> None:
+    async def check() -> None:
+        turns = await make_harness(tmp_path, 1).open()
+        with pytest.raises(CodedError, match="keep is 0 to"):
+            await turns.compact(keep=keep)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(BlockError, match="keep is an integer, got"):
+            CompactionRequested(message_id=MessageId("r1"), keep=keep)  # pyright: ignore[reportArgumentType]
+        assert await turns.run("ask") == "completed"
 
     run(check)
 
