@@ -114,7 +114,7 @@ class ContextFitter:
         self._notify(CompactionEvent("started", before))
         reduced = await self._reduce(facts, step, interrupt)
         status = "completed" if reduced.total < size.total else "skipped"
-        self._notify(CompactionEvent(status, before, self._to_model_tokens(reduced.total)))
+        self._notify(CompactionEvent(status, before, _scale(before, reduced.total, size.total)))
         return "" if reduced.total <= reduced.window else self._overflow_text(reduced)
 
     async def compact(self, request: CompactionRequest, interrupt: asyncio.Event) -> None:
@@ -145,7 +145,7 @@ class ContextFitter:
             failed = applied.failed
             facts = msgspec.structs.replace(facts, last=reduction, summary_failure=failed.reason if failed else None)
         after = self._to_size(await self.prompt_builder.render(), self.prompt_builder.fixed_tokens)
-        self._notify(CompactionEvent("completed", before, self._to_model_tokens(after.total)))
+        self._notify(CompactionEvent("completed", before, _scale(before, after.total, size.total)))
 
     @property
     def pins(self) -> PinKeeper:
@@ -368,6 +368,14 @@ class ContextFitter:
         """Return the model's tokens converted to estimated tokens."""
         million = self._to_model_tokens(1_000_000)
         return tokens * 1_000_000 // million if million else tokens
+
+
+def _scale(tokens: int, part: int, whole: int) -> int:
+    """Return the tokens of the part, in the count of the whole.
+
+    The call that writes a summary also reports tokens; with its new calibration, sizes before and after it differ.
+    """
+    return tokens * part // max(1, whole)
 
 
 def _cut_point(view: PromptView, seq: int, views: Views) -> CutPoint:

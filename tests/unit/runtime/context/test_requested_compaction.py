@@ -287,6 +287,25 @@ def test_a_request_that_was_interrupted_while_the_model_wrote_is_made_again(tmp_
     run(check)
 
 
+def test_the_sizes_before_and_after_are_in_the_same_count(tmp_path: Path) -> None:
+    async def check() -> None:
+        usage = {"input_tokens": 90_000, "output_tokens": 9}
+        harness = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 4, {**PROSE, "usage": usage})
+        harness.summary_model = harness.model
+        turns = await harness.open()
+        await run_turns(turns, 4)
+        million = turns.session.views.reported.to_model_tokens(harness.model.name, 1_000_000)
+        ended = await turns.compact(keep=1)
+        assert ended is not None
+        # The summary call reports many more tokens than estimated, which calibrates all later sizes.
+        assert turns.session.views.reported.to_model_tokens(harness.model.name, 1_000_000) > million * 1.2
+        saved = (ended.covered_tokens - ended.summary_tokens) * million // 1_000_000
+        event = harness.events[-1]
+        assert event.before_tokens - event.after_tokens >= saved
+
+    run(check)
+
+
 def test_requests_at_the_same_time_make_one_summary(tmp_path: Path) -> None:
     async def check() -> None:
         harness = make_harness(tmp_path, 4, answers("done"))
