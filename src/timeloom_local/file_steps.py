@@ -4,7 +4,7 @@ import msgspec
 
 from timeloom.core.blocks.tool_traits import find_builtin_traits
 from timeloom_local import answers, calls
-from timeloom_local.intents.calculations import FILE_TEXT
+from timeloom_local.intents.calculation_forms import FILE_TEXT
 from timeloom_local.intents.edits import EditRefusal, LineInsertion, apply_edit, describe_edit, is_item
 from timeloom_local.intents.kinds import (
     CalculateIntent,

@@ -37,8 +37,8 @@ def parse_content(what: str, held: list[str], name: str) -> TextToWrite:
         first, last = int(numbers[1]), int(numbers[2])
         return TextToWrite(content="\n".join(map(str, range(first, min(last, first + _MAX_NUMBERS) + 1))))
     if literal := _LITERAL.match(what):
-        return TextToWrite(content=_to_text(what[literal.end() :], bool(_ITEMS.search(literal[0]))))
-    return _parse_described(what) or TextToWrite(content=_to_text(what, is_list=False))
+        return TextToWrite(content=to_text(what[literal.end() :], is_list=bool(_ITEMS.search(literal[0]))))
+    return _parse_described(what) or TextToWrite(content=to_text(what, is_list=False))
 
 
 def _parse_described(what: str) -> TextToWrite | None:
@@ -183,7 +183,7 @@ _PRINTS: Final = re.compile(
 _HELLO: Final = re.compile(r"hello[\w, !]{0,40}", re.IGNORECASE)
 
 
-def _to_text(text: str, is_list: bool) -> str:
+def to_text(text: str, *, is_list: bool) -> str:
     """Return given words as the text of a file; an enumeration with commas becomes one line for each part."""
     text = text.strip(" ,;")
     parts = split_enumeration(text)

@@ -5,11 +5,11 @@ from typing import Final
 
 from timeloom_local.intents import wording
 from timeloom_local.intents.file_mentions import find_mention, mentions_file_kind
+from timeloom_local.intents.file_questions import parse_about_files, parse_search
 from timeloom_local.intents.kinds import (
     DeclineIntent,
     HelpIntent,
     Intent,
-    PlanIntent,
     QuestionIntent,
     SmallTalkIntent,
     SmallTalkKind,
@@ -23,18 +23,16 @@ from timeloom_local.intents.parse_changes import (
     parse_remove,
     parse_wish,
 )
+from timeloom_local.intents.parse_plans import parse_plan, parse_plan_status
 from timeloom_local.intents.parse_reads import parse_read
 from timeloom_local.intents.parse_writes import parse_overwrite, parse_write
 from timeloom_local.intents.questions import (
-    parse_about_files,
     parse_about_model,
     parse_any_calculation,
-    parse_plan_status,
     parse_question,
     parse_recall,
-    parse_search,
 )
-from timeloom_local.text_rules import find_file_names, find_list_items, restore_quotations
+from timeloom_local.text_rules import find_file_names
 
 MAX_CLAUSE_CHARS: Final = 600
 """Maximum length of a clause without its quotations; a longer one is declined."""
@@ -49,7 +47,7 @@ def parse_clause(clause: str, held: list[str]) -> Intent:
     if _ABILITY.fullmatch(clause.strip()):
         return HelpIntent()
     text = _DISCARD.sub("delete ", wording.correct_keywords(wording.strip_politeness(clause)))
-    if found := _parse_refusal(text, held) or _parse_talk(text) or _parse_plan(text, held):
+    if found := _parse_refusal(text, held) or _parse_talk(text) or parse_plan(text, held):
         return found
     verb = text.split(maxsplit=1)[0].lower().strip(",:") if text.split() else ""
     if found := parse_any_calculation(text, held):
@@ -90,19 +88,6 @@ def _parse_talk(text: str) -> Intent | None:
     if _STATEMENT_VERB.match(text) and not find_file_names(text):
         return SmallTalkIntent("statement")
     return parse_plan_status(text)
-
-
-def _parse_plan(text: str, held: list[str]) -> Intent | None:
-    if not (_PLAN.match(text) or _STEPS_QUESTION.match(text)) or find_file_names(text):
-        return None
-    plain = restore_quotations(text, held)
-    steps = tuple(step[:_MAX_STEP_CHARS] for step in find_list_items(plain)[:_MAX_STEPS])
-    goal = _PLAN_WORDS.sub("", _STEPS_QUESTION.sub("", plain)).strip(" .?!:")
-    count = _STEP_COUNT.search(plain)
-    goal += f" in {count[1]} steps" if count and goal and "step" not in goal else ""
-    if not steps and not goal:
-        return DeclineIntent("what", "plan")
-    return PlanIntent(goal=goal, steps=steps)
 
 
 def _parse_by_verb(verb: str, text: str, held: list[str]) -> Intent | None:
@@ -159,12 +144,6 @@ def _parse_rest(text: str, held: list[str]) -> Intent:
     if _STATEMENT.match(text):
         return SmallTalkIntent("statement")
     return DeclineIntent("unclear")
-
-
-_MAX_STEPS: Final = 20
-
-
-_MAX_STEP_CHARS: Final = 200
 
 
 _SMALL_TALK: Final[tuple[tuple[re.Pattern[str], SmallTalkKind], ...]] = (
@@ -241,38 +220,6 @@ _STATEMENT: Final = re.compile(
     r"(?:i|i'm|im|i've|i'll|i'd|my|we|we're|we've|our|the|he|she|he's|she's|it|it's|its|there|this"
     r"|that|these|those|they|they're|today|yesterday|tomorrow|someone"
     r"|people|remember|fyi|a|an|[A-Z][\w-]+(?:'s)? (?:is|was|has|likes|lives|works|will|and|are|wants))\b",
-    re.IGNORECASE,
-)
-
-
-_PLAN: Final = re.compile(
-    r"(?:(?:i|we)(?: (?:need|want|would like|'d like))|give me|make|create|set up|draw up|open|write"
-    r"|start|prepare|come up with|draft|produce|build|develop|outline|new|show me|get me"
-    r"|what would be|put together|work out|sketch)?"
-    r"\s?(?:me |us )?(?:a |an |the |my |our |some )?(?:new |short |simple |quick |small |detailed "
-    r"|step[- ]by[- ]step |\w+[- ]step |\w+ )?(?:plan|check-?list|to-?\s?do list|action plan"
-    r"|schedule of steps|list of steps)\b(?! (?:is|was)\b)"
-    r"|plan\b|(?:break|split|divide|turn)\b.{1,200}\binto (?:\w+ )?(?:steps|tasks|parts)\b|(?:outline"
-    r"|list|give me|what are|what would be)\s(?:the |some )?steps (?:to|for|of)\b.{1,200}",
-    re.IGNORECASE,
-)
-
-
-_STEPS_QUESTION: Final = re.compile(
-    r"^(?:what|which) steps (?:should|do|must|would) (?:i|we) (?:take|need|follow|do)(?: to take)?(?: to| for)? ",
-    re.IGNORECASE,
-)
-_STEP_COUNT: Final = re.compile(r"\b(two|three|four|five|six|[2-6])[ -]steps?\b", re.IGNORECASE)
-_PLAN_WORDS: Final = re.compile(
-    r"^(?:(?:i|we|need|want|would|like|give|me|us|make|create|set up|draw up|open|write|start|prepare"
-    r"|come up with|draft|produce|build|develop|outline|new|put together|work out|sketch|show|get"
-    r"|what|would be|are"
-    r"|a|an|the|my|our|some|short|simple|quick|small|detailed|step[- ]by[- ]step|action|plan|planning"
-    r"|check-?list|to-?\s?do list|list|schedule|of|steps|step|with|these|following|three|four|five"
-    r"|six|\d{1,2}"
-    r"|for|to|how|that|helps?|on|out|break|split|divide|the task of|down|please|track|them"
-    r"|as)\b[\s:,-]*)+|\b(?:down )?into (?:\w+ )?(?:steps|tasks|parts)\b.*$|[?.]\s*(?:track|keep|save"
-    r"|put) (?:it|them) as a plan",
     re.IGNORECASE,
 )
 

@@ -4,12 +4,12 @@ import re
 from typing import Final
 
 from timeloom_local.intents.file_mentions import find_mention
+from timeloom_local.intents.file_questions import parse_about_files, parse_search
 from timeloom_local.intents.kinds import (
     Intent,
     ReadIntent,
     SearchIntent,
 )
-from timeloom_local.intents.questions import parse_about_files, parse_search
 from timeloom_local.text_rules import restore_quotations
 
 

@@ -1,0 +1,101 @@
+"""Parses requests for a plan and about the open plan."""
+
+import re
+from typing import Final
+
+from timeloom_local.intents.kinds import DeclineIntent, Intent, PlanIntent, PlanStatusIntent
+from timeloom_local.text_rules import find_file_names, find_list_items, restore_quotations
+
+
+def parse_plan(text: str, held: list[str]) -> Intent | None:
+    """Parse a request for a new plan."""
+    if not (_PLAN.match(text) or _STEPS_QUESTION.match(text)) or find_file_names(text):
+        return None
+    plain = restore_quotations(text, held)
+    steps = tuple(step[:_MAX_STEP_CHARS] for step in find_list_items(plain)[:_MAX_STEPS])
+    goal = _PLAN_WORDS.sub("", _STEPS_QUESTION.sub("", plain)).strip(" .?!:")
+    count = _STEP_COUNT.search(plain)
+    goal += f" in {count[1]} steps" if count and goal and "step" not in goal else ""
+    if not steps and not goal:
+        return DeclineIntent("what", "plan")
+    return PlanIntent(goal=goal, steps=steps)
+
+
+def parse_plan_status(text: str) -> Intent | None:
+    """Parse a request about the open plan."""
+    if first := _NAMED_STEP_DONE.search(text):
+        return PlanStatusIntent("done", _ORDINALS.index((first[1] or first[2]).lower()) + 1)
+    if done := _STEP_DONE.search(text):
+        return PlanStatusIntent("done", int(done[1] or done[2]))
+    if _CLOSES.fullmatch(text):
+        return PlanStatusIntent("close")
+    return PlanStatusIntent("show") if _SHOWS_PLAN.fullmatch(text) else None
+
+
+_MAX_STEPS: Final = 20
+
+
+_MAX_STEP_CHARS: Final = 200
+
+
+_PLAN: Final = re.compile(
+    r"(?:(?:i|we)(?: (?:need|want|would like|'d like))|give me|make|create|set up|draw up|open|write"
+    r"|start|prepare|come up with|draft|produce|build|develop|outline|new|show me|get me"
+    r"|what would be|put together|work out|sketch)?"
+    r"\s?(?:me |us )?(?:a |an |the |my |our |some )?(?:new |short |simple |quick |small |detailed "
+    r"|step[- ]by[- ]step |\w+[- ]step |\w+ )?(?:plan|check-?list|to-?\s?do list|action plan"
+    r"|schedule of steps|list of steps)\b(?! (?:is|was)\b)"
+    r"|plan\b|(?:break|split|divide|turn)\b.{1,200}\binto (?:\w+ )?(?:steps|tasks|parts)\b|(?:outline"
+    r"|list|give me|what are|what would be)\s(?:the |some )?steps (?:to|for|of)\b.{1,200}",
+    re.IGNORECASE,
+)
+
+
+_STEPS_QUESTION: Final = re.compile(
+    r"^(?:what|which) steps (?:should|do|must|would) (?:i|we) (?:take|need|follow|do)(?: to take)?(?: to| for)? ",
+    re.IGNORECASE,
+)
+_STEP_COUNT: Final = re.compile(r"\b(two|three|four|five|six|[2-6])[ -]steps?\b", re.IGNORECASE)
+_PLAN_WORDS: Final = re.compile(
+    r"^(?:(?:i|we|need|want|would|like|give|me|us|make|create|set up|draw up|open|write|start|prepare"
+    r"|come up with|draft|produce|build|develop|outline|new|put together|work out|sketch|show|get"
+    r"|what|would be|are"
+    r"|a|an|the|my|our|some|short|simple|quick|small|detailed|step[- ]by[- ]step|action|plan|planning"
+    r"|check-?list|to-?\s?do list|list|schedule|of|steps|step|with|these|following|three|four|five"
+    r"|six|\d{1,2}"
+    r"|for|to|how|that|helps?|on|out|break|split|divide|the task of|down|please|track|them"
+    r"|as)\b[\s:,-]*)+|\b(?:down )?into (?:\w+ )?(?:steps|tasks|parts)\b.*$|[?.]\s*(?:track|keep|save"
+    r"|put) (?:it|them) as a plan",
+    re.IGNORECASE,
+)
+
+
+_STEP_DONE: Final = re.compile(
+    r"^(?:(?:i|we)(?:'ve| have)? )?(?:\w+ ){0,3}?step\s(?:number )?(\d{1,2})\b.{0,30}\b(?:done"
+    r"|finished|complete|completed|ready|off)\b"
+    r"|^(?:mark|tick|check|cross|complete|finish)(?:ed)?(?: off)? step\s(?:number )?(\d{1,2})\b",
+    re.IGNORECASE,
+)
+_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth")
+_NAMED_STEP_DONE: Final = re.compile(
+    r"^(?:i|we)(?:'ve| have|'m| am)? (?:finished|completed|done(?: with)?|did) (?:the )?(first|second"
+    r"|third|fourth|fifth) step\b"
+    r"|^(?:the )?(?=(?:first|second|third|fourth|fifth) step is done)(\w+)",
+    re.IGNORECASE,
+)
+_CLOSES: Final = re.compile(
+    r"(?:close|end|cancel|drop|abandon|finish|delete|remove|discard|forget)\s(?:the|my|this|our"
+    r"|that)\s(?:current )?plan[\s.!]*",
+    re.IGNORECASE,
+)
+_SHOWS_PLAN: Final = re.compile(
+    r"what(?:'s| is| was)(?: the)? step (?:number )?\d{1,2}[\s?.!]*|"
+    r"(?:(?:show|display|read|print|list|see|view|give|tell|repeat)(?: me| us)?(?: again)?|what's"
+    r"|what is|what was|how is|how's|where are we (?:in|with|on)|what are)?\s?"
+    r"(?:next |left |the next step |the next |the state |the status |the progress |the (?:open "
+    r"|remaining )?steps )?(?:(?:on|in|of|with|for) )?(?:the|my|our|this|current|that)(?: current"
+    r"| open)? plan(?: so far| again| look like| now)?[\s?.!]*"
+    r"|what(?:'s| is)(?: the)? next(?: step)?(?: (?:on|in|of) (?:the|my|our) plan)?[\s?.!]*"
+    r"|which steps? (?:is|are) (?:next|left|open|done|still open).{0,30}",
+    re.IGNORECASE,
+)
