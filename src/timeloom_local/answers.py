@@ -33,13 +33,15 @@ def describe_abilities(tools: Iterable[OfferedTool]) -> str:
     return "\n\n".join([*parts, REAL_MODEL])
 
 
-def describe_decline(decline: DeclineIntent) -> str:
-    """Return why a request is declined, what the model can do instead, and how to set a real model."""
+def describe_decline(decline: DeclineIntent, *, is_short: bool = False) -> str:
+    """Return why a request is declined; unless short, also what the model can do and how to set a real model."""
     reason = _REASONS[decline.reason].format(decline.detail or "it")
     if decline.reason == "what" and decline.detail == "plan":
         reason = "What is the plan for? Say for example “Make a plan for a picnic”."
     if decline.reason in _QUESTIONS:
         return reason
+    if is_short:
+        return f"{reason.removesuffix(f' {_SELF}.')} {_SHORT_HINT}"
     return f"{reason} {SHORT_ABILITIES} {REAL_MODEL}"
 
 
@@ -85,6 +87,7 @@ SHORT_ABILITIES: Final = (
     "I can make a plan, write, append to, change, read and search files, run a small calculation, quote from an "
     "attachment, and find what you said in this conversation."
 )
+_SHORT_HINT: Final = "Ask “What can you do?” for what I can do."
 _DEMO: Final = "I am a small demo model. I do a few things by fixed rules, in plain English, and I know no facts."
 _ABILITIES: Final = MappingProxyType(
     {

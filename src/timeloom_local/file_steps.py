@@ -1,11 +1,14 @@
 """The steps of intents about files: write, change, read, search and calculate."""
 
+import re
+from typing import Final
+
 import msgspec
 
 from timeloom.core.blocks.tool_traits import find_builtin_traits
 from timeloom_local import answers, calls
 from timeloom_local.intents.calculation_forms import FILE_TEXT
-from timeloom_local.intents.edits import EditRefusal, LineInsertion, apply_edit, describe_edit, is_item
+from timeloom_local.intents.edits import EditRefusal, LineInsertion, apply_edit, describe_edit, is_item, split_items
 from timeloom_local.intents.kinds import (
     CalculateIntent,
     ChangeIntent,
@@ -22,13 +25,16 @@ from timeloom_local.steps import PATCH, SEARCH, WRITE, ClauseAnswer, StepContext
 
 def write_file(intent: WriteIntent, context: StepContext) -> Steps:
     """Write a new file; ask if the file exists and the request does not say that it is replaced."""
-    content = context.result if intent.uses_result else intent.content
+    content = (context.result or _last_result(context)) if intent.uses_result else intent.content
     choice = choose_files(intent.file, context.prompt)
     name = (
         intent.file.names[0] if intent.file.names else choice.files[0].name if choice.files else slug(intent.file.words)
     )
     if not context.is_next(WRITE):
         known = [file for file in choice.files if not file.attached]
+        if known and intent.appends and content:
+            change = ChangeIntent(intent.file, LineInsertion(text=content, is_line=True))
+            return (yield from change_file(change, context))
         if known and not intent.replaces:
             return fail(
                 f"{name} already exists, so I changed nothing. Say “Add … to {name}” to keep its "
@@ -56,7 +62,7 @@ def change_file(intent: ChangeIntent, context: StepContext) -> Steps:
     """Change a file by a diff; say so if it is missing, or if the change does not apply."""
     edit, prompt = intent.edit, context.prompt
     if intent.creates and isinstance(edit, LineInsertion) and _is_new(intent.file, context):
-        written = WriteIntent(file=intent.file, content=edit.text)
+        written = WriteIntent(file=intent.file, content="\n".join(split_items(edit, [])))
         return (yield from write_file(written, context))
     file = yield from context.find_file(intent.file)
     if isinstance(file, ClauseAnswer):
@@ -110,7 +116,8 @@ def read_file(intent: ReadIntent, context: StepContext) -> Steps:
         case "contains":
             parts = [_find_in_text(file, text, intent.words) for file, text in texts]
         case "question":
-            parts = [quote_answers(intent.words, texts, context)]
+            found = quote_answers(intent.words, texts, context)
+            return ClauseAnswer(parts=(note, *found.parts), result=found.result)
     return ClauseAnswer(parts=(note + "\n\n".join(parts),), result="\n".join(text for _, text in texts))
 
 
@@ -174,7 +181,7 @@ def calculate(intent: CalculateIntent, context: StepContext) -> Steps:
     )
 
 
-def quote_answers(question: str, texts: list[tuple[PromptFile, str]], context: StepContext) -> str:
+def quote_answers(question: str, texts: list[tuple[PromptFile, str]], context: StepContext) -> ClauseAnswer:
     """Return the sentences of texts that answer a question, as quotations with their sources."""
     found = [
         (sentence, file)
@@ -184,9 +191,24 @@ def quote_answers(question: str, texts: list[tuple[PromptFile, str]], context: S
     found.sort(key=lambda one: -one[0].score)
     names = answers.join_names([file.name for file, _ in texts])
     if not found:
-        return f"I find nothing about that in {names}, so I do not know. I only quote sentences that are there."
+        nothing = f"I find nothing about that in {names}, so I do not know. I only quote sentences that are there."
+        return ClauseAnswer(parts=(nothing,))
     quotes = [answers.quote(sentence.text, _citation(file, context)) for sentence, file in found[:2]]
-    return f"{names} says:\n\n" + "\n>\n".join(quotes)
+    names = answers.join_names(list(dict.fromkeys(file.name for _, file in found[:2])))
+    title = f"{names} {'say' if ' and ' in names else 'says'}:\n\n"
+    return ClauseAnswer(parts=(title + "\n>\n".join(quotes),), result=found[0][0].text)
+
+
+def _last_result(context: StepContext) -> str:
+    """Return what the last answer of the conversation gave: its quotation, or what a program printed."""
+    reply = next((reply for _, reply in context.prompt.exchanges[-1:]), "")
+    quoted = "\n".join(_CITED.sub("", line[2:]) for line in reply.split("\n") if line.startswith("> "))
+    printed = _PRINTED.search(reply)
+    return quoted or (printed[1] if printed else "")
+
+
+_CITED: Final = re.compile(r"\s?\[\[S:[\d,]+\]\]$")
+_PRINTED: Final = re.compile(r"It printed: \*\*(.{1,400})\*\*$")
 
 
 def _is_new(mention: FileMention, context: StepContext) -> bool:

@@ -68,6 +68,7 @@ class _RoundPlanner:
                 answer: ClauseAnswer = ended.value
             self._answers.append(answer)
             self._context.result = answer.result
+            self._context.has_answers |= not answer.failed
             if answer.failed:
                 return None
         return None

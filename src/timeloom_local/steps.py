@@ -53,6 +53,7 @@ class StepContext:
         self.tools = tools
         self.router = router
         self.result = ""
+        self.has_answers = False
         self._made = deque(prompt.calls)
 
     def is_next(self, tool_id: str) -> bool:

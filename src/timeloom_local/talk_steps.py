@@ -3,15 +3,14 @@
 import re
 from typing import Final
 
-from timeloom_local import answers, calls
+from timeloom_local import answers
 from timeloom_local.file_steps import quote_answers
-from timeloom_local.intents.kinds import DeclineIntent, PlanIntent, PlanStatusIntent, RecallIntent
+from timeloom_local.intents.kinds import DeclineIntent, RecallIntent
 from timeloom_local.known_files import attached_files, newest_files
-from timeloom_local.plan_templates import general_steps
 from timeloom_local.quoting import content_words, find_answers, split_sentences
 from timeloom_local.read_prompt import PromptFile
 from timeloom_local.reply import Slot
-from timeloom_local.steps import PLAN, ClauseAnswer, StepContext, Steps, fail
+from timeloom_local.steps import ClauseAnswer, StepContext, Steps, fail
 
 
 def answer_with(*parts: str | Slot) -> Steps:
@@ -20,43 +19,10 @@ def answer_with(*parts: str | Slot) -> Steps:
     yield  # a generator without calls
 
 
-def decline(intent: DeclineIntent) -> Steps:
-    """Return the reason for declining."""
-    return fail(answers.describe_decline(intent))
+def decline(intent: DeclineIntent, context: StepContext) -> Steps:
+    """Return the reason for declining: in full once in a conversation, and shorter beside another answer."""
+    return fail(answers.describe_decline(intent, is_short=_is_short(context)))
     yield  # a generator without calls
-
-
-def make_plan(intent: PlanIntent, context: StepContext) -> Steps:
-    """Open a plan with the given steps, or with general steps for the goal."""
-    steps = list(intent.steps) or general_steps(intent.goal)
-    made = yield from context.call(PLAN, lambda: calls.build_plan_params(steps), "The steps follow.")
-    if made.failure:
-        return fail(f"I could not open the plan: {answers.one_line(made.failure)}.")
-    note = "" if intent.steps else f"\n\n{_GENERAL}"
-    return ClauseAnswer(
-        parts=(f"The plan is open:\n\n{_format_plan(context)}{note}",),
-        result="\n".join(steps),
-        followups=("Step 1 is done",),
-    )
-
-
-def report_plan(intent: PlanStatusIntent, context: StepContext) -> Steps:
-    """Show or close the plan, or mark a step of it as done."""
-    plan = context.prompt.plan
-    if intent.kind == "close" and (plan or context.is_next(PLAN)):
-        made = yield from context.call(PLAN, lambda: {"mode": "close"}, "The plan is closed.")
-        return (
-            fail(f"I could not close the plan: {made.failure}.")
-            if made.failure
-            else ClauseAnswer(parts=("The plan is closed.",))
-        )
-    if not plan:
-        return fail("There is no plan in this conversation. Say for example “Make a plan for a picnic”.")
-    if intent.kind == "show":
-        return ClauseAnswer(parts=(f"This is the plan:\n\n{_format_plan(context)}",))
-    if not 1 <= intent.step <= len(plan):
-        return fail(f"The plan has no step {intent.step}; it has {len(plan)} steps.")
-    return ClauseAnswer(parts=(f"Step {intent.step} of the plan is done.",), notes=f"✓ [{intent.step}]")
 
 
 def recall(intent: RecallIntent, context: StepContext) -> Steps:
@@ -90,13 +56,23 @@ def answer_question(question: str, context: StepContext) -> Steps:
     texts = [(file, file.text) for file in newest_files(context.prompt) if file.text]
     for file, text in reversed(texts):
         if find_answers(question, split_sentences(text), context.router, strict=not file.attached):
-            return ClauseAnswer(parts=(quote_answers(question, [(file, text)], context),))
+            return quote_answers(question, [(file, text)], context)
     if attached and context.is_next("react.read"):
         return (yield from _ask_attachments(question, attached, context))
     found = _find_said(question, context)
     if found:
-        return ClauseAnswer(parts=("You said:\n\n" + "\n>\n".join(map(answers.quote, found)),))
-    return fail(answers.describe_decline(DeclineIntent("facts")))
+        return _quote_said(found, "You said:")
+    return fail(answers.describe_decline(DeclineIntent("facts"), is_short=_is_short(context)))
+
+
+def _is_short(context: StepContext) -> bool:
+    said = (reply for _, reply in context.prompt.exchanges)
+    return context.has_answers or any(answers.SHORT_ABILITIES in reply for reply in said)
+
+
+def has_new_attachment(context: StepContext) -> bool:
+    """Return whether the current message has an attachment."""
+    return _is_new_attachment(attached_files(context.prompt), context)
 
 
 def _is_new_attachment(files: list[PromptFile], context: StepContext) -> bool:
@@ -110,28 +86,23 @@ def _ask_attachments(question: str, files: list[PromptFile], context: StepContex
         if isinstance(text, ClauseAnswer):
             return text
         texts.append((file, text))
-    return ClauseAnswer(parts=(quote_answers(question, texts, context),))
-
-
-def _format_plan(context: StepContext) -> str:
-    marks = {"✓": " (done)", "✗": " (failed)"}
-    return "\n".join(f"{n}. {text}{marks.get(mark, '')}" for n, (text, mark) in enumerate(context.prompt.plan, 1))
+    return quote_answers(question, texts, context)
 
 
 def _quote_said(said: list[str], title: str) -> ClauseAnswer:
     if not said:
         return fail(_NOTHING_SAID)
-    return ClauseAnswer(parts=(f"{title}\n\n" + "\n>\n".join(map(answers.quote, said)),))
+    return ClauseAnswer(parts=(f"{title}\n\n" + "\n>\n".join(map(answers.quote, said)),), result="\n".join(said))
 
 
 def _recall_topic(question: str, context: StepContext) -> ClauseAnswer:
     found = _find_said(question, context)
     if found:
-        return ClauseAnswer(parts=("You said:\n\n" + "\n>\n".join(map(answers.quote, found)),))
+        return _quote_said(found, "You said:")
     for file in reversed(newest_files(context.prompt)):
         sentences = split_sentences(file.text or "")
         if find_answers(question, sentences, context.router, strict=True):
-            return ClauseAnswer(parts=(quote_answers(question, [(file, file.text or "")], context),))
+            return quote_answers(question, [(file, file.text or "")], context)
     return fail(_NOTHING_SAID)
 
 
@@ -156,10 +127,6 @@ _PATTERNS: Final = (
             r"\b(?:my name(?:'s| is)|call me|i am called|i'm called|[Ii](?:'m| am) (?-i:[A-Z])\w+)", re.IGNORECASE
         ),
     ),
-)
-_GENERAL: Final = (
-    "These are general steps, because I know little about your goal. Give me your own: “Make a plan: "
-    "first step, second step”."
 )
 _NOTHING_SAID: Final = (
     "I find nothing about that in this conversation: you have not told me, so I do not know. I remember "

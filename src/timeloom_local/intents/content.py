@@ -29,7 +29,7 @@ def parse_content(what: str, held: list[str], name: str) -> TextToWrite:
         return _parse_program(what, held, name)
     if not what.strip(" .") or _ANYTHING.fullmatch(what):
         return TextToWrite(problem="what")
-    if _RESULT.fullmatch(what):
+    if RESULT_WORDS.fullmatch(what):
         return TextToWrite(uses_result=True)
     if any(_is_placeholder(char) for char in what):
         return _parse_quoted(what, held)
@@ -118,9 +118,11 @@ _ANYTHING: Final = re.compile(
     r"|note|list|content|nothing)\s?)+",
     re.IGNORECASE,
 )
-_RESULT: Final = re.compile(
-    r"(?:it|that|this|them|the (?:result|results|answer|output|sum|total|number|numbers|value|product"
-    r"|average)|its (?:result|output))(?: down)?",
+RESULT_WORDS: Final = re.compile(
+    r"(?:it|that|this|them|(?:that|this|the) (?:same )?(?:sentence|line|quote|answer|text|bit|info|information|value|figure|detail|details|one|part"
+    r"|phone number|address|date|time|name|amount|price|fact)|(?:that|this) number|what (?:it|you) (?:says?|said|found|got)"
+    r"|the (?:result|results|answer|output|sum|total|number|numbers|value|product"
+    r"|average)|its (?:result|output))(?: (?:down|too|also|as ?well|there))?",
     re.IGNORECASE,
 )
 _LIST_NAME: Final = re.compile(

@@ -112,7 +112,7 @@ def describe_edit(edit: Edit) -> str:
 _FIRST_PLACEHOLDER: Final = 0xE000
 _CONNECTIVE: Final = re.compile(r"^(?:also|in|there|the following|this)\s*:?\s+(?=\S)", re.IGNORECASE)
 _LINE_KIND: Final = re.compile(
-    r"^(?:the |a |an |another |one |this )?(?:new )?(?:last |first )?(?:line|lines|sentence|text|paragraph)"
+    r"^(?:the |a |an |another |one |this )?(?:new )?(?:last |first )?(?:line|lines|sentence|text|paragraph|row|rows)"
     r"(?:\s?:\s?|\s(?:saying|that says|which says|with|reading)\s|\s)",
     re.IGNORECASE,
 )
@@ -130,8 +130,16 @@ def _parse(text: str, held: list[str], forms: "tuple[tuple[re.Pattern[str], _Edi
     text = text.strip(" .?!,")
     for pattern, make in forms:
         if found := pattern.fullmatch(text):
-            return make([restore_quotations(_bare(part or ""), held) for part in found.groups()])
+            parts = [_bare(part or "") for part in found.groups()]
+            if any(_is_partly_quoted(part) or _INSTRUCTION.search(part) for part in parts):
+                return None
+            return make([restore_quotations(part, held) for part in parts])
     return None
+
+
+def _is_partly_quoted(part: str) -> bool:
+    """Return whether words stand beside a quotation, so that they are not the text itself."""
+    return len(part) > 1 and any(ord(char) >= _FIRST_PLACEHOLDER for char in part)
 
 
 def _bare(part: str) -> str:
@@ -173,6 +181,12 @@ def _remove_words(parts: list[str]) -> Edit | None:
     return LineRemoval(words=parts[0], is_line=False) if parts[0] else None
 
 
+_INSTRUCTION: Final = re.compile(
+    r"\b(?:and|but|then) (?:please )?(?:leave|keep|then|tell|show|don't|dont|do not|make|let|give|also|save|put|add|change)\b"
+    r"|\bfor me\b|\bplease\b",
+    re.IGNORECASE,
+)
+"""Words of a request that are never part of the text of a file."""
 _OLD: Final = r"(.{1,500}?)"
 _NEW: Final = r"(.{1,2000})"
 _KEY_TEXT: Final = r"([\w-]{1,40}(?: [\w-]{1,40}){0,2}?)"
@@ -269,7 +283,7 @@ def _insert(text: str, edit: LineInsertion) -> str:
     lines = text.rstrip("\n").split("\n") if text.strip("\n") else []
     bulleted = [line for line in lines if _BULLET.match(line)]
     wants_bullet = not edit.is_line and bool(bulleted) and not _BULLET.match(edit.text)
-    items = _split_items(edit, lines)
+    items = split_items(edit, lines)
     if not edit.at_top:
         mark = bulleted[-1] if wants_bullet and _BULLET.match(lines[-1]) else ""
         for item in items:
@@ -289,7 +303,7 @@ def _next_bullet(line: str) -> str:
     return re.sub(r"\d+", lambda number: str(int(number[0]) + 1), mark, count=1)
 
 
-def _split_items(edit: LineInsertion, lines: list[str]) -> list[str]:
+def split_items(edit: LineInsertion, lines: list[str]) -> list[str]:
     """Return the lines to add: several if plain words list items and the file is a list of short lines."""
     if edit.is_quoted or edit.is_line or "\n" in edit.text:
         return edit.text.split("\n")

@@ -16,7 +16,7 @@ FILE_WORDS: Final = frozenset(
 """Words that name a kind of file, so that a phrase with one of them means a file."""
 
 _PRONOUN: Final = re.compile(
-    r"(?:it|that|this|there|them|this one|that one|(?:the|that|this) (?:same|last|new) (?:file|document|text|note|list)"
+    r"(?:it|that|this|there|them|this one|(?:the |it )?(?:whole|entire|full|complete) (?:file|thing|list|text|document|lot)|that one|(?:the|that|this) (?:same|last|new) (?:file|document|text|note|list)"
     r"|the (?:result|outcome|changes|(?:new|updated|changed|final) (?:version|file|list|text|one)))",
     re.IGNORECASE,
 )
@@ -36,7 +36,7 @@ def find_mention(phrase: str) -> FileMention | None:
     text = phrase.strip(" .,;:!?\"'“”`")
     names = find_file_names(text)
     if names:
-        rest = _remove_names(text, names)
+        rest = _remove_names(_KIND_BEFORE.sub("", text), names)
         return FileMention(names=tuple(names)) if not rest else None
     if _PRONOUN.fullmatch(text):
         return FileMention(is_pronoun=True)
@@ -62,6 +62,10 @@ def is_attachment_phrase(text: str) -> bool:
 
 
 _MAX_WORDS: Final = 6
+_KIND_BEFORE: Final = re.compile(
+    r"^(?:the |my |our )?[\w-]{1,20} (?=(?:file|list|document|note)\b,? (?:called |named )?\S+$)", re.IGNORECASE
+)
+"""A kind before a name, such as `the recipe file` in `the recipe file cake.md`."""
 _FILLER: Final = re.compile(
     r"\b(?:the|my|our|this|that|a|an|new|text|file|files|document|documents|called|named|both|and|contents?|of|again"
     r"|workspace|folder|in|list|notes?|as|name|under|with)\b|[\s,.:;&\"'“”`?!]+",

@@ -82,6 +82,16 @@ _FILE_SEARCHES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         (
+            r"(?:i|we)(?:'ve| have)?(?: once| also)? (?:wrote|noted|put|saved|jotted|written|mentioned|got|have|had)(?: down)? "
+            r"(?:(?:something|stuff|a note|a line|anything|info)(?: down)?(?: somewhere)? (?:about|on|for|regarding|with) )?(.{1,60}?)"
+            r"(?: down)?(?: somewhere| in (?:one of )?(?:my|the) (?:files|notes)| in a file)*[,.;!?-]* ?(?:but )?"
+            r"(?:which|what|in which|in what|where)(?: of (?:my|the))? ?(?:file|one|note|document|files)?\b.{0,40}"
+        ),
+        (
+            r"(?:which|what) (?:of my |of the )?(?:file|note|document|one)s? (?:was|is|had|has|did) (?:it |that |the one )?(?:that |where |with )?"
+            r"(?:i )?(?:wrote |put |noted )?(?:that has |something |anything )?(?:about|the bit about|the thing about) (.{1,60}?)(?: in)?"
+        ),
+        (
             rf"(?:in )?(?:which|what) (?:of my |of the )?(?:files?|documents?"
             rf"|notes?)(?: of mine)? (?:that )?{_MENTION_VERB} (?:the )?(?:words? |name |text |phrase "
             rf"|term )?{_THING}(?: in (?:it|them))?"

@@ -54,6 +54,10 @@ class PlanStatusIntent(msgspec.Struct, frozen=True):
 
     kind: Literal["show", "close", "done"]
     step: int = 0
+    words: str = ""
+    """The words that name the steps, if no number does."""
+    is_certain: bool = True
+    """Whether the message says that a step is marked; otherwise it may only tell something."""
 
 
 class WriteIntent(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +68,8 @@ class WriteIntent(msgspec.Struct, frozen=True, kw_only=True):
     subject: str = ""
     uses_result: bool = False
     replaces: bool = False
+    appends: bool = False
+    """Whether the text is added if the file exists."""
 
 
 class ComposeIntent(msgspec.Struct, frozen=True):

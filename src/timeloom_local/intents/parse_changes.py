@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from timeloom_local.intents import wording
+from timeloom_local.intents.content import RESULT_WORDS
 from timeloom_local.intents.edits import LineInsertion, parse_change, parse_insertion, parse_removal
 from timeloom_local.intents.file_mentions import find_mention
 from timeloom_local.intents.kinds import (
@@ -12,6 +13,7 @@ from timeloom_local.intents.kinds import (
     FileMention,
     Intent,
     SmallTalkIntent,
+    WriteIntent,
 )
 from timeloom_local.intents.split_file import AFTER_VERB, split_file
 from timeloom_local.text_rules import find_file_names
@@ -23,6 +25,8 @@ def parse_add(text: str, held: list[str]) -> Intent | None:
     body = AFTER_VERB.sub("", rest, count=1)
     edit = parse_insertion(body, held, at_top=at_top)
     verb = text.split(maxsplit=1)[0].lower()
+    if edit and mention and not edit.is_quoted and RESULT_WORDS.fullmatch(edit.text):
+        return WriteIntent(file=mention, uses_result=True, appends=True)
     if edit and _POSITION.search(body):
         return DeclineIntent("edit")
     if edit and not edit.is_quoted and find_file_names(edit.text):

@@ -46,6 +46,8 @@ def parse_clause(clause: str, held: list[str]) -> Intent:
         return small
     if _ABILITY.fullmatch(clause.strip()):
         return HelpIntent()
+    if _TOLD.match(clause.strip()) and not find_file_names(clause):
+        return SmallTalkIntent("statement")
     text = _DISCARD.sub("delete ", wording.correct_keywords(wording.strip_politeness(clause)))
     if found := _parse_refusal(text, held) or _parse_talk(text) or parse_plan(text, held):
         return found
@@ -141,7 +143,7 @@ def _parse_rest(text: str, held: list[str]) -> Intent:
         return DeclineIntent("what", mention.names[0])
     if mention and mentions_file_kind(mention.words):
         return DeclineIntent("what", mention.words)
-    if _STATEMENT.match(text):
+    if _STATEMENT.match(text) or (_SAYS.search(text) and not text.rstrip().endswith("?")):
         return SmallTalkIntent("statement")
     return DeclineIntent("unclear")
 
@@ -212,6 +214,20 @@ _OUTSIDE: Final = re.compile(r"\.\./|(?:^|\s)[~/]/?\w|\b[A-Za-z]:\\")
 _STATEMENT_VERB: Final = re.compile(
     r"(?:remember|keep in mind|note|fyi|for your information|just so you know|don't forget"
     r"|bear in mind|know)(?:[,:]| that| this| my| i| the| we| our)\b",
+    re.IGNORECASE,
+)
+
+
+_TOLD: Final = re.compile(
+    r"(?:ok |hey |oh |and |btw )*(?:just )?(?:so (?:that )?(?:you|u) know|fyi|for your (?:information|info)|heads up|just (?:letting you know|saying)|"
+    r"for the record|in case you (?:wonder|ask|need it))\b",
+    re.IGNORECASE,
+)
+
+
+_SAYS: Final = re.compile(
+    r"^(?:[\w',-]+ ){1,8}?(?:is|are|was|were|has|have|had|will|won't|said|says|wants|told|thinks|can|can't|likes|moved|changed|cancelled|called|costs|"
+    r"starts|lives|comes|goes|went|got|needs|broke|arrived|left|finished) [\w',-]+",
     re.IGNORECASE,
 )
 

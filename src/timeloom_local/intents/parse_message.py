@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom_local.intents import wording
+from timeloom_local.intents.find_requests import find_requests, is_weak
 from timeloom_local.intents.kinds import (
     CalculateIntent,
     ChangeIntent,
@@ -21,8 +22,10 @@ from timeloom_local.intents.kinds import (
     SmallTalkIntent,
     WriteIntent,
 )
+from timeloom_local.intents.limits import strip_limits
 from timeloom_local.intents.parse_changes import parse_forgotten_item
 from timeloom_local.intents.parse_clause import MAX_CLAUSE_CHARS, parse_clause
+from timeloom_local.intents.parse_plans import parse_tick
 from timeloom_local.text_rules import MAX_MESSAGE_CHARS, extract_quotations, restore_quotations
 
 MAX_CLAUSES: Final = 8
@@ -39,9 +42,12 @@ class ParsedClause(msgspec.Struct, frozen=True):
 def parse_message(message: str) -> list[ParsedClause]:
     """Return the clauses of a message; at least one."""
     hidden, held = extract_quotations(message[:MAX_MESSAGE_CHARS])
+    hidden = strip_limits(hidden)
     hidden = _MERGED.sub(r" \g<prep>", hidden) if _COMPOSES.match(wording.strip_politeness(hidden)) else hidden
     if forgotten := parse_forgotten_item(wording.strip_politeness(hidden[:MAX_CLAUSE_CHARS]), held):
         return [ParsedClause(message, forgotten)]
+    if tick := parse_tick(hidden):
+        return [ParsedClause(message, tick)]
     clauses = [piece for part in _split(hidden) for piece in _split_at_verbs(part, held)] or [hidden]
     parsed = [_parsed(clause, held) for clause in clauses]
     if len(parsed) > 1:
@@ -49,13 +55,25 @@ def parse_message(message: str) -> list[ParsedClause]:
         parsed = _without_talk(parsed)
         if any(isinstance(one.intent, DeclineIntent) for one in parsed) and _is_whole(whole.intent):
             parsed = [whole]
+    if any(is_weak(one.intent) or _is_unclear(one.intent) for one in parsed):
+        found = find_requests(hidden, held)
+        parsed = [ParsedClause(_restored(text, held), intent) for text, intent in found] or parsed
     if len(parsed) > MAX_CLAUSES:
         return [ParsedClause(message, DeclineIntent("unclear"))]
     return _with_pronouns(parsed)
 
 
 def _parsed(clause: str, held: list[str]) -> ParsedClause:
-    return ParsedClause(restore_quotations(clause, [f'"{text}"' for text in held]), parse_clause(clause, held))
+    return ParsedClause(_restored(clause, held), parse_clause(clause, held))
+
+
+def _restored(clause: str, held: list[str]) -> str:
+    return restore_quotations(clause, [f'"{text}"' for text in held])
+
+
+def _is_unclear(intent: Intent) -> bool:
+    """Return whether other words of the message may say more than the clause that was declined."""
+    return isinstance(intent, DeclineIntent) and intent.reason in ("unsupported", "edit", "which_file")
 
 
 def _split(hidden: str) -> list[str]:

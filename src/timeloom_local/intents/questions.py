@@ -48,6 +48,8 @@ def parse_any_calculation(text: str, held: list[str]) -> Intent | None:
 
 def parse_recall(text: str) -> Intent | None:
     """Parse a question about what was said in the conversation."""
+    if found := _CHAT_SEARCH.fullmatch(text.strip(" ?.!")):
+        return RecallIntent("topic", _ASKED_WORDS.sub("", found[1] or found[2]), is_explicit=True)
     for pattern, kind in _RECALL_PLACES:
         if pattern.fullmatch(text):
             return RecallIntent(kind)
@@ -159,6 +161,17 @@ _RECALL_PLACES: Final = _compile_places(
             "answer",
         ),
     )
+)
+_CHAT: Final = r"(?:our|this|the|my)?\s?(?:earlier |previous |old |past |whole )?(?:chat|conversation|messages|chat history|history|discussion|talk)"
+_CHAT_SEARCH: Final = re.compile(
+    rf"(?:search|look|scan|check|go|find|grep)\b(?: back| through| thru| in| over| at)*\s{_CHAT}(?: history| so far)?(?: for| and (?:find|tell me|see|look for))\s(.{{1,200}})"
+    rf"|(?:search for|search|look for|look up|find)\s(.{{1,120}}?) (?:in|from|somewhere in|within)\s{_CHAT}(?: history| so far| above)?",
+    re.IGNORECASE,
+)
+_ASKED_WORDS: Final = re.compile(
+    r"^(?:(?:what|where|when|anything|something|everything|the (?:message|bit|part|place|thing)s?|where)\s)*(?:that )?(?:(?:i|we)\s(?:\w+\s)?(?:wrote|said|told you|mentioned|talked|typed)\s)?"
+    r"(?:about|regarding|on|of)?\s?(?:the word )?",
+    re.IGNORECASE,
 )
 _RECALL: Final = re.compile(
     r"\bdid (?:i|we) (?:\w+ ){0,2}?(?:say|tell|mention|ask|write|talk|discuss|want|decide|choose|pick"

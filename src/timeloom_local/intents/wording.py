@@ -42,7 +42,7 @@ VERBS: Final = ADD | WRITE | CHANGE | REMOVE | READ | SEARCH | CALCULATE | OTHER
 _LEAD: Final = re.compile(
     r"^(?:(?:hey|hi|hello|yo|ok|okay|so|now|well|right|alright|great|cool|perfect|nice|thanks|thank you|please|pls|plz"
     r"|plese|pleas|kindly|just|quickly|also|and|then|next|finally|first|again|maybe|perhaps|actually|hmm+|um+|oh|sorry"
-    r"|excuse me|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate|dear)\b[\s,.!;:-]+)+",
+    r"|excuse me|ah|aha|ugh|argh|oops|whoops|wait|btw|by the way|one more thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate|dear)\b[\s,.!;:-]+)+",
     re.IGNORECASE,
 )
 _ASK: Final = re.compile(
@@ -63,7 +63,7 @@ _TRAIL: Final = re.compile(
     r"(?:[,\s]+(?:please|pls|plz|plese|thanks(?: a lot| so much)?|thank you(?: (?:very|so) much)?|thx|ty"
     r"|cheers|for me|if you can"
     r"|if possible|if you (?:don't|do not|wouldn't) mind|when you (?:can|have a moment|get a chance)|will you|would you"
-    r"|right away|right now|now|asap|quickly|too|as well|also|again|ok|okay|mate|buddy))+\s*[.!?]*$",
+    r"|right away|right now|now|asap|quickly|too|as well|aswell|also|again|lol|haha|btw|tho|mate|ok|okay|mate|buddy))+\s*[.!?]*$",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,94 @@
+"""Parses calculations in prose: an expression, or a statistic of numbers that stand anywhere in the message."""
+
+import re
+from typing import Final
+
+from timeloom_local.intents.calculations import TooLargeCalculation, parse_calculation
+from timeloom_local.intents.expressions import to_digits
+from timeloom_local.intents.kinds import CalculateIntent, Intent
+from timeloom_local.text_rules import find_file_names
+
+MAX_NUMBERS: Final = 40
+"""Maximum number of numbers of a statistic."""
+
+
+def parse_prose_calculation(text: str, held: list[str]) -> Intent | None:
+    """Parse a calculation whose words stand among others; None if it names a file or quotes a text."""
+    if held or find_file_names(text) or not (_CUE.search(text) or _STATISTIC.search(text)):
+        return None
+    digits = to_digits(" ".join(text.split()))
+    for pattern in (_PERCENT, _EXPRESSION):
+        found = [match[0].strip() for match in pattern.finditer(digits) if _is_expression(match[0])]
+        if len(found) == 1 and (program := _program(found[0])):
+            return CalculateIntent(program=program)
+    return _parse_statistic(digits)
+
+
+def _program(asked: str) -> str:
+    found = parse_calculation(asked)
+    return "" if found is None or isinstance(found, TooLargeCalculation) else found
+
+
+def _is_expression(text: str) -> bool:
+    """Return whether a run of digits and signs is arithmetic, and not a date, a range or a telephone number."""
+    if "%" in text or "percent" in text:
+        return True
+    return bool(re.search(r"[*/+×÷^]|\s[-−x]\s|\b(?:times|plus|minus|divided)\b", text)) and not _DATE.search(text)
+
+
+def _parse_statistic(digits: str) -> Intent | None:
+    asked = [*_STATISTIC.finditer(digits)]
+    kinds = {_KINDS[_WORD.sub("", found[1].lower())] for found in asked if _WORD.sub("", found[1].lower()) in _KINDS}
+    numbers = _listed_numbers(digits)
+    if len(kinds) != 1 or not 2 <= len(numbers) <= MAX_NUMBERS:
+        return None
+    kind = kinds.pop()
+    if kind == "difference":
+        if len(numbers) != 2:
+            return None
+        program = _program(f"difference between {numbers[0]} and {numbers[1]}")
+    else:
+        program = _program(f"{kind} of {', '.join(numbers)}")
+    return CalculateIntent(program=program) if program else None
+
+
+def _listed_numbers(digits: str) -> list[str]:
+    """Return the numbers of the longest enumeration; without one, none."""
+    runs = [_NUMBER.findall(run[0]) for run in _ENUMERATION.finditer(digits)]
+    return max(runs, key=len, default=[])
+
+
+_CUE: Final = re.compile(
+    r"\b(?:calculate|compute|work(?:ing)? out|figure out|evaluate|what(?:'s| is|s)|how much|how many|do the (?:math|maths|sum)"
+    r"|program|script|python|solve|tell me|result of|give me|run|comes? to|make)\b|=\s*\?*\s*$",
+    re.IGNORECASE,
+)
+_EXPRESSION: Final = re.compile(
+    r"(?<![\w.:/-])\(*-?\d+(?:\.\d+)?\)*(?:\s?(?:\*\*|[-+*/×÷^−x]|times|plus|minus|divided by|multiplied by)\s?"
+    r"\(*\d+(?:\.\d+)?\)*)+(?![\w:/-])",
+    re.IGNORECASE,
+)
+_PERCENT: Final = re.compile(
+    r"(?<![\w.])\d+(?:\.\d+)?\s?(?:%|percent|per cent) (?:of|off|off of|tip on|tip for) \d+(?:\.\d+)?(?![\w:])",
+    re.IGNORECASE,
+)
+_DATE: Final = re.compile(r"^\(?\d{1,2}\s?[/-]\s?\d{1,2}(?:[/-]\d{2,4})?$|^\d{4}-\d{1,2}")
+_STATISTIC: Final = re.compile(
+    r"\b(average|mean|median|sum|total|add (?:them|these|those|it|that|all)?\s?(?:all )?(?:up|together)"
+    r"|adds? up|altogether|in all|biggest|largest|highest|maximum|max|most|smallest|lowest|minimum|min|least|difference)\b",
+    re.IGNORECASE,
+)
+_WORD: Final = re.compile(r"\s(?:them|these|those|it|that|all)(?=\s)|\sall(?=\s)")
+_KINDS: Final = {
+    "average": "average", "mean": "average", "median": "median", "sum": "sum", "total": "sum", "add up": "sum",
+    "adds up": "sum", "add together": "sum", "altogether": "sum", "in all": "sum", "biggest": "largest",
+    "largest": "largest", "highest": "largest", "maximum": "largest", "max": "largest", "most": "largest",
+    "smallest": "smallest", "lowest": "smallest", "minimum": "smallest", "min": "smallest", "least": "smallest",
+    "difference": "difference",
+}  # fmt: skip
+_NUMBER: Final = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w:/%-]|\.\d)")
+_ENUMERATION: Final = re.compile(
+    r"(?<![\w.:/-])[€$£]?-?\d+(?:\.\d+)?(?: ?[€$£])?(?: [a-z'’]+){0,5}(?:(?:,| and| plus| then|;|,? and)(?: [a-z'’]+){0,5} ?[€$£]?"
+    r"-?\d+(?:\.\d+)?(?: ?[€$£])?(?: [a-z'’]+){0,5}?)+",
+    re.IGNORECASE,
+)
