@@ -189,6 +189,7 @@ def quote_answers(question: str, texts: list[tuple[PromptFile, str]], context: S
         for sentence in find_answers(question, split_sentences(text), context.router)
     ]
     found.sort(key=lambda one: -one[0].score)
+    found = [one for one in found if one[0].score >= found[0][0].score * MIN_OF_BEST]
     names = answers.join_names([file.name for file, _ in texts])
     if not found:
         nothing = f"I find nothing about that in {names}, so I do not know. I only quote sentences that are there."
@@ -206,6 +207,9 @@ def _last_result(context: StepContext) -> str:
     printed = _PRINTED.search(reply)
     return quoted or (printed[1] if printed else "")
 
+
+MIN_OF_BEST: Final = 0.75
+"""Minimum score of a second quotation, relative to the first."""
 
 _CITED: Final = re.compile(r"\s?\[\[S:[\d,]+\]\]$")
 _PRINTED: Final = re.compile(r"It printed: \*\*(.{1,400})\*\*$")

@@ -35,7 +35,8 @@ def attached_files(prompt: PromptContent) -> list[PromptFile]:
     """Return the files that are attached to the current message; without any, those of earlier messages."""
     attached = [file for file in newest_files(prompt) if file.attached]
     here = [file for file in attached if file.path.startswith(f"fi:{prompt.turn}.")]
-    return here or attached[-_MAX_ATTACHED:]
+    # The order must not depend on what was read since: the calls of a turn follow it.
+    return sorted(here or attached[-_MAX_ATTACHED:], key=lambda file: file.path)
 
 
 def choose_files(mention: FileMention, prompt: PromptContent) -> FileChoice:
@@ -93,7 +94,7 @@ def _choose_by_name(names: Sequence[str], files: Sequence[PromptFile]) -> FileCh
 
 def _choose_by_words(words: str, files: Sequence[PromptFile]) -> FileChoice:
     if both := _BOTH.fullmatch(words):
-        return FileChoice(files=tuple(file for file in files if file.attached == (both[1] is not None)))
+        return FileChoice(files=tuple(sorted(_of_kind(files, attached=both[1] is not None), key=lambda file: file.path)))
     parts = [_choose_by_words(part, files) for part in words.split(" and ")] if " and " in words else []
     if parts and all(len(part.files) == 1 for part in parts):
         return FileChoice(files=tuple({file.path: file for part in parts for file in part.files}.values()))
@@ -109,6 +110,10 @@ def _choose_by_words(words: str, files: Sequence[PromptFile]) -> FileChoice:
         return FileChoice(files=tuple(best))
     candidates = best or ([] if special else files)
     return FileChoice(candidates=_names(candidates), unknown="" if candidates else words)
+
+
+def _of_kind(files: Sequence[PromptFile], *, attached: bool) -> list[PromptFile]:
+    return [file for file in files if file.attached == attached]
 
 
 def _tokens(text: str) -> set[str]:

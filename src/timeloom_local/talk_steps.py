@@ -86,7 +86,9 @@ def _ask_attachments(question: str, files: list[PromptFile], context: StepContex
         if isinstance(text, ClauseAnswer):
             return text
         texts.append((file, text))
-    return quote_answers(question, texts, context)
+    found = quote_answers(question, texts, context)
+    # What the question is about may stand in the sentence before it.
+    return found if found.result else quote_answers(context.prompt.message[:_MAX_QUESTION_CHARS], texts, context)
 
 
 def _quote_said(said: list[str], title: str) -> ClauseAnswer:
@@ -120,6 +122,7 @@ def _find_said(question: str, context: StepContext) -> list[str]:
     return [one.text for one in found[:1]]
 
 
+_MAX_QUESTION_CHARS: Final = 600
 _PATTERNS: Final = (
     (
         re.compile(r"\bname|who am i|\bcalled\b", re.IGNORECASE),

@@ -69,7 +69,7 @@ def parse_insertion(text: str, held: list[str], *, at_top: bool) -> LineInsertio
     kind = _LINE_KIND.match(cut)
     cut = cut[kind.end() :] if kind else cut
     is_quoted = len(cut.strip(" .")) == 1 and ord(cut.strip(" .")) >= _FIRST_PLACEHOLDER
-    found = restore_quotations(cut if is_quoted else _ARTICLE.sub("", cut), held).strip()
+    found = restore_quotations(cut if is_quoted or _TITLE.match(cut) else _ARTICLE.sub("", cut), held).strip()
     if not is_quoted:
         found = found.strip(" ,;").removesuffix(".")
     return LineInsertion(text=found, at_top=at_top, is_line=bool(kind), is_quoted=is_quoted) if found else None
@@ -122,6 +122,8 @@ _ARTICLE: Final = re.compile(
     r"(?:\s(?:for|saying|that says|about)\s|\s?:\s?|\s(?=[\ue000-\uf8ff]|\S)))?",
     re.IGNORECASE,
 )
+_TITLE: Final = re.compile(r"(?:The|A|An|My) [A-Z]")
+"""A name that begins with an article, such as `The Apartment`."""
 _PLACES: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1}
 _EditMaker = Callable[[list[str]], Edit | None]
 

@@ -55,9 +55,7 @@ def parse_message(message: str) -> list[ParsedClause]:
         parsed = _without_talk(parsed)
         if any(isinstance(one.intent, DeclineIntent) for one in parsed) and _is_whole(whole.intent):
             parsed = [whole]
-    if any(is_weak(one.intent) or _is_unclear(one.intent) for one in parsed):
-        found = find_requests(hidden, held)
-        parsed = [ParsedClause(_restored(text, held), intent) for text, intent in found] or parsed
+    parsed = _with_found_requests(parsed, hidden, held)
     if len(parsed) > MAX_CLAUSES:
         return [ParsedClause(message, DeclineIntent("unclear"))]
     return _with_pronouns(parsed)
@@ -71,9 +69,22 @@ def _restored(clause: str, held: list[str]) -> str:
     return restore_quotations(clause, [f'"{text}"' for text in held])
 
 
-def _is_unclear(intent: Intent) -> bool:
-    """Return whether other words of the message may say more than the clause that was declined."""
-    return isinstance(intent, DeclineIntent) and intent.reason in ("unsupported", "edit", "which_file")
+def _with_found_requests(parsed: list[ParsedClause], hidden: str, held: list[str]) -> list[ParsedClause]:
+    """Return the requests that stand among other sentences, if the clauses alone were not understood."""
+    if not any(_may_hide_request(one.intent) for one in parsed):
+        return parsed
+    found = find_requests(hidden, held)
+    understood = sum(not _may_hide_request(one.intent) for one in parsed)
+    if sum(not _may_hide_request(intent) for _, intent in found) > understood or (
+        found and all(is_weak(one.intent) for one in parsed)
+    ):
+        return [ParsedClause(_restored(text, held), intent) for text, intent in found]
+    return parsed
+
+
+def _may_hide_request(intent: Intent) -> bool:
+    """Return whether other words of the message may say more than this clause."""
+    return is_weak(intent) or isinstance(intent, DeclineIntent | QuestionIntent)
 
 
 def _split(hidden: str) -> list[str]:
