@@ -9,7 +9,15 @@ import msgspec
 
 from bench.demo.requests import DemoRequest
 from timeloom.app import AgentSettings, build_turn_runner, open_session
-from timeloom.core.blocks import AnyBlock, Completion, ConversationStarted, ResultStatus, ToolCall, UserPrompt
+from timeloom.core.blocks import (
+    AnyBlock,
+    Completion,
+    ConversationStarted,
+    PlanRecorded,
+    ResultStatus,
+    ToolCall,
+    UserPrompt,
+)
 from timeloom.core.payload import BlobRef
 from timeloom.ports.model import Model
 from timeloom.providers.script import ScriptedModel
@@ -39,6 +47,8 @@ class DemoOutcome(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, str]
     earlier: tuple[tuple[str, str], ...]
     """The earlier messages with their answers."""
+    ticks_plan: bool = False
+    """Whether the turn marked a step of the plan, which a model does by a mark in its notes."""
 
 
 async def run_request(model: Model, request: DemoRequest, registry: ToolRegistry, folder: Path) -> DemoOutcome:
@@ -63,6 +73,7 @@ async def run_request(model: Model, request: DemoRequest, registry: ToolRegistry
             answer=_find_answer(blocks),
             files=_newest_files(settings.workspaces / session.conversation),
             earlier=tuple(earlier),
+            ticks_plan=any(isinstance(block, PlanRecorded) and block.change == "progress" for block in blocks),
         )
     finally:
         await session.close()

@@ -20,6 +20,7 @@ class OutcomeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Checks of an outcome; all of them must hold. Answers are compared without regard to case."""
 
     must_call: tuple[str, ...] = ()
+    """Tools that the turn calls; a marked step of the plan counts as `react.plan`, because no call marks one."""
     must_not_call: tuple[str, ...] = ()
     file_equals: Mapping[str, str] = {}
     """The newest content of a file, apart from line feeds at its end."""

@@ -17,6 +17,7 @@ from timeloom_local.intents.kinds import (
     SearchIntent,
     WriteIntent,
 )
+from timeloom_local.intents.wording import strip_politeness
 from timeloom_local.known_files import choose_files, find_similar_name, newest_files, slug
 from timeloom_local.quoting import find_answers, find_central, split_sentences
 from timeloom_local.read_prompt import PromptCall, PromptFile
@@ -202,6 +203,9 @@ def quote_answers(question: str, texts: list[tuple[PromptFile, str]], context: S
 
 def _last_result(context: StepContext) -> str:
     """Return what the last answer of the conversation gave: its quotation, or what a program printed."""
+    # After a sentence or a comma, `it` may mean what stands before it.
+    if _SEVERAL.search(strip_politeness(context.prompt.message)):
+        return ""
     reply = next((reply for _, reply in context.prompt.exchanges[-1:]), "")
     quoted = "\n".join(_CITED.sub("", line[2:]) for line in reply.split("\n") if line.startswith("> "))
     printed = _PRINTED.search(reply)
@@ -211,6 +215,7 @@ def _last_result(context: StepContext) -> str:
 MIN_OF_BEST: Final = 0.75
 """Minimum score of a second quotation, relative to the first."""
 
+_SEVERAL: Final = re.compile(r"[.!?;,:]\s+\S")
 _CITED: Final = re.compile(r"\s?\[\[S:[\d,]+\]\]$")
 _PRINTED: Final = re.compile(r"It printed: \*\*(.{1,400})\*\*$")
 

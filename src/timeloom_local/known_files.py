@@ -94,7 +94,9 @@ def _choose_by_name(names: Sequence[str], files: Sequence[PromptFile]) -> FileCh
 
 def _choose_by_words(words: str, files: Sequence[PromptFile]) -> FileChoice:
     if both := _BOTH.fullmatch(words):
-        return FileChoice(files=tuple(sorted(_of_kind(files, attached=both[1] is not None), key=lambda file: file.path)))
+        return FileChoice(
+            files=tuple(sorted(_of_kind(files, attached=both[1] is not None), key=lambda file: file.path))
+        )
     parts = [_choose_by_words(part, files) for part in words.split(" and ")] if " and " in words else []
     if parts and all(len(part.files) == 1 for part in parts):
         return FileChoice(files=tuple({file.path: file for part in parts for file in part.files}.values()))

@@ -83,6 +83,12 @@ def find_list_items(message: str) -> list[str]:
     return [item for item in items if item] if len([item for item in items if item]) > 1 else []
 
 
+def split_message(message: str) -> list[str]:
+    """Return the sentences of a message, without empty ones; a number with a full stop does not end one."""
+    parts = (part.strip(" ,;") for part in _SENTENCE_END.split(message))
+    return [part for part in parts if any(char.isalnum() or char >= "\ue000" for char in part)]
+
+
 def _quoted_text(match: re.Match[str]) -> str:
     return next(group for group in match.groups() if group is not None)
 
@@ -102,3 +108,8 @@ _ASKS: Final = re.compile(
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(r"(?:^|\s)\(?\d{1,2}[.)]\s+")
+_SENTENCE_END: Final = re.compile(
+    r"(?:[.!?…]{2,}|…|(?<![\d.])(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)[.!?]|(?<=[a-z)\]]\d)[.!?]"
+    r"|(?<=\d)[.!?](?=\s+(?:[A-Z][a-z]|can |could |please |pls |so |now )))\s+|;\s+",
+    re.IGNORECASE,
+)

@@ -1,7 +1,7 @@
 """Finds the requests in a message that also has other sentences: a lead-in, a reason, an exclamation."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from timeloom_local.intents import wording
@@ -23,6 +23,7 @@ from timeloom_local.intents.parse_clause import parse_clause
 from timeloom_local.intents.parse_corrections import parse_correction
 from timeloom_local.intents.parse_given import parse_given
 from timeloom_local.intents.prose_calculations import parse_prose_calculation
+from timeloom_local.text_rules import split_message
 
 MAX_SENTENCES: Final = 12
 """Maximum number of sentences of a message that are searched for requests."""
@@ -42,15 +43,14 @@ def is_weak(intent: Intent) -> bool:
             return False
 
 
-def find_requests(hidden: str, held: list[str]) -> list[tuple[str, Intent]]:
+def find_requests(hidden: str, held: list[str], split: Callable[[str], list[str]]) -> list[tuple[str, Intent]]:
     """Return the requests of a message with their words; empty if it has none that is certain."""
     if found := parse_whole(hidden, held):
         return [(hidden, found)]
-    sentences = [part.strip(" ,;") for part in SENTENCE_END.split(hidden)]
-    sentences = [part for part in sentences if any(map(str.isalnum, part)) or any(char >= "\ue000" for char in part)]
+    sentences = split_message(hidden)
     if len(sentences) > MAX_SENTENCES:
         return []
-    requests = [found for sentence in sentences for found in _find_in_sentence(sentence, held)]
+    requests = [found for sentence in sentences for found in _find_in_sentence(sentence, held, split)]
     return requests if any(not isinstance(intent, DeclineIntent) for _, intent in requests) else requests[:1]
 
 
@@ -59,24 +59,39 @@ def parse_whole(text: str, held: list[str]) -> Intent | None:
     return parse_given(text, held) or parse_correction(text, held) or parse_prose_calculation(text, held)
 
 
-def _find_in_sentence(sentence: str, held: list[str]) -> Iterator[tuple[str, Intent]]:
-    intent = parse_clause(sentence, held)
-    if not is_weak(intent) and _is_certain(sentence, intent):
-        yield sentence, intent
+def _find_in_sentence(
+    sentence: str, held: list[str], split: Callable[[str], list[str]]
+) -> Iterator[tuple[str, Intent]]:
+    if found := _parse_certain(sentence, held, split):
+        yield from found
         return
-    if found := parse_whole(sentence, held):
-        yield sentence, found
+    if whole := parse_whole(sentence, held):
+        yield sentence, whole
         return
     for start in [*_STARTS.finditer(sentence)][:MAX_STARTS]:
         part = sentence[start.end() :].strip(" ,;")
-        intent = parse_clause(part, held)
-        if not is_weak(intent) and _is_certain(part, intent):
-            yield part, intent
+        if found := _parse_certain(part, held, split, is_asked=bool(_ASKED_START.search(start[0]))):
+            yield from found
+            return
+    for end in [*_ENDS.finditer(sentence)][:MAX_STARTS]:
+        part = sentence[: end.start()].strip(" ,;")
+        if found := _parse_certain(part, held, split):
+            yield from found
             return
 
 
-def _is_certain(text: str, intent: Intent) -> bool:
+def _parse_certain(
+    text: str, held: list[str], split: Callable[[str], list[str]], *, is_asked: bool = False
+) -> list[tuple[str, Intent]]:
+    """Return the intents of a clause, split at `and` before a verb; empty if one of them is not certain."""
+    parsed = [(part, parse_clause(part, held)) for part in split(text)]
+    return parsed if all(_is_certain(part, intent, is_asked=is_asked) for part, intent in parsed) else []
+
+
+def _is_certain(text: str, intent: Intent, *, is_asked: bool) -> bool:
     """Return whether a part of a message is a request by its own words, and not by chance."""
+    if is_weak(intent):
+        return False
     words = wording.strip_politeness(text).split(maxsplit=1)
     first = words[0].lower().strip(",:") if words else ""
     match intent:
@@ -89,22 +104,25 @@ def _is_certain(text: str, intent: Intent) -> bool:
         case QuestionIntent():
             return first in _ASKING
         case DeclineIntent():
-            return first in wording.VERBS - _NOUNS
+            return first in (wording.VERBS if is_asked else wording.VERBS - _NOUNS)
         case _:
             return False
 
 
-SENTENCE_END: Final = re.compile(
-    r"(?:[.!?…]{2,}|…|(?<![\d.])(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)[.!?]|(?<=[a-z)\]]\d)[.!?]"
-    r"|(?<=\d)[.!?](?=\s+(?:[A-Z][a-z]|can |could |please |pls |so |now )))\s+|;\s+",
-    re.IGNORECASE,
-)
 _STARTS: Final = re.compile(
     r",\s+(?:so|and|but|then)?\s?|\s[-–—]+\s|:\s|\s(?:so|but|and)\s(?=(?:please|pls|can|could|would|will|just|now)\b)"
     r"|\s(?=(?:so )?(?:can|could|would|will) (?:you|u) )|\s(?=(?:please|pls|plz) )"
     r"|\sso (?=[a-z]+\b)|\sand (?=(?:i(?:'d| would) like|i want|i need) you)",
     re.IGNORECASE,
 )
+_ASKED_START: Final = re.compile(r"\b(?:so|please|pls|plz|can|could|would|will|you)\b", re.IGNORECASE)
+_ENDS: Final = re.compile(
+    r"(?:,|\s-+)\s+(?=(?:want|wanna|i|i'm|im|i've|i'll|we|we're|my|so|because|since|cause|cos|coz|it|it's|its|the|that"
+    r"|they|need|thanks|before|otherwise|as|just|hope|asap|cheers|you|he|she|this|there|please|pls|ok)\b)"
+    r"|\s(?=(?:because|since|cause|cos|so that|so (?:i|we|that|they|he|she|it)|before i|in case) )",
+    re.IGNORECASE,
+)
+"""Beginnings of reasons and remarks after a request."""
 _ASKING: Final = frozenset(
     {"what", "what's", "whats", "which", "who", "who's", "when", "where", "how", "is", "are", "does", "do"}
 )

@@ -30,7 +30,7 @@ _LIMITS: Final = tuple(
         rf"(?:keep|leave) {_REST}(?: the same| in place| there)?",
         (
             r"(?:don't|dont|do not|never) (?:touch|change|alter|edit|modify|mess with|remove|delete|lose|overwrite) "
-            rf"(?:{_REST}|the [\w. -]{{1,40}}|what(?:'s| is) (?:already )?there|any[\w ]{{1,30}})"
+            rf"(?:{_REST}|the [\w. -]{{1,40}}|what(?:'s| is) (?:already )?there|any[\w ]{{1,30}}|\S{{1,60}}\.\w{{1,5}})"
         ),
         rf"(?:without (?:touching|changing|removing|losing)) (?:{_REST}|the [\w. -]{{1,40}}|what(?:'s| is) there)",
         r"(?:only|just) (?:that|this|the one|that one|there)(?: (?:one|word|line|file|bit|part))?",

@@ -23,6 +23,7 @@ from timeloom_local.intents.parse_changes import (
     parse_remove,
     parse_wish,
 )
+from timeloom_local.intents.parse_corrections import parse_correction
 from timeloom_local.intents.parse_plans import parse_plan, parse_plan_status
 from timeloom_local.intents.parse_reads import parse_read
 from timeloom_local.intents.parse_writes import parse_overwrite, parse_write
@@ -54,7 +55,11 @@ def parse_clause(clause: str, held: list[str]) -> Intent:
     verb = text.split(maxsplit=1)[0].lower().strip(",:") if text.split() else ""
     if found := parse_any_calculation(text, held):
         return found
-    if found := parse_about_files(text, held) or parse_recall(text):
+    if found := parse_about_files(text, held):
+        return found
+    if verb not in wording.VERBS and (found := parse_correction(text, held)):
+        return found
+    if found := parse_recall(text):
         return found
     if found := _parse_by_verb(verb, text, held):
         return found

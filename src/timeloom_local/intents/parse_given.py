@@ -21,6 +21,8 @@ def parse_given(text: str, held: list[str]) -> Intent | None:
         if len(names) != 1 or not given or find_file_names(given):
             continue
         before, _, after = asked.partition(names[0])
+        if _PLACE.fullmatch(before) and _VERB_AFTER.fullmatch(after):
+            return _to_intent("add", FileMention(names=(names[0],)), given, held)
         request = _REQUEST.search(before)
         if request and _AFTER.fullmatch(after) and (kind := _kind(request, before, after)):
             return _to_intent(kind, FileMention(names=(names[0],)), given, held)
@@ -65,7 +67,7 @@ _FILLERS: Final = (
 )
 _REQUEST: Final = re.compile(
     r"(?:^|(?<=[\s,.!?]))(?P<verb>add|append|apend|appned|put|pop|stick|insert|include|write|wirte|save|store|create|creat"
-    r"|make|record|keep|jot|note|want|need|like|type|copy|log|enter|start)"
+    r"|make|record|keep|jot|note|want|need|like|type|log|enter|start|more|another)"
     rf"(?:[\s,]+{_FILLERS})*[\s,]*$",
     re.IGNORECASE,
 )
@@ -78,6 +80,15 @@ _AFTER: Final = re.compile(
     r"|here(?:'s| is| are)(?: (?:the|my|what)[\w ]{0,30})?|it (?:goes|says|should say|reads)"
     r"|the (?:text|content|lines?|items?|following)(?: (?:is|are|goes))?|with|containing|saying|that says"
     r"|(?:with )?(?:this|these|the following)(?: \w+)?(?: in it)?))*[\s,.]*",
+    re.IGNORECASE,
+)
+_PLACE: Final = re.compile(
+    r"(?:.{0,120}[,.!?]\s+)?(?:(?:and|also|please|so|can you|could you) )*(?:at|to|in|on|into|under) (?:the (?:very )?(?:end|bottom) of )?(?:(?:the|my|our) )?(?:file )?",
+    re.IGNORECASE,
+)
+_VERB_AFTER: Final = re.compile(
+    r"[\s,]*(?:(?:please|pls|can you|could you|i'd like you to|i want you to|also)\s)*(?:add|write|put|append|insert|note)"
+    rf"(?:\s{_FILLERS})*\s*",
     re.IGNORECASE,
 )
 _ADDS: Final = re.compile(

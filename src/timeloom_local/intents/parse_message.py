@@ -42,7 +42,7 @@ class ParsedClause(msgspec.Struct, frozen=True):
 def parse_message(message: str) -> list[ParsedClause]:
     """Return the clauses of a message; at least one."""
     hidden, held = extract_quotations(message[:MAX_MESSAGE_CHARS])
-    hidden = strip_limits(hidden)
+    hidden = strip_limits(wording.expand_contractions(hidden))
     hidden = _MERGED.sub(r" \g<prep>", hidden) if _COMPOSES.match(wording.strip_politeness(hidden)) else hidden
     if forgotten := parse_forgotten_item(wording.strip_politeness(hidden[:MAX_CLAUSE_CHARS]), held):
         return [ParsedClause(message, forgotten)]
@@ -73,13 +73,17 @@ def _with_found_requests(parsed: list[ParsedClause], hidden: str, held: list[str
     """Return the requests that stand among other sentences, if the clauses alone were not understood."""
     if not any(_may_hide_request(one.intent) for one in parsed):
         return parsed
-    found = find_requests(hidden, held)
+    found = find_requests(hidden, held, lambda part: _split_at_verbs(part, held))
     understood = sum(not _may_hide_request(one.intent) for one in parsed)
-    if sum(not _may_hide_request(intent) for _, intent in found) > understood or (
-        found and all(is_weak(one.intent) for one in parsed)
-    ):
+    found_understood = sum(not _may_hide_request(intent) for _, intent in found)
+    drops_nothing = all(is_weak(one.intent) or not _is_asked(one) for one in parsed if _may_hide_request(one.intent))
+    if found and (found_understood > understood or (drops_nothing and found_understood >= understood)):
         return [ParsedClause(_restored(text, held), intent) for text, intent in found]
     return parsed
+
+
+def _is_asked(one: ParsedClause) -> bool:
+    return isinstance(one.intent, DeclineIntent) or "?" in one.text
 
 
 def _may_hide_request(intent: Intent) -> bool:

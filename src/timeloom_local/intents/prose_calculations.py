@@ -6,7 +6,7 @@ from typing import Final
 from timeloom_local.intents.calculations import TooLargeCalculation, parse_calculation
 from timeloom_local.intents.expressions import to_digits
 from timeloom_local.intents.kinds import CalculateIntent, Intent
-from timeloom_local.text_rules import find_file_names
+from timeloom_local.text_rules import find_file_names, split_message
 
 MAX_NUMBERS: Final = 40
 """Maximum number of numbers of a statistic."""
@@ -21,7 +21,7 @@ def parse_prose_calculation(text: str, held: list[str]) -> Intent | None:
         found = [match[0].strip() for match in pattern.finditer(digits) if _is_expression(match[0])]
         if len(found) == 1 and (program := _program(found[0])):
             return CalculateIntent(program=program)
-    return _parse_statistic(digits)
+    return _parse_statistic(_THOUSANDS.sub("", " ".join(text.split())))
 
 
 def _program(asked: str) -> str:
@@ -36,10 +36,10 @@ def _is_expression(text: str) -> bool:
     return bool(re.search(r"[*/+×÷^]|\s[-−x]\s|\b(?:times|plus|minus|divided)\b", text)) and not _DATE.search(text)
 
 
-def _parse_statistic(digits: str) -> Intent | None:
-    asked = [*_STATISTIC.finditer(digits)]
+def _parse_statistic(text: str) -> Intent | None:
+    asked = [*_STATISTIC.finditer(text)]
     kinds = {_KINDS[_WORD.sub("", found[1].lower())] for found in asked if _WORD.sub("", found[1].lower()) in _KINDS}
-    numbers = _listed_numbers(digits)
+    numbers = _listed_numbers(text)
     if len(kinds) != 1 or not 2 <= len(numbers) <= MAX_NUMBERS:
         return None
     kind = kinds.pop()
@@ -52,10 +52,14 @@ def _parse_statistic(digits: str) -> Intent | None:
     return CalculateIntent(program=program) if program else None
 
 
-def _listed_numbers(digits: str) -> list[str]:
-    """Return the numbers of the longest enumeration; without one, none."""
-    runs = [_NUMBER.findall(run[0]) for run in _ENUMERATION.finditer(digits)]
-    return max(runs, key=len, default=[])
+def _listed_numbers(text: str) -> list[str]:
+    """Return the numbers of the one sentence that lists some; none if several sentences do."""
+    listings = [found for sentence in split_message(text) if len(found := [*_NUMBER.finditer(sentence)]) > 1]
+    if len(listings) != 1:
+        return []
+    # A count before a list, such as `3 nights at 80, 95 and 110`, is not one of its numbers.
+    bare = [found for found in listings[0] if _BARE_END.match(found.string, found.end())]
+    return [found[0] for found in (bare if len(bare) >= _MIN_BARE else listings[0])]
 
 
 _CUE: Final = re.compile(
@@ -86,9 +90,7 @@ _KINDS: Final = {
     "smallest": "smallest", "lowest": "smallest", "minimum": "smallest", "min": "smallest", "least": "smallest",
     "difference": "difference",
 }  # fmt: skip
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMBER: Final = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w:/%-]|\.\d)")
-_ENUMERATION: Final = re.compile(
-    r"(?<![\w.:/-])[€$£]?-?\d+(?:\.\d+)?(?: ?[€$£])?(?: [a-z'’]+){0,5}(?:(?:,| and| plus| then|;|,? and)(?: [a-z'’]+){0,5} ?[€$£]?"
-    r"-?\d+(?:\.\d+)?(?: ?[€$£])?(?: [a-z'’]+){0,5}?)+",
-    re.IGNORECASE,
-)
+_BARE_END: Final = re.compile(r"\s?[€$£]?\s?(?:[,;.!?)]|$|and\b|plus\b|or\b|-)", re.IGNORECASE)
+_MIN_BARE: Final = 3

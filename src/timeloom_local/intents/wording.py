@@ -42,7 +42,7 @@ VERBS: Final = ADD | WRITE | CHANGE | REMOVE | READ | SEARCH | CALCULATE | OTHER
 _LEAD: Final = re.compile(
     r"^(?:(?:hey|hi|hello|yo|ok|okay|so|now|well|right|alright|great|cool|perfect|nice|thanks|thank you|please|pls|plz"
     r"|plese|pleas|kindly|just|quickly|also|and|then|next|finally|first|again|maybe|perhaps|actually|hmm+|um+|oh|sorry"
-    r"|excuse me|ah|aha|ugh|argh|oops|whoops|wait|btw|by the way|one more thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate|dear)\b[\s,.!;:-]+)+",
+    r"|excuse me|oh no|oh dear|damn|gosh|omg|shoot|crap|yikes|dang|ah|aha|ugh|argh|oops|whoops|wait|btw|by the way|one more thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate|dear)\b[\s,.!;:-]+)+",
     re.IGNORECASE,
 )
 _ASK: Final = re.compile(
@@ -81,6 +81,18 @@ def strip_politeness(text: str) -> str:
     if asked and _first_word(text) not in QUESTION:
         text = text.rstrip(" ?")
     return correct_verb(text)
+
+
+def expand_contractions(text: str) -> str:
+    """Return the text with the apostrophes that people leave out, where only one word can be meant."""
+    text = re.sub(
+        r"\bid (?=(?:also |really |just )?(?:like|love|want|need|rather)\b)", "I'd ", text, flags=re.IGNORECASE
+    )
+    return re.sub(r"\b(?:dont|didnt|doesnt|cant|theres|thats)\b", _apostrophe, text, flags=re.IGNORECASE)
+
+
+def _apostrophe(found: re.Match[str]) -> str:
+    return f"{found[0][:-1]}'{found[0][-1]}"
 
 
 def correct_verb(text: str) -> str:
