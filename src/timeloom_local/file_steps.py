@@ -36,7 +36,7 @@ def write_file(intent: WriteIntent, context: StepContext) -> Steps:
         if known and intent.appends and content:
             change = ChangeIntent(intent.file, LineInsertion(text=content, is_line=True))
             return (yield from change_file(change, context))
-        if known and not intent.replaces:
+        if known and not intent.replaces and not (intent.appends and not content):
             return fail(
                 f"{name} already exists, so I changed nothing. Say “Add … to {name}” to keep its "
                 f"text, or “Overwrite {name} "

@@ -65,7 +65,10 @@ def _mark_named_steps(intent: PlanStatusIntent, plan: list[tuple[str, str]]) -> 
     open_steps = [n for n, (_, mark) in enumerate(plan, 1) if mark not in _ENDED]
     if _ALL.search(intent.words) and intent.is_certain:
         return _mark(open_steps, plan)
-    found = find_named_steps(intent.words, plan)
+    numbers = [int(number) for number in _NUMBERS.findall(intent.words)]
+    if wrong := [n for n in numbers if not 1 <= n <= len(plan)]:
+        return fail(f"The plan has no step {wrong[0]}; it has {len(plan)} steps.")
+    found = numbers or find_named_steps(intent.words, plan)
     if found:
         return _mark(found, plan)
     if not intent.is_certain:
@@ -105,6 +108,7 @@ def _format_plan(context: StepContext) -> str:
     return "\n".join(f"{n}. {text}{marks.get(mark, '')}" for n, (text, mark) in enumerate(context.prompt.plan, 1))
 
 
+_NUMBERS: Final = re.compile(r"#(\d+)")
 _ENDED: Final = frozenset({"✓", "✗"})
 _MIN_WORD_CHARS: Final = 3
 _MAX_ENDING: Final = 4

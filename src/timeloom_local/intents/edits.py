@@ -223,7 +223,7 @@ _CHANGES: Final = tuple(
             _change_value,
         ),
         (rf"(?:change|correct|rename|turn|fix|update|edit) {_OLD} (?:to|into) {_NEW}", _replace),
-        (rf"(?:change |replace |turn )?{_OLD} ?(?:->|=>|→) ?{_NEW}", _replace),
+        (rf"(?:[^:\ue000-\uf8ff]{{1,60}}:\s)?(?:change |replace |turn )?{_OLD} ?(?:->|=>|→) ?{_NEW}", _replace),
         (rf"{_OLD} (?:should|must|needs to|has to|ought to) (?:be|say|read|become) {_NEW}", _replace),
         (rf"set {_KEY} (?:to|=|to be) {_NEW}", _change_value),
     )

@@ -189,7 +189,15 @@ def _parse_file_search(text: str, held: list[str]) -> Intent | None:
 
 def _search_words(text: str, held: list[str]) -> str:
     quoted = [restore_quotations(char, held) for char in text if "\ue000" <= char <= "\uf8ff"]
-    return quoted[0] if quoted else re.sub(r"^(?:the|a|an|my|any)\s", "", text.strip(" ?.!,;\"'"), flags=re.IGNORECASE)
+    return quoted[0] if quoted else _NO_SEARCH_WORDS.sub("", text.strip(" ?.!,;\"'"))
+
+
+_NO_SEARCH_WORDS: Final = re.compile(
+    r"^(?:(?:where|in which|that|which)\s)?(?:(?:i|we)\s)?(?:(?:mention(?:ed)?|talk(?:ed)?|wrote|write|noted?|say|said)\s"
+    r"(?:down\s)?(?:(?:something|anything)\s)?(?:about\s)?)?(?:(?:the|a|an|my|any)\s)?(?=\S)",
+    re.IGNORECASE,
+)
+"""Words before what is searched for, such as `where I mention the`."""
 
 
 _F: Final = r"(.{1,80}?)"

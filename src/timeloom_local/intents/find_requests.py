@@ -22,6 +22,7 @@ from timeloom_local.intents.kinds import (
 from timeloom_local.intents.parse_clause import parse_clause
 from timeloom_local.intents.parse_corrections import parse_correction
 from timeloom_local.intents.parse_given import parse_given
+from timeloom_local.intents.parse_plans import parse_listed_plan
 from timeloom_local.intents.prose_calculations import parse_prose_calculation
 from timeloom_local.text_rules import split_message
 
@@ -56,28 +57,36 @@ def find_requests(hidden: str, held: list[str], split: Callable[[str], list[str]
 
 def parse_whole(text: str, held: list[str]) -> Intent | None:
     """Parse the forms that extend over several sentences or clauses."""
-    return parse_given(text, held) or parse_correction(text, held) or parse_prose_calculation(text, held)
+    return (
+        parse_listed_plan(text, held)
+        or parse_given(text, held)
+        or parse_correction(text, held)
+        or parse_prose_calculation(text, held)
+    )
 
 
 def _find_in_sentence(
     sentence: str, held: list[str], split: Callable[[str], list[str]]
 ) -> Iterator[tuple[str, Intent]]:
-    if found := _parse_certain(sentence, held, split):
-        yield from found
+    declined = _parse_certain(sentence, held, split)
+    if declined and not any(isinstance(intent, DeclineIntent) for _, intent in declined):
+        yield from declined
         return
     if whole := parse_whole(sentence, held):
         yield sentence, whole
         return
-    for start in [*_STARTS.finditer(sentence)][:MAX_STARTS]:
+    for start in [] if declined else [*_STARTS.finditer(sentence)][:MAX_STARTS]:
         part = sentence[start.end() :].strip(" ,;")
         if found := _parse_certain(part, held, split, is_asked=bool(_ASKED_START.search(start[0]))):
             yield from found
             return
     for end in [*_ENDS.finditer(sentence)][:MAX_STARTS]:
         part = sentence[: end.start()].strip(" ,;")
-        if found := _parse_certain(part, held, split):
+        found = _parse_certain(part, held, split)
+        if found and not any(isinstance(intent, DeclineIntent) for _, intent in found):
             yield from found
             return
+    yield from declined
 
 
 def _parse_certain(

@@ -25,7 +25,7 @@ def parse_add(text: str, held: list[str]) -> Intent | None:
     body = AFTER_VERB.sub("", rest, count=1)
     edit = parse_insertion(body, held, at_top=at_top)
     verb = text.split(maxsplit=1)[0].lower()
-    if edit and mention and not edit.is_quoted and RESULT_WORDS.fullmatch(edit.text):
+    if edit and mention and not edit.is_quoted and any(map(RESULT_WORDS.fullmatch, (edit.text, f"the {edit.text}"))):
         return WriteIntent(file=mention, uses_result=True, appends=True)
     if edit and _POSITION.search(body):
         return DeclineIntent("edit")

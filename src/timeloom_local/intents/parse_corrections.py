@@ -16,7 +16,7 @@ def parse_correction(text: str, held: list[str]) -> Intent | None:
     names = find_file_names(text)
     if len(names) != 1:
         return None
-    plain = _FILE_PLACE.sub(" ", text.replace(names[0], _MARK))
+    plain = " ".join(_FILE_PLACE.sub(" ", text.replace(names[0], _MARK)).split())
     for pattern, old, new in _FORMS:
         if (found := pattern.search(plain)) and (edit := _edit(found[old], found[new], held)):
             return ChangeIntent(FileMention(names=(names[0],)), edit)
@@ -33,7 +33,7 @@ def _words(part: str, held: list[str]) -> str:
     part = _ARTICLE.sub("", part.strip(" ,;:.!?"))
     if any(char >= "\ue000" for char in part):
         return restore_quotations(part, held) if len(part) == 1 else ""
-    if _MARK in part or _NO_WORDS.fullmatch(part) or len(part.split()) > MAX_WORDS:
+    if _MARK in part or _NO_WORDS.fullmatch(part) or _VERBS.search(part) or len(part.split()) > MAX_WORDS:
         return ""
     return part
 
@@ -45,6 +45,7 @@ _NO_WORDS: Final = re.compile(
     r"(?:|it|that|this|them|there|something|anything|wrong|(?:a |the )?(?:mistake|typo|error)|so|what|which)",
     re.IGNORECASE,
 )
+_VERBS: Final = re.compile(r"\b(?:should|must|ought|supposed|can you|could you)\b", re.IGNORECASE)
 _MUST: Final = (
     r"(?:should(?:'ve| have)?|must|needs to|has to|ought to|is supposed to|was supposed to)(?: been| be| say| read)+"
 )

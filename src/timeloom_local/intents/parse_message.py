@@ -108,6 +108,9 @@ def _is_content(char: str) -> bool:
 
 def _split_at_verbs(part: str, held: list[str]) -> list[str]:
     """Split at `and` before a verb if each side is a request of its own."""
+    whole = parse_clause(part, held)
+    if isinstance(whole, PlanIntent) and whole.steps:
+        return [part]  # steps of a plan begin with verbs, too
     for found in _AND_VERB.finditer(part):
         left, right = part[: found.start()].strip(" ,"), part[found.end() :].strip(" ,")
         if _is_whole(parse_clause(left, held)) and _is_request(right, held):

@@ -23,13 +23,33 @@ def parse_plan(text: str, held: list[str]) -> Intent | None:
 
 def parse_tick(message: str) -> Intent | None:
     """Parse a message that says in any words that steps of the plan are done; the steps are found by their words."""
-    if len(message) > _MAX_TICK_CHARS or find_file_names(message) or _STEP_NUMBER.search(message):
+    if len(message) > _MAX_TICK_CHARS or find_file_names(message):
+        return None
+    if numbers := _find_step_numbers(message):
+        return PlanStatusIntent("done", words=" ".join(f"#{n}" for n in numbers))
+    if _STEP_NUMBER.search(message):
         return None
     if _TICKS.search(message):
         return PlanStatusIntent("done", words=_TICK_WORDS.sub(" ", message))
     if (done := _IS_DONE.fullmatch(message.strip(" .!"))) and not message.rstrip().endswith("?"):
         return PlanStatusIntent("done", words=done[0], is_certain=False)
     return None
+
+
+def parse_listed_plan(text: str, held: list[str]) -> Intent | None:
+    """Parse a list of steps with a request such as `make that into a plan` after it."""
+    found = _INTO_PLAN.search(text)
+    if not found or find_file_names(text):
+        return None
+    items = find_list_items(restore_quotations(text[: found.start()].rstrip(" .?!"), held))
+    return PlanIntent(goal="", steps=tuple(items[:_MAX_STEPS])) if items else None
+
+
+def _find_step_numbers(message: str) -> list[int]:
+    """Return the numbers of the steps that a message says are done; empty if it names none by number."""
+    found = _NUMBERED.fullmatch(message.strip(" .!"))
+    words = _DIGIT_OR_ORDINAL.findall(found["steps"]) if found else []
+    return [int(word) if word.isdigit() else _ORDINALS.index(word.lower()) + 1 for word in words]
 
 
 def parse_plan_status(text: str) -> Intent | None:
@@ -134,5 +154,24 @@ _IS_DONE: Final = re.compile(
     r"(?:finished|done|completed|did|finally|got|managed to) .{3,120}|(?:i'm |i am |we're )?(?:done|finished) with .{3,100}"
     r"|.{3,100} (?:is|are|was|got) (?:now |all |already |finally )?(?:done|finished|complete|completed|sorted|taken care of)"
     r"(?: now| too| already| as well)?)",
+    re.IGNORECASE,
+)
+_ORDINAL: Final = r"(?:\d{1,2}|first|second|third|fourth|fifth)"
+_DIGIT_OR_ORDINAL: Final = re.compile(rf"\b{_ORDINAL}\b", re.IGNORECASE)
+_STEP_LIST: Final = (
+    rf"(?P<steps>(?:the )?(?:(?:steps?|numbers?|items?) )?(?:number )?{_ORDINAL}"
+    rf"(?:(?:,| and|, and| &) (?:the )?(?:step )?{_ORDINAL}){{0,8}}(?: (?:steps?|ones?|items?))?)"
+)
+_NUMBERED: Final = re.compile(
+    r"(?:(?:ok|okay|great|so|now|and|also|please|pls|can you|could you|you can)[,.]? )*"
+    rf"(?:(?:mark|tick|check|cross|set)(?: off)? (?={_STEP_LIST.replace('?P<steps>', '?:')})"
+    rf"|(?:(?:i'm |i am )?(?:done|finished) with|(?:i|we)(?:'ve| have)? (?:finished|completed|done|did)) |)"
+    rf"{_STEP_LIST}(?: (?:of|in|on) (?:the|my|our) plan)?(?: (?:is|are)(?: now| both| all)?)?"
+    r"(?: (?:off|(?:as )?(?:done|finished|complete|completed)))(?: now| too| already| please| pls)*",
+    re.IGNORECASE,
+)
+_INTO_PLAN: Final = re.compile(
+    r"(?:(?:can|could|would) (?:you|u) )?(?:please )?(?:make|turn|put|set up) (?:that|this|these|those|them|it)(?: \w+)?"
+    r" (?:up )?(?:as|into|in|to) (?:a|my|the) (?:plan|check-?list)\b",
     re.IGNORECASE,
 )

@@ -178,7 +178,7 @@ _RECALL: Final = re.compile(
     r"|call|give|name|need|plan|agree)\b"
     r"|\b(?:i|we) (?:\w+ )?(?:said|told|mentioned|asked|talked|wrote|gave you)\b|\b(?:do|can"
     r"|did) you (?:still )?(?:remember|recall)\b"
-    r"|^remind me (?:what|who|when|where|which|how|of|about|why)\b|\bhave i (?:\w+ )?(?:said|told"
+    r"|^remind me,? (?:what|who|when|where|which|how|of|about|why)\b|\bhave i (?:\w+ )?(?:said|told"
     r"|mentioned|asked)\b|\bearlier (?:in|today)\b"
     r"|^(?:what|who|when|where|which) (?:was|were) (?:that|the one) i\b|\bwhat do you know about me\b",
     re.IGNORECASE,

@@ -40,9 +40,9 @@ QUESTION: Final = frozenset(
 VERBS: Final = ADD | WRITE | CHANGE | REMOVE | READ | SEARCH | CALCULATE | OTHER
 
 _LEAD: Final = re.compile(
-    r"^(?:(?:hey|hi|hello|yo|ok|okay|so|now|well|right|alright|great|cool|perfect|nice|thanks|thank you|please|pls|plz"
+    r"^(?:(?:oh no|oh dear|hey|hi|hello|yo|ok|okay|so|now|well|right|alright|great|cool|perfect|nice|thanks|thank you|please|pls|plz"
     r"|plese|pleas|kindly|just|quickly|also|and|then|next|finally|first|again|maybe|perhaps|actually|hmm+|um+|oh|sorry"
-    r"|excuse me|oh no|oh dear|damn|gosh|omg|shoot|crap|yikes|dang|ah|aha|ugh|argh|oops|whoops|wait|btw|by the way|one more thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate|dear)\b[\s,.!;:-]+)+",
+    r"|excuse me|damn|gosh|omg|shoot|crap|yikes|dang|ah|aha|ugh|argh|oops|whoops|wait|btw|by the way|one more thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate|dear)\b[\s,.!;:-]+)+",
     re.IGNORECASE,
 )
 _ASK: Final = re.compile(
