@@ -119,8 +119,10 @@ _ANYTHING: Final = re.compile(
     re.IGNORECASE,
 )
 RESULT_WORDS: Final = re.compile(
-    r"(?:it|that|this|them|(?:that|this|the) (?:same )?(?:sentence|line|quote|answer|text|bit|info|information|value|figure|detail|details|one|part"
-    r"|phone number|address|date|time|name|amount|price|fact)|(?:that|this) number|what (?:it|you) (?:says?|said|found|got)"
+    r"(?:it|that|this|them|(?:that|this|the) (?:same )?(?:sentence|line|quote|answer|text|bit|info|information"
+    r"|value|figure|detail|details|one|part"
+    r"|phone number|address|date|time|name|amount|price|fact)|(?:that|this) number|what (?:it|you) (?:says?|said"
+    r"|found|got)"
     r"|the (?:result|results|answer|output|sum|total|number|numbers|value|product"
     r"|average)|its (?:result|output))(?: (?:down|too|also|as ?well|there))?",
     re.IGNORECASE,
@@ -131,7 +133,8 @@ _LIST_NAME: Final = re.compile(
 _QUOTED_FILLER: Final = re.compile(
     r"[\ue000-\uf8ff]|\b(?:the|this|these|a|an|one|two|three|text|line|lines|sentence|sentences"
     r"|words?|contents?|phrase|quote|and|with|saying"
-    r"|says?|that|which|containing|heading|title|header|headline|row|rows|first|second|third|last|body|subject|reads?|note|message|items?|names?|following|down|just|only|exactly"
+    r"|says?|that|which|containing|heading|title|header|headline|row|rows|first|second|third|last|body|subject"
+    r"|reads?|note|message|items?|names?|following|down|just|only|exactly"
     r"|it|of|in|file|then|also)\b|[\s,.;:&!?]",
     re.IGNORECASE,
 )

@@ -184,7 +184,8 @@ def _remove_words(parts: list[str]) -> Edit | None:
 
 
 _INSTRUCTION: Final = re.compile(
-    r"\b(?:and|but|then) (?:please )?(?:leave|keep|then|tell|show|don't|dont|do not|make|let|give|also|save|put|add|change)\b"
+    r"\b(?:and|but|then) (?:please )?(?:leave|keep|then|tell|show|don't|dont|do not|make|let|give|also|save|put"
+    r"|add|change)\b"
     r"|\bfor me\b|\bplease\b",
     re.IGNORECASE,
 )

@@ -16,7 +16,8 @@ FILE_WORDS: Final = frozenset(
 """Words that name a kind of file, so that a phrase with one of them means a file."""
 
 _PRONOUN: Final = re.compile(
-    r"(?:it|that|this|there|them|this one|(?:the |it )?(?:whole|entire|full|complete) (?:file|thing|list|text|document|lot)|that one|(?:the|that|this) (?:same|last|new) (?:file|document|text|note|list)"
+    r"(?:it|that|this|there|them|this one|(?:the |it )?(?:whole|entire|full|complete) (?:file|thing|list|text"
+    r"|document|lot)|that one|(?:the|that|this) (?:same|last|new) (?:file|document|text|note|list)"
     r"|the (?:result|outcome|changes|(?:new|updated|changed|final) (?:version|file|list|text|one)))",
     re.IGNORECASE,
 )

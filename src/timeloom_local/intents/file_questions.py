@@ -82,14 +82,18 @@ _FILE_SEARCHES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         (
-            r"(?:i|we)(?:'ve| have)?(?: once| also)? (?:wrote|noted|put|saved|jotted|written|mentioned|got|have|had)(?: down)? "
-            r"(?:(?:something|stuff|a note|a line|anything|info)(?: down)?(?: somewhere)? (?:about|on|for|regarding|with) )?(.{1,60}?)"
+            r"(?:i|we)(?:'ve| have)?(?: once| also)? (?:wrote|noted|put|saved|jotted|written|mentioned|got|have"
+            r"|had)(?: down)? "
+            r"(?:(?:something|stuff|a note|a line|anything|info)(?: down)?(?: somewhere)? (?:about|on|for"
+            r"|regarding|with) )?(.{1,60}?)"
             r"(?: down)?(?: somewhere| in (?:one of )?(?:my|the) (?:files|notes)| in a file)*[,.;!?-]* ?(?:but )?"
             r"(?:which|what|in which|in what|where)(?: of (?:my|the))? ?(?:file|one|note|document|files)?\b.{0,40}"
         ),
         (
-            r"(?:which|what) (?:of my |of the )?(?:file|note|document|one)s? (?:was|is|had|has|did) (?:it |that |the one )?(?:that |where |with )?"
-            r"(?:i )?(?:wrote |put |noted )?(?:that has |something |anything )?(?:about|the bit about|the thing about) (.{1,60}?)(?: in)?"
+            r"(?:which|what) (?:of my |of the )?(?:file|note|document|one)s? (?:was|is|had|has|did) (?:it |that "
+            r"|the one )?(?:that |where |with )?"
+            r"(?:i )?(?:wrote |put |noted )?(?:that has |something |anything )?(?:about|the bit about"
+            r"|the thing about) (.{1,60}?)(?: in)?"
         ),
         (
             rf"(?:in )?(?:which|what) (?:of my |of the )?(?:files?|documents?"
@@ -193,7 +197,8 @@ def _search_words(text: str, held: list[str]) -> str:
 
 
 _NO_SEARCH_WORDS: Final = re.compile(
-    r"^(?:(?:where|in which|that|which)\s)?(?:(?:i|we)\s)?(?:(?:mention(?:ed)?|talk(?:ed)?|wrote|write|noted?|say|said)\s"
+    r"^(?:(?:where|in which|that|which)\s)?(?:(?:i|we)\s)?(?:(?:mention(?:ed)?|talk(?:ed)?|wrote|write|noted?"
+    r"|say|said)\s"
     r"(?:down\s)?(?:(?:something|anything)\s)?(?:about\s)?)?(?:(?:the|a|an|my|any)\s)?(?=\S)",
     re.IGNORECASE,
 )

@@ -19,7 +19,7 @@ from timeloom_local.intents.kinds import (
     SmallTalkIntent,
     WriteIntent,
 )
-from timeloom_local.intents.parse_clause import parse_clause
+from timeloom_local.intents.parse_clause import is_refused, parse_clause
 from timeloom_local.intents.parse_corrections import parse_correction
 from timeloom_local.intents.parse_given import parse_given
 from timeloom_local.intents.parse_plans import parse_listed_plan
@@ -39,7 +39,7 @@ def is_weak(intent: Intent) -> bool:
         case SmallTalkIntent(kind=kind):
             return kind in ("statement", "nothing", "hello", "thanks", "yes")
         case DeclineIntent(reason=reason):
-            return reason in ("unclear", "facts", "what", "condition")
+            return reason in ("unclear", "facts", "what")
         case _:
             return False
 
@@ -57,6 +57,8 @@ def find_requests(hidden: str, held: list[str], split: Callable[[str], list[str]
 
 def parse_whole(text: str, held: list[str]) -> Intent | None:
     """Parse the forms that extend over several sentences or clauses."""
+    if is_refused(text):
+        return parse_prose_calculation(text, held)
     return (
         parse_listed_plan(text, held)
         or parse_given(text, held)
@@ -75,12 +77,12 @@ def _find_in_sentence(
     if whole := parse_whole(sentence, held):
         yield sentence, whole
         return
-    for start in [] if declined else [*_STARTS.finditer(sentence)][:MAX_STARTS]:
+    for start in [] if declined or is_refused(sentence) else [*_STARTS.finditer(sentence)][:MAX_STARTS]:
         part = sentence[start.end() :].strip(" ,;")
         if found := _parse_certain(part, held, split, is_asked=bool(_ASKED_START.search(start[0]))):
             yield from found
             return
-    for end in [*_ENDS.finditer(sentence)][:MAX_STARTS]:
+    for end in [] if is_refused(sentence) else [*_ENDS.finditer(sentence)][:MAX_STARTS]:
         part = sentence[: end.start()].strip(" ,;")
         found = _parse_certain(part, held, split)
         if found and not any(isinstance(intent, DeclineIntent) for _, intent in found):

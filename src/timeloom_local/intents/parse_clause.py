@@ -45,21 +45,13 @@ def parse_clause(clause: str, held: list[str]) -> Intent:
         return DeclineIntent("unclear")
     if small := _parse_small_talk(clause):
         return small
-    if _ABILITY.fullmatch(clause.strip()):
-        return HelpIntent()
-    if _TOLD.match(clause.strip()) and not find_file_names(clause):
-        return SmallTalkIntent("statement")
     text = _DISCARD.sub("delete ", wording.correct_keywords(wording.strip_politeness(clause)))
     if found := _parse_refusal(text, held) or _parse_talk(text) or parse_plan(text, held):
         return found
     verb = text.split(maxsplit=1)[0].lower().strip(",:") if text.split() else ""
-    if found := parse_any_calculation(text, held):
+    if found := parse_any_calculation(text, held) or parse_about_files(text, held):
         return found
-    if found := parse_about_files(text, held):
-        return found
-    if verb not in wording.VERBS and (found := parse_correction(text, held)):
-        return found
-    if found := parse_recall(text):
+    if found := (parse_correction(text, held) if verb not in wording.VERBS else None) or parse_recall(text):
         return found
     if found := _parse_by_verb(verb, text, held):
         return found
@@ -68,12 +60,20 @@ def parse_clause(clause: str, held: list[str]) -> Intent:
     return _parse_rest(text, held)
 
 
+def is_refused(text: str) -> bool:
+    """Return whether a text begins with a condition or a prohibition, so that no part of it is carried out."""
+    plain = wording.strip_politeness(text)
+    return bool(_CONDITION.match(plain) or _PROHIBITION.match(plain))
+
+
 def _parse_small_talk(clause: str) -> Intent | None:
     plain = clause.strip(" .!?,;:)").lower().replace("’", "'")
     for pattern, kind in _SMALL_TALK:
         if pattern.fullmatch(plain):
             return SmallTalkIntent(kind)
-    return None
+    if _ABILITY.fullmatch(clause.strip()):
+        return HelpIntent()
+    return SmallTalkIntent("statement") if _TOLD.match(clause.strip()) and not find_file_names(clause) else None
 
 
 def _parse_refusal(text: str, held: list[str]) -> Intent | None:
@@ -202,7 +202,7 @@ _DISCARD: Final = re.compile(
     r"^(?:get rid of|throw (?:out|away)|scrap|trash|discard|ditch|dump|clear out|nuke|wipe out)\s", re.IGNORECASE
 )
 _PROHIBITION: Final = re.compile(
-    r"(?:don't|do not|dont|never|please don't|stop|no need to|without)\b(?! you\b| i\b| we\b)", re.IGNORECASE
+    r"(?:don't|do not|dont|never|please don't|stop|no need to|without)\b(?! you\b| i\b| we\b| worry\b)", re.IGNORECASE
 )
 
 
@@ -224,14 +224,16 @@ _STATEMENT_VERB: Final = re.compile(
 
 
 _TOLD: Final = re.compile(
-    r"(?:ok |hey |oh |and |btw )*(?:just )?(?:so (?:that )?(?:you|u) know|fyi|for your (?:information|info)|heads up|just (?:letting you know|saying)|"
+    r"(?:ok |hey |oh |and |btw )*(?:just )?(?:so (?:that )?(?:you|u) know|fyi|for your (?:information|info)"
+    r"|heads up|just (?:letting you know|saying)|"
     r"for the record|in case you (?:wonder|ask|need it))\b",
     re.IGNORECASE,
 )
 
 
 _SAYS: Final = re.compile(
-    r"^(?:[\w',-]+ ){1,8}?(?:is|are|was|were|has|have|had|will|won't|said|says|wants|told|thinks|can|can't|likes|moved|changed|cancelled|called|costs|"
+    r"^(?:[\w',-]+ ){1,8}?(?:is|are|was|were|has|have|had|will|won't|said|says|wants|told|thinks|can|can't|likes"
+    r"|moved|changed|cancelled|called|costs|"
     r"starts|lives|comes|goes|went|got|needs|broke|arrived|left|finished) [\w',-]+",
     re.IGNORECASE,
 )

@@ -56,14 +56,21 @@ _FORMS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), old, new)
     for pattern, old, new in (
         (
-            rf"\b(?:it(?:'s| is)?|that|this|which|he|she|they|(?:the|her|his|their|my|our) [\w ]{{1,30}}?) (?:really |actually )?"
-            rf"(?:{_MUST} )?(?:spelled |called |written )?{_A},? (?:and )?(?:not|instead of|rather than) {_B}{_END}",
+            (
+                rf"\b(?:it(?:'s| is)?|that|this|which|he|she|they|(?:the|her|his|their|my"
+                rf"|our) [\w ]{{1,30}}?) (?:really |actually )?"
+                rf"(?:{_MUST} )?(?:spelled |called |written )?{_A},? (?:and )?(?:not|instead of|rather than) {_B}{_END}"
+            ),
             2,
             1,
         ),
         (
-            rf"\b(?:i|we) (?:wrote|put|typed|spelled|spelt|said|have|had) {_A}(?: {_MARK})?,? (?:but|and|when|where) "
-            rf"(?:i (?:meant|wanted)|it {_MUST}|it's(?: actually)?|it is(?: actually)?|i mean)(?: to (?:say|write|put|be))? {_B}{_END}",
+            (
+                rf"\b(?:i|we) (?:wrote|put|typed|spelled|spelt|said|have|had) {_A}(?: {_MARK})?,?"
+                rf" (?:but|and|when|where) "
+                rf"(?:i (?:meant|wanted)|it {_MUST}|it's(?: actually)?|it is(?: actually)?|i mean)(?: to (?:say"
+                rf"|write|put|be))? {_B}{_END}"
+            ),
             1,
             2,
         ),

@@ -21,6 +21,8 @@ def parse_given(text: str, held: list[str]) -> Intent | None:
         if len(names) != 1 or not given or find_file_names(given):
             continue
         before, _, after = asked.partition(names[0])
+        if _NOT_ASKED.search(before):
+            continue
         if _PLACE.fullmatch(before) and _VERB_AFTER.fullmatch(after):
             return _to_intent("add", FileMention(names=(names[0],)), given, held)
         request = _REQUEST.search(before)
@@ -66,7 +68,8 @@ _FILLERS: Final = (
     r"|called|named|\w+ (?=(?:file|list|document|doc)\b)|us|you|with|and)"
 )
 _REQUEST: Final = re.compile(
-    r"(?:^|(?<=[\s,.!?]))(?P<verb>add|append|apend|appned|put|pop|stick|insert|include|write|wirte|save|store|create|creat"
+    r"(?:^|(?<=[\s,.!?]))(?P<verb>add|append|apend|appned|put|pop|stick|insert|include|write|wirte|save|store"
+    r"|create|creat"
     r"|make|record|keep|jot|note|want|need|like|type|log|enter|start|more|another)"
     rf"(?:[\s,]+{_FILLERS})*[\s,]*$",
     re.IGNORECASE,
@@ -83,14 +86,18 @@ _AFTER: Final = re.compile(
     re.IGNORECASE,
 )
 _PLACE: Final = re.compile(
-    r"(?:.{0,120}[,.!?]\s+)?(?:(?:and|also|please|so|can you|could you) )*(?:at|to|in|on|into|under) (?:the (?:very )?(?:end|bottom) of )?(?:(?:the|my|our) )?(?:file )?",
+    r"(?:.{0,120}[,.!?]\s+)?(?:(?:and|also|please|so|can you|could you) )*(?:at|to|in|on|into"
+    r"|under) (?:the (?:very )?(?:end|bottom) of )?(?:(?:the|my|our) )?(?:file )?",
     re.IGNORECASE,
 )
 _VERB_AFTER: Final = re.compile(
-    r"[\s,]*(?:(?:please|pls|can you|could you|i'd like you to|i want you to|also)\s)*(?:add|write|put|append|insert|note)"
+    r"[\s,]*(?:(?:please|pls|can you|could you|i'd like you to|i want you to|also)\s)*(?:add|write|put|append"
+    r"|insert|note)"
     rf"(?:\s{_FILLERS})*\s*",
     re.IGNORECASE,
 )
+_NOT_ASKED: Final = re.compile(r"\b(?:don't|do not|never|not to|didn't|did|why|who|if|unless|when)\b", re.IGNORECASE)
+"""Words before a file after which nothing is written: a prohibition, a question or a condition."""
 _ADDS: Final = re.compile(
     r"\b(?:end|bottom|below|underneath|under|already|more|another|extra|also|add|append|apend)\b", re.IGNORECASE
 )

@@ -25,7 +25,10 @@ def parse_tick(message: str) -> Intent | None:
     """Parse a message that says in any words that steps of the plan are done; the steps are found by their words."""
     if len(message) > _MAX_TICK_CHARS or find_file_names(message):
         return None
-    if numbers := _find_step_numbers(message):
+    numbers = _find_step_numbers(message)
+    if len(numbers) == 1:
+        return PlanStatusIntent("done", numbers[0])
+    if numbers:
         return PlanStatusIntent("done", words=" ".join(f"#{n}" for n in numbers))
     if _STEP_NUMBER.search(message):
         return None
@@ -120,10 +123,13 @@ _CLOSES: Final = re.compile(
     re.IGNORECASE,
 )
 _SHOWS_PLAN: Final = re.compile(
-    r"(?:(?:so |and |ok )*(?:tell me |show me )?)?(?:what(?:'s|s| is| are)?(?: still| the)?(?: steps?| things?)?(?: is| are)?"
-    r"(?: still)? (?:left|remaining|open|outstanding|next)(?: to do)?|what (?:do|must) (?:i|we) (?:still )?(?:have|need) to do"
+    r"(?:(?:so |and |ok )*(?:tell me |show me )?)?(?:what(?:'s|s| is| are)?(?: still| the)?(?: steps?"
+    r"| things?)?(?: is| are)?"
+    r"(?: still)? (?:left|remaining|open|outstanding|next)(?: to do)?|what (?:do|must) (?:i"
+    r"|we) (?:still )?(?:have|need) to do"
     r"(?: next| still)?|what (?:else )?(?:remains|is there left to do|have i (?:still )?got (?:left )?to do)"
-    r"|how (?:far|much) (?:am i|are we|of (?:it|the plan)).{0,30})(?: (?:on|in|of|from) (?:the|my|our) (?:plan|list))?[\s?.!]*|"
+    r"|how (?:far|much) (?:am i|are we|of (?:it|the plan)).{0,30})(?: (?:on|in|of|from) (?:the|my|our) (?:plan"
+    r"|list))?[\s?.!]*|"
     r"what(?:'s| is| was)(?: the)? step (?:number )?\d{1,2}[\s?.!]*|"
     r"(?:(?:show|display|read|print|list|see|view|give|tell|repeat)(?: me| us)?(?: again)?|what's"
     r"|what is|what was|how is|how's|where are we (?:in|with|on)|what are)?\s?"
@@ -138,21 +144,26 @@ _SHOWS_PLAN: Final = re.compile(
 _MAX_TICK_CHARS: Final = 300
 _STEP_NUMBER: Final = re.compile(r"\bsteps? (?:number )?\d|\b(?:first|second|third|fourth|fifth) step\b", re.IGNORECASE)
 _TICKS: Final = re.compile(
-    r"\b(?:tick|check|cross|mark|strike|scratch)(?:ed|ing)?\b(?:[^.!?:]{0,60}?)\b(?:off|done|complete|completed|finished)\b"
+    r"\b(?:tick|check|cross|mark|strike|scratch)(?:ed|ing)?\b(?:[^.!?:]{0,60}?)\b(?:off|done|complete|completed"
+    r"|finished)\b"
     r"|\b(?:tick|check) (?:it|that|this|them|those|both|these)\b(?! (?:in|on|for)\b)"
     r"|\b(?:off|from) (?:the|my|our) (?:plan|check-?list)\b",
     re.IGNORECASE,
 )
 _TICK_WORDS: Final = re.compile(
-    r"\b(?:(?:and )?(?:tell|show|let) me (?:know )?.{0,60}$|what(?:'s| is|s)? (?:still )?(?:left|next|open|remaining).{0,30}$"
+    r"\b(?:(?:and )?(?:tell|show|let) me (?:know )?.{0,60}$|what(?:'s| is|s)? (?:still )?(?:left|next|open"
+    r"|remaining).{0,30}$"
     r"|tick|check|cross|mark|strike|scratch|off|done|complete|completed|finished|plan|check-?list|step|steps|one|item"
     r"|task|can|could|you|please|pls)\b",
     re.IGNORECASE,
 )
 _IS_DONE: Final = re.compile(
-    r"(?:ok(?:ay)?[,.]? |so |just |hey[,]? |yay[,!]? |also |and |now )*(?:(?:i|we)(?:'ve|'m| have| am| are| did)?(?: just| now| already)? "
-    r"(?:finished|done|completed|did|finally|got|managed to) .{3,120}|(?:i'm |i am |we're )?(?:done|finished) with .{3,100}"
-    r"|.{3,100} (?:is|are|was|got) (?:now |all |already |finally )?(?:done|finished|complete|completed|sorted|taken care of)"
+    r"(?:ok(?:ay)?[,.]? |so |just |hey[,]? |yay[,!]? |also |and |now )*(?:(?:i|we)(?:'ve|'m| have| am| are"
+    r"| did)?(?: just| now| already)? "
+    r"(?:finished|done|completed|did|finally|got|managed to) .{3,120}|(?:i'm |i am |we're )?(?:done"
+    r"|finished) with .{3,100}"
+    r"|.{3,100} (?:is|are|was|got) (?:now |all |already |finally )?(?:done|finished|complete|completed|sorted"
+    r"|taken care of)"
     r"(?: now| too| already| as well)?)",
     re.IGNORECASE,
 )
@@ -171,7 +182,8 @@ _NUMBERED: Final = re.compile(
     re.IGNORECASE,
 )
 _INTO_PLAN: Final = re.compile(
-    r"(?:(?:can|could|would) (?:you|u) )?(?:please )?(?:make|turn|put|set up) (?:that|this|these|those|them|it)(?: \w+)?"
+    r"(?:(?:can|could|would) (?:you|u) )?(?:please )?(?:make|turn|put|set up) (?:that|this|these|those|them"
+    r"|it)(?: \w+)?"
     r" (?:up )?(?:as|into|in|to) (?:a|my|the) (?:plan|check-?list)\b",
     re.IGNORECASE,
 )

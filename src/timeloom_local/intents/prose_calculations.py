@@ -63,7 +63,8 @@ def _listed_numbers(text: str) -> list[str]:
 
 
 _CUE: Final = re.compile(
-    r"\b(?:calculate|compute|work(?:ing)? out|figure out|evaluate|what(?:'s| is|s)|how much|how many|do the (?:math|maths|sum)"
+    r"\b(?:calculate|compute|work(?:ing)? out|figure out|evaluate|what(?:'s| is|s)|how much|how many"
+    r"|do the (?:math|maths|sum)"
     r"|program|script|python|solve|tell me|result of|give me|run|comes? to|make)\b|=\s*\?*\s*$",
     re.IGNORECASE,
 )
@@ -79,7 +80,8 @@ _PERCENT: Final = re.compile(
 _DATE: Final = re.compile(r"^\(?\d{1,2}\s?[/-]\s?\d{1,2}(?:[/-]\d{2,4})?$|^\d{4}-\d{1,2}")
 _STATISTIC: Final = re.compile(
     r"\b(average|mean|median|sum|total|add (?:them|these|those|it|that|all)?\s?(?:all )?(?:up|together)"
-    r"|adds? up|altogether|in all|biggest|largest|highest|maximum|max|most|smallest|lowest|minimum|min|least|difference)\b",
+    r"|adds? up|altogether|in all|biggest|largest|highest|maximum|max|most|smallest|lowest|minimum|min|least"
+    r"|difference)\b",
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(r"\s(?:them|these|those|it|that|all)(?=\s)|\sall(?=\s)")

@@ -162,14 +162,20 @@ _RECALL_PLACES: Final = _compile_places(
         ),
     )
 )
-_CHAT: Final = r"(?:our|this|the|my)?\s?(?:earlier |previous |old |past |whole )?(?:chat|conversation|messages|chat history|history|discussion|talk)"
+_CHAT: Final = (
+    r"(?:our|this|the|my)?\s?(?:earlier |previous |old |past |whole )?(?:chat|conversation|messages"
+    r"|chat history|history|discussion|talk)"
+)
 _CHAT_SEARCH: Final = re.compile(
-    rf"(?:search|look|scan|check|go|find|grep)\b(?: back| through| thru| in| over| at)*\s{_CHAT}(?: history| so far)?(?: for| and (?:find|tell me|see|look for))\s(.{{1,200}})"
-    rf"|(?:search for|search|look for|look up|find)\s(.{{1,120}}?) (?:in|from|somewhere in|within)\s{_CHAT}(?: history| so far| above)?",
+    rf"(?:search|look|scan|check|go|find|grep)\b(?: back| through| thru| in| over| at)*\s{_CHAT}(?: history"
+    rf"| so far)?(?: for| and (?:find|tell me|see|look for))\s(.{{1,200}})"
+    rf"|(?:search for|search|look for|look up|find)\s(.{{1,120}}?) (?:in|from|somewhere in"
+    rf"|within)\s{_CHAT}(?: history| so far| above)?",
     re.IGNORECASE,
 )
 _ASKED_WORDS: Final = re.compile(
-    r"^(?:(?:what|where|when|anything|something|everything|the (?:message|bit|part|place|thing)s?|where)\s)*(?:that )?(?:(?:i|we)\s(?:\w+\s)?(?:wrote|said|told you|mentioned|talked|typed)\s)?"
+    r"^(?:(?:what|where|when|anything|something|everything|the (?:message|bit|part|place|thing)s?"
+    r"|where)\s)*(?:that )?(?:(?:i|we)\s(?:\w+\s)?(?:wrote|said|told you|mentioned|talked|typed)\s)?"
     r"(?:about|regarding|on|of)?\s?(?:the word )?",
     re.IGNORECASE,
 )

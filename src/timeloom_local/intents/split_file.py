@@ -47,7 +47,8 @@ _PLACE_END: Final = re.compile(
 
 
 _LEADING_FILE: Final = re.compile(
-    r"^(\w+)(?: (?:the following|following|these|this|the|lines?|items?|words?|things?|text|two|three|four|some|a|an|few|couple|of|more|another|extra|rows?|entry|entries|new))*"
+    r"^(\w+)(?: (?:the following|following|these|this|the|lines?|items?|words?|things?|text|two|three|four|some"
+    r"|a|an|few|couple|of|more|another|extra|rows?|entry|entries|new))*"
     r" (?:to|in|into|on|onto|at the (?:very )?(?:end|bottom) of) (.{1,80}?)(?:[:,]|\s(?=the (?:line|item|text|word)"
     r"|a line|an item|[\ue000-\uf8ff]))\s*(.{1,2000})$",
     re.IGNORECASE | re.DOTALL,

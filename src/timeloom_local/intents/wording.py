@@ -40,9 +40,12 @@ QUESTION: Final = frozenset(
 VERBS: Final = ADD | WRITE | CHANGE | REMOVE | READ | SEARCH | CALCULATE | OTHER
 
 _LEAD: Final = re.compile(
-    r"^(?:(?:oh no|oh dear|hey|hi|hello|yo|ok|okay|so|now|well|right|alright|great|cool|perfect|nice|thanks|thank you|please|pls|plz"
+    r"^(?:(?:oh no|oh dear|hey|hi|hello|yo|ok|okay|so|now|well|right|alright|great|cool|perfect|nice|thanks"
+    r"|thank you|please|pls|plz"
     r"|plese|pleas|kindly|just|quickly|also|and|then|next|finally|first|again|maybe|perhaps|actually|hmm+|um+|oh|sorry"
-    r"|excuse me|damn|gosh|omg|shoot|crap|yikes|dang|ah|aha|ugh|argh|oops|whoops|wait|btw|by the way|one more thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate|dear)\b[\s,.!;:-]+)+",
+    r"|excuse me|damn|gosh|omg|shoot|crap|yikes|dang|ah|aha|ugh|argh|oops|whoops|wait|btw|by the way"
+    r"|one more thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate"
+    r"|dear)\b[\s,.!;:-]+)+",
     re.IGNORECASE,
 )
 _ASK: Final = re.compile(
@@ -63,7 +66,8 @@ _TRAIL: Final = re.compile(
     r"(?:[,\s]+(?:please|pls|plz|plese|thanks(?: a lot| so much)?|thank you(?: (?:very|so) much)?|thx|ty"
     r"|cheers|for me|if you can"
     r"|if possible|if you (?:don't|do not|wouldn't) mind|when you (?:can|have a moment|get a chance)|will you|would you"
-    r"|right away|right now|now|asap|quickly|too|as well|aswell|also|again|lol|haha|btw|tho|mate|ok|okay|mate|buddy))+\s*[.!?]*$",
+    r"|right away|right now|now|asap|quickly|too|as well|aswell|also|again|lol|haha|btw|tho|mate|ok|okay|mate"
+    r"|buddy))+\s*[.!?]*$",
     re.IGNORECASE,
 )
 
