@@ -8,10 +8,10 @@ import msgspec
 import yaml
 
 SETS: Final = Path(__file__).with_name("sets")
-"""The published sets: `development.yaml`, which the rules were made with, and sets that were written without them."""
+"""The published sets: those of development, which the rules were made with, and sets that were written without them."""
 
 DEVELOPMENT: Final = "development"
-"""The name of the set that the rules were made with; every other set was only measured."""
+"""How the names of sets begin that the rules were made with; every other set was only measured."""
 
 Texts = str | tuple[str, ...]
 

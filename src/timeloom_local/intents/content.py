@@ -47,11 +47,16 @@ def _parse_described(what: str) -> TextToWrite | None:
         return TextToWrite(subject=f"Write {what}")
     if _LIST_NAME.match(what):
         return TextToWrite(problem="what")
-    if _FACTUAL.match(what):
+    if _FACTUAL.match(what) or is_factual(what):
         return TextToWrite(problem="facts")
     if _NAMED_ONLY.fullmatch(what):
         return TextToWrite(problem="what")
     return TextToWrite(problem="program") if _PROGRAM.match(what) else None
+
+
+def is_factual(what: str) -> bool:
+    """Return whether the words ask for a fact, such as `the capital of France`."""
+    return bool(_FACT.match(what.strip()))
 
 
 def is_creative(what: str) -> bool:
@@ -86,6 +91,13 @@ _FACTUAL: Final = re.compile(
     r"|blog posts?|posts?|cv|resume|chapters?"
     r"|books?|novels?|scripts?|plays?|everything|quotes?|ideas|jokes?|paragraphs? (?:about|on)"
     r"|text (?:about|on)|something about)\b",
+    re.IGNORECASE,
+)
+_FACT: Final = re.compile(
+    r"(?:the )?(?:(?:current|exact|latest) )?(?:capital|population|weather|forecast|temperature|distance|height"
+    r"|meaning|definition"
+    r"|lyrics|news|president|inventor|history|exchange rate) (?:of|in|for|from|between|about)\b"
+    r"|(?:today's|tomorrow's|the current|the latest) (?:weather|forecast|news|date|time|temperature|exchange rate)\b",
     re.IGNORECASE,
 )
 _PROGRAM: Final = re.compile(

@@ -133,7 +133,7 @@ def _parse(text: str, held: list[str], forms: "tuple[tuple[re.Pattern[str], _Edi
     for pattern, make in forms:
         if found := pattern.fullmatch(text):
             parts = [_bare(part or "") for part in found.groups()]
-            if any(_is_partly_quoted(part) or _INSTRUCTION.search(part) for part in parts):
+            if any(_is_partly_quoted(part) or _INSTRUCTION.search(part) or _PRONOUN.fullmatch(part) for part in parts):
                 return None
             return make([restore_quotations(part, held) for part in parts])
     return None
@@ -186,10 +186,16 @@ def _remove_words(parts: list[str]) -> Edit | None:
 _INSTRUCTION: Final = re.compile(
     r"\b(?:and|but|then) (?:please )?(?:leave|keep|then|tell|show|don't|dont|do not|make|let|give|also|save|put"
     r"|add|change)\b"
-    r"|\bfor me\b|\bplease\b",
+    r"|\bfor me\b|\bplease\b|\b(?:because|since|cause|cos) (?:i|we|he|she|it|they|the|my|our|that)\b",
     re.IGNORECASE,
 )
 """Words of a request that are never part of the text of a file."""
+_PRONOUN: Final = re.compile(
+    r"it|that|this|them|these|those|(?:(?:the|a|an) )?(?:new|old|right|correct|wrong|other|better"
+    r"|current) (?:one|ones|version)",
+    re.IGNORECASE,
+)
+"""Words for a text that the request does not say."""
 _OLD: Final = r"(.{1,500}?)"
 _NEW: Final = r"(.{1,2000})"
 _KEY_TEXT: Final = r"([\w-]{1,40}(?: [\w-]{1,40}){0,2}?)"

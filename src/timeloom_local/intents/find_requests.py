@@ -115,6 +115,8 @@ def _is_certain(text: str, intent: Intent, *, is_asked: bool) -> bool:
         case QuestionIntent():
             return first in _ASKING
         case DeclineIntent():
+            if text.split(maxsplit=1)[0].lower().endswith("ing"):
+                return False  # “Moving soon” tells something
             return first in (wording.VERBS if is_asked else wording.VERBS - _NOUNS)
         case _:
             return False

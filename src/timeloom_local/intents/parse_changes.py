@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from timeloom_local.intents import wording
-from timeloom_local.intents.content import RESULT_WORDS
+from timeloom_local.intents.content import RESULT_WORDS, is_factual
 from timeloom_local.intents.edits import LineInsertion, parse_change, parse_insertion, parse_removal
 from timeloom_local.intents.file_mentions import find_mention
 from timeloom_local.intents.kinds import (
@@ -25,13 +25,15 @@ def parse_add(text: str, held: list[str]) -> Intent | None:
     body = AFTER_VERB.sub("", rest, count=1)
     edit = parse_insertion(body, held, at_top=at_top)
     verb = text.split(maxsplit=1)[0].lower()
-    if edit and mention and not edit.is_quoted and any(map(RESULT_WORDS.fullmatch, (edit.text, f"the {edit.text}"))):
+    if edit and mention and not edit.is_quoted and any(map(RESULT_WORDS.fullmatch, (edit.text, body))):
         return WriteIntent(file=mention, uses_result=True, appends=True)
     if edit and _POSITION.search(body):
         return DeclineIntent("edit")
     if edit and not edit.is_quoted and find_file_names(edit.text):
         return DeclineIntent("unsupported")
-    if edit is None or (not edit.is_quoted and _VAGUE.fullmatch(edit.text)):
+    if edit and mention and not edit.is_quoted and is_factual(body):
+        return DeclineIntent("facts")
+    if edit is None or (not edit.is_quoted and (_VAGUE.fullmatch(edit.text) or _UNSAID.fullmatch(body))):
         return DeclineIntent("what", mention.names[0]) if mention and mention.names else None
     if mention is None:
         is_short = len(body.split()) <= _MAX_ITEM_WORDS and verb in ("add", "append", "include")
@@ -185,8 +187,17 @@ _POSITION: Final = re.compile(
 )
 
 
+_UNSAID: Final = re.compile(
+    r"(?:my|our|his|her|their) (?:\w+ )?(?:address|number|e-?mail|name|birthday|password|pin|code|age|opinion"
+    r"|thoughts)",
+    re.IGNORECASE,
+)
+"""Words that name something that the message does not say."""
+
+
 _VAGUE: Final = re.compile(
-    r"it|that|this|them|those|these|more|(?:(?:new|another|some|more|few|a|an|the|couple of|nice"
+    r"(?:\d+|two|three|four|some|a few|a couple of) more [\w ]+|it|that|this|them|those|these|more|(?:(?:new"
+    r"|another|some|more|few|a|an|the|couple of|nice"
     r"|good)\s)*(?:heading|title|headline|date|lines?|items?|sections?"
     r"|paragraphs?|rows?|columns?|table|summary|conclusion|introduction|text|words?|things?|stuff"
     r"|content|details|examples?|emojis?|jokes?|poem|something|anything|ideas?)",

@@ -26,6 +26,7 @@ from timeloom_local.intents.limits import strip_limits
 from timeloom_local.intents.parse_changes import parse_forgotten_item
 from timeloom_local.intents.parse_clause import MAX_CLAUSE_CHARS, parse_clause
 from timeloom_local.intents.parse_plans import parse_tick
+from timeloom_local.intents.questions import parse_recall_to_file
 from timeloom_local.text_rules import MAX_MESSAGE_CHARS, extract_quotations, restore_quotations
 
 MAX_CLAUSES: Final = 8
@@ -46,6 +47,8 @@ def parse_message(message: str) -> list[ParsedClause]:
     hidden = _MERGED.sub(r" \g<prep>", hidden) if _COMPOSES.match(wording.strip_politeness(hidden)) else hidden
     if forgotten := parse_forgotten_item(wording.strip_politeness(hidden[:MAX_CLAUSE_CHARS]), held):
         return [ParsedClause(message, forgotten)]
+    if recalled := parse_recall_to_file(wording.strip_politeness(hidden)):
+        return [ParsedClause(message, intent) for intent in recalled]
     if tick := parse_tick(hidden):
         return [ParsedClause(message, tick)]
     clauses = [piece for part in _split(hidden) for piece in _split_at_verbs(part, held)] or [hidden]

@@ -80,19 +80,19 @@ _PERCENT: Final = re.compile(
 _DATE: Final = re.compile(r"^\(?\d{1,2}\s?[/-]\s?\d{1,2}(?:[/-]\d{2,4})?$|^\d{4}-\d{1,2}")
 _STATISTIC: Final = re.compile(
     r"\b(average|mean|median|sum|total|add (?:them|these|those|it|that|all)?\s?(?:all )?(?:up|together)"
-    r"|adds? up|altogether|in all|biggest|largest|highest|maximum|max|most|smallest|lowest|minimum|min|least"
+    r"|adds? up|altogether|biggest|largest|highest|maximum|max|smallest|lowest|minimum|min"
     r"|difference)\b",
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(r"\s(?:them|these|those|it|that|all)(?=\s)|\sall(?=\s)")
 _KINDS: Final = {
     "average": "average", "mean": "average", "median": "median", "sum": "sum", "total": "sum", "add up": "sum",
-    "adds up": "sum", "add together": "sum", "altogether": "sum", "in all": "sum", "biggest": "largest",
-    "largest": "largest", "highest": "largest", "maximum": "largest", "max": "largest", "most": "largest",
-    "smallest": "smallest", "lowest": "smallest", "minimum": "smallest", "min": "smallest", "least": "smallest",
+    "adds up": "sum", "add together": "sum", "altogether": "sum", "biggest": "largest",
+    "largest": "largest", "highest": "largest", "maximum": "largest", "max": "largest",
+    "smallest": "smallest", "lowest": "smallest", "minimum": "smallest", "min": "smallest",
     "difference": "difference",
 }  # fmt: skip
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_NUMBER: Final = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w:/%-]|\.\d)")
+_NUMBER: Final = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w/%-]|[.:]\d)")
 _BARE_END: Final = re.compile(r"\s?[€$£]?\s?(?:[,;.!?)]|$|and\b|plus\b|or\b|-)", re.IGNORECASE)
 _MIN_BARE: Final = 3

@@ -18,6 +18,7 @@ from timeloom_local.intents.kinds import (
     RecallIntent,
     RecallKind,
     SmallTalkIntent,
+    WriteIntent,
 )
 from timeloom_local.text_rules import find_file_names, restore_quotations
 
@@ -58,6 +59,18 @@ def parse_recall(text: str) -> Intent | None:
     if _PERSONAL.match(text) and not find_file_names(text) and not is_attachment_phrase(text):
         return RecallIntent("topic", text)
     return None
+
+
+def parse_recall_to_file(text: str) -> list[Intent]:
+    """Parse `write what I told you about A to FILE`: what was said is looked for, then written."""
+    found = _RECALL_TO_FILE.fullmatch(text.strip(" .?!"))
+    mention = find_mention(found[2]) if found else None
+    if not found or not mention or not mention.names:
+        return []
+    return [
+        RecallIntent("topic", found[1], is_explicit=True),
+        WriteIntent(file=mention, uses_result=True, appends=True),
+    ]
 
 
 def parse_question(text: str, held: list[str]) -> Intent:
@@ -177,6 +190,12 @@ _ASKED_WORDS: Final = re.compile(
     r"^(?:(?:what|where|when|anything|something|everything|the (?:message|bit|part|place|thing)s?"
     r"|where)\s)*(?:that )?(?:(?:i|we)\s(?:\w+\s)?(?:wrote|said|told you|mentioned|talked|typed)\s)?"
     r"(?:about|regarding|on|of)?\s?(?:the word )?",
+    re.IGNORECASE,
+)
+_RECALL_TO_FILE: Final = re.compile(
+    r"(?:write|save|put|add|note|store|copy|append|jot)(?: down)? (?:what|the (?:thing|bit|part|message)s?(?: that)?)"
+    r" (?:i|we) (?:\w+ )?(?:said|told you|wrote|mentioned|talked|gave you)(?: earlier| before)? (?:about|on|regarding)"
+    r" (.{1,80}?) (?:in|into|to|onto|on) (.{1,80})",
     re.IGNORECASE,
 )
 _RECALL: Final = re.compile(

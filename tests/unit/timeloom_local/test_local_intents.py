@@ -286,7 +286,7 @@ def test_given_text_is_written_word_for_word(message: str, content: str) -> None
         ("make a.md nicer", DeclineIntent("edit")),
         ('insert "x" before "y" in a.md', DeclineIntent("edit")),
         ("add a heading to a.md", DeclineIntent("what", "a.md")),
-        ("add it to a.md", DeclineIntent("what", "a.md")),
+        ("add it to a.md", WriteIntent(file=A_MD, uses_result=True, appends=True)),
         ("add milk", ChangeIntent(FileMention(), LineInsertion(text="milk"))),
         ("remove milk", ChangeIntent(FileMention(), LineRemoval(words="milk", is_line=False))),
         ("get rid of a.md", DeclineIntent("delete")),

@@ -295,3 +295,34 @@ def test_routes_say_what_they_were_nearest_to() -> None:
     assert route
     assert (route.target, route.example) == ("weather.forecast", WEATHER.purpose)
     assert router().route("please help me", (WEATHER, MAIL)) is None
+
+
+def test_a_decline_is_explained_once_in_a_conversation() -> None:
+    first = answered(asked("Book a table for two"))
+    assert "ANTHROPIC_API_KEY" in first
+    again = asked("Book a table for three")
+    again.exchanges = [("Book a table for two", first)]
+    assert answered(again) == "I cannot do this, so I did nothing. Ask “What can you do?” for what I can do."
+
+
+def test_steps_are_marked_by_their_words_and_the_open_ones_are_named() -> None:
+    plan = ("book dentist", "renew passport")
+    assert "Still open:\n\n2. renew passport" in answered(asked("done with the dentist one, tick it off", plan=plan))
+    assert "No step is left open" in answered(asked("tick them all off", plan=plan))
+    assert "has no step 7" in answered(asked("mark steps 1 and 7 as done", plan=plan))
+    assert "which step you mean" in answered(asked("tick it off", plan=plan))
+    assert "There is no plan" in answered(asked("tick it off"))
+    assert "I have read this" in answered(asked("finished with the shed", plan=plan))
+
+
+def test_that_number_is_the_result_of_the_last_answer() -> None:
+    situation = asked("save that number to x.txt")
+    situation.exchanges = [("what is 2 * 2", "I ran a small program.\n\nIt printed: **4**")]
+    assert called(situation) == ("react.write", {"path": "files/x.txt", "content": "4"})
+    situation.message = "I bought a lamp. Put it in x.txt"
+    assert "What shall I write" in answered(situation)
+
+
+def test_words_with_an_attachment_are_a_question_about_it() -> None:
+    situation = asked("my kettle blinks red again", files=(PromptFile(path=PAPER, attached=True),))
+    assert called(situation) == ("react.read", {"paths": [PAPER]})

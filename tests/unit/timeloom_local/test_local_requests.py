@@ -1,37 +1,32 @@
-"""The requests of the development set, each in a conversation of its own with the real runtime and sandbox."""
+"""The requests of the development sets, each in a conversation of its own with the real runtime and sandbox."""
 
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from bench.demo.conversation import DemoOutcome, MadeCall, run_request
+from bench.demo.conversation import DemoOutcome, MadeCall
 from bench.demo.judge import find_failures
 from bench.demo.requests import DEVELOPMENT, SETS, DemoRequest, OutcomeChecks, read_requests
-from bench.demo.score import JudgedRequest, format_transcript
+from bench.demo.score import JudgedRequest, format_transcript, judge_requests
 from tests.harness import local_model
-from timeloom.app import open_tools
-from timeloom.config.settings import Settings
 from timeloom.testing.conformance.cases import GROUPS, load_published_suite
 from timeloom_local.routing.router import load_shipped_examples
 from timeloom_local.text_rules import normalize_form
 
-REQUESTS = read_requests(SETS / f"{DEVELOPMENT}.yaml")
+DEVELOPMENT_SETS = sorted(SETS.glob(f"{DEVELOPMENT}*.yaml"))
+REQUESTS = [request for path in DEVELOPMENT_SETS for request in read_requests(path)]
 
 
-def run(request: DemoRequest, folder: Path) -> DemoOutcome:
-    async def body() -> DemoOutcome:
-        async with open_tools(Settings()) as registry:
-            return await run_request(local_model.model(), request, registry, folder)
+@pytest.mark.parametrize("part", range(6))
+def test_the_requests_of_development_have_their_sensible_outcomes(part: int) -> None:
+    async def body() -> list[str]:
+        judged = judge_requests(local_model.model(), REQUESTS[part::6])
+        return [format_transcript(one) async for one in judged if one.failures]
 
-    return asyncio.run(body())
-
-
-@pytest.mark.parametrize("request_", REQUESTS, ids=[str(request.id) for request in REQUESTS])
-def test_a_request_has_its_sensible_outcome(request_: DemoRequest, tmp_path: Path) -> None:
-    outcome = run(request_, tmp_path)
-    failures = find_failures(request_, outcome)
-    assert not failures, format_transcript(JudgedRequest(request_, outcome, failures))
+    failed = asyncio.run(body())
+    assert not failed, "\n\n".join(failed)
 
 
 def test_a_set_shares_at_most_a_tenth_of_its_messages_with_what_was_tuned() -> None:
@@ -40,7 +35,7 @@ def test_a_set_shares_at_most_a_tenth_of_its_messages_with_what_was_tuned() -> N
     seen |= {*load_shipped_examples(), *(normalize_form(request.request) for request in REQUESTS)}
     for path in SETS.glob("*.yaml"):
         messages = {normalize_form(request.request) for request in read_requests(path)}
-        assert path.stem == DEVELOPMENT or len(messages & seen) * 10 <= len(messages), path.name
+        assert path.stem.startswith(DEVELOPMENT) or len(messages & seen) * 10 <= len(messages), path.name
 
 
 def test_a_set_with_an_id_twice_is_refused(tmp_path: Path) -> None:
@@ -77,4 +72,8 @@ def test_each_check_of_an_outcome_is_made() -> None:
         earlier=(),
     )
     assert len(find_failures(request, bad)) == 10
+    ticked = DemoRequest(id=2, request="?", sensible="", checks=OutcomeChecks(must_call=("react.plan",)))
+    outcome = DemoOutcome(ending="completed", calls=(), answer="Yes.", files={}, earlier=(), ticks_plan=True)
+    assert find_failures(ticked, outcome) == []
+    assert find_failures(ticked, msgspec.structs.replace(outcome, ticks_plan=False)) == ["react.plan was not called"]
     assert "=== 1: FAILED" in format_transcript(JudgedRequest(request, bad, ["x"]))
