@@ -82,7 +82,7 @@ def _sets(found: LocalModelResult) -> BenchTable:
         rows=tuple((one.name, one.requests, one.sensible, one.sensible / one.requests) for one in found.sets),
         notes=(
             "each set is `bench/demo/sets/<set>.yaml`; a request is sensible if all of its checks hold",
-            "the rules of the model were made with `development`; the other sets were scored once",
+            "the rules of the model were made with the sets of development; the other sets were scored once",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The steps of intents without files: answers, plans, recall and questions."""
+"""The steps of intents without files: answers, recall and questions."""
 
 import re
 from typing import Final

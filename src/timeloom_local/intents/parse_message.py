@@ -86,7 +86,8 @@ def _with_found_requests(parsed: list[ParsedClause], hidden: str, held: list[str
 
 
 def _is_asked(one: ParsedClause) -> bool:
-    return isinstance(one.intent, DeclineIntent) or "?" in one.text
+    first = one.text.split(maxsplit=1)[0] if one.text.split() else ""
+    return (isinstance(one.intent, DeclineIntent) and not first.endswith("ing")) or "?" in one.text
 
 
 def _may_hide_request(intent: Intent) -> bool:
