@@ -127,7 +127,7 @@ _STOP_WORDS: Final = frozenset(
         "shall should may might must "
         "i me my mine myself you your yours we us our he him his she her it its they them their this "
         "that these those there "
-        "here what what's whats which who who's whom whose when when's where where's why how how's "
+        "here what what's whats which who whos who's whom whose when when's where where's why how how's "
         "and or but if then than "
         "of to in on at by for from with about into onto as up out off over under again so not no "
         "nor only own same too very "
@@ -143,6 +143,7 @@ _STOP_WORDS: Final = frozenset(
 _SYNONYMS: Final = {
     "job": "work", "profession": "work", "occupation": "work", "colour": "color", "mum": "mother", "mom": "mother",
     "dad": "father", "pric": "cost", "begin": "start", "liv": "live", "hom": "live", "born": "birthday",
+    "tue": "tuesday", "wed": "wednesday", "thu": "thursday", "fri": "friday",
     "vacation": "holiday", "travel": "trip", "travell": "trip",
     "flight": "fly", "allergic": "allergy", "ag": "old",
 }  # fmt: skip

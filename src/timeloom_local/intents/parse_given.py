@@ -15,8 +15,8 @@ MAX_REQUEST_CHARS: Final = 500
 
 def parse_given(text: str, held: list[str]) -> Intent | None:
     """Parse a request for one file whose text is all that follows a colon; None if other words could be meant."""
-    for at in [found.start() for found in re.finditer(r":(?=\s)", text)][:4]:
-        asked, given = text[:at][-MAX_REQUEST_CHARS:], text[at + 1 :].strip()
+    for at in [*re.finditer(r":(?=\s)|\s[-–—](?=\s)", text)][:4]:
+        asked, given = text[: at.start()][-MAX_REQUEST_CHARS:], text[at.end() :].strip()
         names = find_file_names(asked)
         if len(names) != 1 or not given or find_file_names(given):
             continue

@@ -147,6 +147,7 @@ _TICKS: Final = re.compile(
     r"\b(?:tick|check|cross|mark|strike|scratch)(?:ed|ing)?\b(?:[^.!?:]{0,60}?)\b(?:off|done|complete|completed"
     r"|finished)\b"
     r"|\b(?:tick|check) (?:it|that|this|them|those|both|these)\b(?! (?:in|on|for)\b)"
+    r"|[✓✔☑]|\bdone\b.{0,30}\bwhat(?:'s|s| is)(?: still)? left\b"
     r"|\b(?:off|from) (?:the|my|our) (?:plan|check-?list)\b",
     re.IGNORECASE,
 )

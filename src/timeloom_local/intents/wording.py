@@ -44,7 +44,7 @@ _LEAD: Final = re.compile(
     r"|thank you|please|pls|plz"
     r"|plese|pleas|kindly|just|quickly|also|and|then|next|finally|first|again|maybe|perhaps|actually|hmm+|um+|oh|sorry"
     r"|excuse me|damn|gosh|omg|shoot|crap|yikes|dang|ah|aha|ugh|argh|oops|whoops|wait|btw|by the way"
-    r"|one more thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate"
+    r"|one more thing|last thing|quick one|good (?:morning|afternoon|evening)|there|assistant|bot|timeloom|buddy|mate"
     r"|dear)\b[\s,.!;:-]+)+",
     re.IGNORECASE,
 )
