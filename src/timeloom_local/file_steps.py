@@ -8,7 +8,15 @@ import msgspec
 from timeloom.core.blocks.tool_traits import find_builtin_traits
 from timeloom_local import answers, calls
 from timeloom_local.intents.calculation_forms import FILE_TEXT
-from timeloom_local.intents.edits import EditRefusal, LineInsertion, apply_edit, describe_edit, is_item, split_items
+from timeloom_local.intents.edits import (
+    Edit,
+    EditRefusal,
+    LineInsertion,
+    apply_edit,
+    describe_edit,
+    is_item,
+    split_items,
+)
 from timeloom_local.intents.kinds import (
     CalculateIntent,
     ChangeIntent,
@@ -21,12 +29,15 @@ from timeloom_local.intents.wording import strip_politeness
 from timeloom_local.known_files import choose_files, find_similar_name, newest_files, slug
 from timeloom_local.quoting import find_answers, find_central, split_sentences
 from timeloom_local.read_prompt import PromptCall, PromptFile
+from timeloom_local.references import resolve_reference
 from timeloom_local.steps import PATCH, SEARCH, WRITE, ClauseAnswer, StepContext, Steps, fail
 
 
 def write_file(intent: WriteIntent, context: StepContext) -> Steps:
     """Write a new file; ask if the file exists and the request does not say that it is replaced."""
     content = (context.result or _last_result(context)) if intent.uses_result else intent.content
+    if intent.reference:
+        content = resolve_reference(intent.reference, context.result or _last_result(context), context)
     choice = choose_files(intent.file, context.prompt)
     name = (
         intent.file.names[0] if intent.file.names else choice.files[0].name if choice.files else slug(intent.file.words)
@@ -61,7 +72,9 @@ def write_file(intent: WriteIntent, context: StepContext) -> Steps:
 
 def change_file(intent: ChangeIntent, context: StepContext) -> Steps:
     """Change a file by a diff; say so if it is missing, or if the change does not apply."""
-    edit, prompt = intent.edit, context.prompt
+    edit, prompt = _resolve_edit(intent, context), context.prompt
+    if isinstance(edit, ClauseAnswer):
+        return edit
     if intent.creates and isinstance(edit, LineInsertion) and _is_new(intent.file, context):
         written = WriteIntent(file=intent.file, content="\n".join(split_items(edit, [])))
         return (yield from write_file(written, context))
@@ -89,6 +102,16 @@ def change_file(intent: ChangeIntent, context: StepContext) -> Steps:
         return fail(f"I could not change {file.name}: {answers.one_line(made.failure)}.")
     answer = f"I changed {file.name}: {describe_edit(edit)}."
     return ClauseAnswer(parts=(answer,), followups=(f"Show me {file.name}",))
+
+
+def _resolve_edit(intent: ChangeIntent, context: StepContext) -> Edit | ClauseAnswer:
+    """Return the edit with the text that its words refer to; the question for it if that is not clear."""
+    if not intent.reference or not isinstance(intent.edit, LineInsertion):
+        return intent.edit
+    meant = resolve_reference(intent.reference, context.result or _last_result(context), context)
+    if not meant:
+        return fail(f"What do you mean by “{intent.reference}”? Please give me the words. I changed nothing yet.")
+    return msgspec.structs.replace(intent.edit, text=meant, is_quoted=True, is_line=True)
 
 
 def read_file(intent: ReadIntent, context: StepContext) -> Steps:

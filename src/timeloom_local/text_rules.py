@@ -79,6 +79,8 @@ def find_list_items(message: str) -> list[str]:
     if len(numbered) > 1:
         return [item for item in numbered if item]
     after = message[:MAX_MESSAGE_CHARS].partition(":")[2]
+    if not after and (listed := _PARENTHESES.search(message[:MAX_MESSAGE_CHARS])):
+        after = listed[1]
     items = [re.sub(r"^(?:and|then|finally)\s+", "", item.strip(" .-*")) for item in re.split(r"[,;\n]", after)]
     return [item for item in items if item] if len([item for item in items if item]) > 1 else []
 
@@ -108,6 +110,7 @@ _ASKS: Final = re.compile(
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(r"(?:^|\s)\(?\d{1,2}[.)]\s+")
+_PARENTHESES: Final = re.compile(r"\(([^()\n]{3,1000}[,;][^()\n]{2,1000})\)")
 _SENTENCE_END: Final = re.compile(
     r"(?:[.!?…]{2,}|…|(?<![\d.])(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)[.!?]|(?<=[a-z)\]]\d)[.!?]"
     r"|(?<=\d)[.!?](?=\s+(?:[A-Z][a-z]|can |could |please |pls |so |now )))\s+|;\s+",

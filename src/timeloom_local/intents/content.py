@@ -7,6 +7,7 @@ import msgspec
 
 from timeloom_local.intents.calculations import TooLargeCalculation, parse_calculation
 from timeloom_local.intents.edits import split_enumeration
+from timeloom_local.intents.references import REFERENCE
 from timeloom_local.text_rules import restore_quotations
 
 PROGRAM_ENDINGS: Final = frozenset({"py", "js", "ts", "sh", "sql", "html", "css", "c", "go", "rs", "java", "rb", "htm"})
@@ -49,7 +50,7 @@ def _parse_described(what: str) -> TextToWrite | None:
         return TextToWrite(problem="what")
     if _FACTUAL.match(what) or is_factual(what):
         return TextToWrite(problem="facts")
-    if _NAMED_ONLY.fullmatch(what):
+    if _NAMED_ONLY.fullmatch(what) and not REFERENCE.match(what):
         return TextToWrite(problem="what")
     return TextToWrite(problem="program") if _PROGRAM.match(what) else None
 

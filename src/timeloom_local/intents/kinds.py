@@ -70,6 +70,8 @@ class WriteIntent(msgspec.Struct, frozen=True, kw_only=True):
     replaces: bool = False
     appends: bool = False
     """Whether the text is added if the file exists."""
+    reference: str = ""
+    """Words that only refer to the text, such as `those opening hours`; they are resolved and never written."""
 
 
 class ComposeIntent(msgspec.Struct, frozen=True):
@@ -85,6 +87,8 @@ class ChangeIntent(msgspec.Struct, frozen=True):
     edit: Edit
     creates: bool = False
     """Whether a missing file is written; otherwise the answer says that it is missing."""
+    reference: str = ""
+    """Words that only refer to the text to add, such as `the same two`; they are resolved and never written."""
 
 
 class ReadIntent(msgspec.Struct, frozen=True, kw_only=True):

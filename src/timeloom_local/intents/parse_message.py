@@ -27,6 +27,8 @@ from timeloom_local.intents.parse_changes import parse_forgotten_item
 from timeloom_local.intents.parse_clause import MAX_CLAUSE_CHARS, parse_clause
 from timeloom_local.intents.parse_plans import parse_tick
 from timeloom_local.intents.questions import parse_recall_to_file
+from timeloom_local.intents.references import resolve_in_message
+from timeloom_local.intents.typing_errors import Correction, apply_corrections, find_corrections
 from timeloom_local.text_rules import MAX_MESSAGE_CHARS, extract_quotations, restore_quotations
 
 MAX_CLAUSES: Final = 8
@@ -41,8 +43,41 @@ class ParsedClause(msgspec.Struct, frozen=True):
 
 
 def parse_message(message: str) -> list[ParsedClause]:
-    """Return the clauses of a message; at least one."""
+    """Return the clauses of a message; at least one. Typing errors are corrected if it is understood only then."""
     hidden, held = extract_quotations(message[:MAX_MESSAGE_CHARS])
+    parsed = _parse_hidden(hidden, held, message)
+    if not _is_understood(parsed) and (corrections := find_corrections(hidden)):
+        parsed = _parse_corrected(hidden, held, message, corrections) or parsed
+    return parsed
+
+
+def _parse_corrected(
+    hidden: str, held: list[str], message: str, corrections: list[Correction]
+) -> list[ParsedClause] | None:
+    """Return the clauses of the corrected message; words that become content stay as they were typed."""
+    parsed = _parse_hidden(apply_corrections(hidden, corrections), held, message)
+    if not _is_understood(parsed):
+        return None
+    for one in corrections:
+        if not re.search(rf"\b{one.meant}\b", " ".join(repr(clause.intent) for clause in parsed), re.IGNORECASE):
+            continue
+        fewer = [other for other in corrections if other is not one]
+        again = _parse_hidden(apply_corrections(hidden, fewer), held, message)
+        if _is_understood(again) and [type(a.intent) for a in again] == [type(b.intent) for b in parsed]:
+            corrections, parsed = fewer, again
+    return parsed
+
+
+def _is_understood(parsed: list[ParsedClause]) -> bool:
+    return not any(_may_hide_request(one.intent) or _names_file_wrongly(one.intent) for one in parsed)
+
+
+def _names_file_wrongly(intent: Intent) -> bool:
+    """Return whether a file is named by words with a typing error, such as `my fiels`."""
+    return isinstance(intent, ReadIntent | ChangeIntent | WriteIntent) and bool(find_corrections(intent.file.words))
+
+
+def _parse_hidden(hidden: str, held: list[str], message: str) -> list[ParsedClause]:
     hidden = strip_limits(wording.expand_contractions(hidden))
     hidden = _MERGED.sub(r" \g<prep>", hidden) if _COMPOSES.match(wording.strip_politeness(hidden)) else hidden
     if forgotten := parse_forgotten_item(wording.strip_politeness(hidden[:MAX_CLAUSE_CHARS]), held):
@@ -61,6 +96,7 @@ def parse_message(message: str) -> list[ParsedClause]:
     parsed = _with_found_requests(parsed, hidden, held)
     if len(parsed) > MAX_CLAUSES:
         return [ParsedClause(message, DeclineIntent("unclear"))]
+    parsed = [ParsedClause(one.text, resolve_in_message(one.intent, hidden, held)) for one in parsed]
     return _with_pronouns(parsed)
 
 
@@ -117,6 +153,8 @@ def _split_at_verbs(part: str, held: list[str]) -> list[str]:
         return [part]  # steps of a plan begin with verbs, too
     for found in _AND_VERB.finditer(part):
         left, right = part[: found.start()].strip(" ,"), part[found.end() :].strip(" ,")
+        if left.count("(") > left.count(")"):
+            continue  # what stands in parentheses belongs together
         if _is_whole(parse_clause(left, held)) and _is_request(right, held):
             return [left, *_split_at_verbs(right, held)]
     return [part]

@@ -75,7 +75,8 @@ def to_write_intent(what: str, mention: FileMention, held: list[str], *, replace
     found = parse_content(what, held, name)
     if found.problem:
         return DeclineIntent(found.problem, name)
-    copied = find_mention(what) if found.content and not found.uses_result else None
+    is_in_words = bool(found.content) and found.content in what
+    copied = find_mention(found.content) if is_in_words and not found.uses_result else None
     if copied and (copied.names or copied.is_attachment or mentions_file_kind(copied.words)):
         return DeclineIntent("unsupported")
     return WriteIntent(

@@ -58,8 +58,8 @@ def _listed_numbers(text: str) -> list[str]:
     if len(listings) != 1:
         return []
     # A count before a list, such as `3 nights at 80, 95 and 110`, is not one of its numbers.
-    bare = [found for found in listings[0] if _BARE_END.match(found.string, found.end())]
-    return [found[0] for found in (bare if len(bare) >= _MIN_BARE else listings[0])]
+    bare = [at for at, found in enumerate(listings[0]) if _BARE_END.match(found.string, found.end())]
+    return [found[0] for found in listings[0][bare[0] if len(bare) >= _MIN_BARE else 0 :]]
 
 
 _CUE: Final = re.compile(

@@ -92,6 +92,7 @@ def expand_contractions(text: str) -> str:
     text = re.sub(
         r"\bid (?=(?:also |really |just )?(?:like|love|want|need|rather)\b)", "I'd ", text, flags=re.IGNORECASE
     )
+    text = re.sub(r"(?<=\s)w/\s?(?=\w)", "with ", text)
     return re.sub(r"\b(?:dont|didnt|doesnt|cant|theres|thats)\b", _apostrophe, text, flags=re.IGNORECASE)
 
 

@@ -291,7 +291,7 @@ def test_given_text_is_written_word_for_word(message: str, content: str) -> None
         ("remove milk", ChangeIntent(FileMention(), LineRemoval(words="milk", is_line=False))),
         ("get rid of a.md", DeclineIntent("delete")),
         ("delete my account", DeclineIntent("delete")),
-        ("write my address to a.md", DeclineIntent("what", "a.md")),
+        ("write my address to a.md", WriteIntent(file=A_MD, reference="my address")),
         ("search a.md for tea", ReadIntent(file=A_MD, kind="contains", words="tea")),
         ("delete a.md", DeclineIntent("delete")),
         ("delete all files", DeclineIntent("delete")),
