@@ -111,7 +111,7 @@ _REASONS: Final = MappingProxyType(
         "delete": f"I cannot delete files or empty them, so I left them as they are. {_SELF}.",
         "unsupported": f"I cannot do this, so I did nothing. {_SELF}.",
         "unclear": f"I did not understand this, so I cannot do it, and I did nothing. {_SELF}.",
-        "language": f"I understand only English, so I did nothing. {_SELF}.",
+        "language": f"I understand only English, so I cannot do this, and I did nothing. {_SELF}.",
         "condition": f"I cannot follow conditions or wait for a time, and I do not solve such problems, so I did "
         f"nothing. {_SELF}.",
         "edit": (

@@ -7,7 +7,7 @@ import msgspec
 
 from timeloom.core.blocks.tool_traits import find_builtin_traits
 from timeloom_local import answers, calls
-from timeloom_local.intents.calculation_forms import FILE_TEXT
+from timeloom_local.intents.calculation_forms import FILE_TEXT, LAST_RESULT
 from timeloom_local.intents.edits import (
     Edit,
     EditRefusal,
@@ -184,6 +184,11 @@ def calculate(intent: CalculateIntent, context: StepContext) -> Steps:
     if not tool_id:
         return fail("I calculate only with programs, and this server lets me run none, so I cannot do this here.")
     program = intent.program
+    if LAST_RESULT in program:
+        last = _last_number(context)
+        if not last:
+            return fail("I have no result of a calculation to go on with. Please give me the number.")
+        program = program.replace(LAST_RESULT, last)
     if intent.file:
         file = yield from context.find_file(intent.file)
         if isinstance(file, ClauseAnswer):
@@ -235,6 +240,14 @@ def _last_result(context: StepContext) -> str:
     return quoted or (printed[1] if printed else "")
 
 
+def _last_number(context: StepContext) -> str:
+    """Return the number that the last program of the conversation printed; empty if there is none."""
+    printed = (_NUMBER_PRINTED.search(reply) for _, reply in reversed(context.prompt.exchanges))
+    return context.result if _NUMBER.fullmatch(context.result) else next((one[1] for one in printed if one), "")
+
+
+_NUMBER: Final = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?")
+_NUMBER_PRINTED: Final = re.compile(r"It printed: \*\*(-?\d{1,30}(?:\.\d{1,30})?)\*\*")
 MIN_OF_BEST: Final = 0.75
 """Minimum score of a second quotation, relative to the first."""
 

@@ -61,7 +61,7 @@ def answer_question(question: str, context: StepContext) -> Steps:
         return (yield from _ask_attachments(question, attached, context))
     found = _find_said(question, context)
     if found:
-        return _quote_said(found, "You said:")
+        return _quote_said(found, _title_of(found[0], question))
     return fail(answers.describe_decline(DeclineIntent("facts"), is_short=_is_short(context)))
 
 
@@ -100,12 +100,23 @@ def _quote_said(said: list[str], title: str) -> ClauseAnswer:
 def _recall_topic(question: str, context: StepContext) -> ClauseAnswer:
     found = _find_said(question, context)
     if found:
-        return _quote_said(found, "You said:")
+        return _quote_said(found, _title_of(found[0], question))
     for file in reversed(newest_files(context.prompt)):
         sentences = split_sentences(file.text or "")
         if find_answers(question, sentences, context.router, strict=True):
             return quote_answers(question, [(file, file.text or "")], context)
     return fail(_NOTHING_SAID)
+
+
+def _title_of(said: str, question: str) -> str:
+    """Return the title of a quotation; it says so if the quotation does not name whom the question is about."""
+    missing = [name for name in _NAME.findall(question) if name.lower() not in said.lower()]
+    named = answers.join_names(missing)
+    return (
+        f"You have not told me that about {named}, as far as I see. The nearest that you said is:"
+        if named
+        else "You said:"
+    )
 
 
 def _find_said(question: str, context: StepContext) -> list[str]:
@@ -122,6 +133,7 @@ def _find_said(question: str, context: StepContext) -> list[str]:
     return [one.text for one in found[:1]]
 
 
+_NAME: Final = re.compile(r"(?<=[a-z,] )(?!I\b)[A-Z][a-z]+\b(?!['’])")
 _MAX_QUESTION_CHARS: Final = 600
 _PATTERNS: Final = (
     (

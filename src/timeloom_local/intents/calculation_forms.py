@@ -21,6 +21,10 @@ FILE_TEXT: Final = "FILE_TEXT"
 """Stands for the text of a file in a program."""
 
 
+LAST_RESULT: Final = "LAST_RESULT"
+"""Stands for the number that the last program printed."""
+
+
 def print_value(expression: str) -> str:
     """Return the program that prints the value of an expression."""
     is_whole = not re.search(r"(?<!/)/(?!/)|\d\.\d|math\.|statistics\.", expression)

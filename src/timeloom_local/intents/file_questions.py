@@ -30,6 +30,8 @@ def parse_search(text: str, held: list[str]) -> Intent | None:
         if found := pattern.fullmatch(plain):
             words = _search_words(found[1], held)
             mention = find_mention(found[2]) if found.re.groups > 1 and found[2] else None
+            if mention and mention.is_attachment:
+                return ReadIntent(file=mention, kind="question", words=words)
             if mention and (mention.names or mention.words) and not _ALL_FILES.search(found[2]):
                 return ReadIntent(file=mention, kind="contains", words=words)
             return SearchIntent(words=words) if words else None
@@ -193,9 +195,14 @@ def _parse_file_search(text: str, held: list[str]) -> Intent | None:
 
 def _search_words(text: str, held: list[str]) -> str:
     quoted = [restore_quotations(char, held) for char in text if "\ue000" <= char <= "\uf8ff"]
-    return quoted[0] if quoted else _NO_SEARCH_WORDS.sub("", text.strip(" ?.!,;\"'"))
+    return quoted[0] if quoted else _NO_SEARCH_WORDS.sub("", _PART_ABOUT.sub("", text.strip(" ?.!,;\"'")))
 
 
+_PART_ABOUT: Final = re.compile(
+    r"^(?:the |a |any )?(?:sentence|line|part|passage|paragraph|bit|section|place|note|entry)s?"
+    r" (?:about|on|with|regarding|that (?:mentions|says|talks about|is about)|which mentions|mentioning)\s",
+    re.IGNORECASE,
+)
 _NO_SEARCH_WORDS: Final = re.compile(
     r"^(?:(?:where|in which|that|which)\s)?(?:(?:i|we)\s)?(?:(?:mention(?:ed)?|talk(?:ed)?|wrote|write|noted?"
     r"|say|said)\s"

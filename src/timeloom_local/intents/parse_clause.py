@@ -27,6 +27,7 @@ from timeloom_local.intents.parse_corrections import parse_correction
 from timeloom_local.intents.parse_plans import parse_plan, parse_plan_status
 from timeloom_local.intents.parse_reads import parse_read
 from timeloom_local.intents.parse_writes import parse_overwrite, parse_write
+from timeloom_local.intents.prose_calculations import parse_followup
 from timeloom_local.intents.questions import (
     parse_about_model,
     parse_any_calculation,
@@ -49,7 +50,7 @@ def parse_clause(clause: str, held: list[str]) -> Intent:
     if found := _parse_refusal(text, held) or _parse_talk(text) or parse_plan(text, held):
         return found
     verb = text.split(maxsplit=1)[0].lower().strip(",:") if text.split() else ""
-    if found := parse_any_calculation(text, held) or parse_about_files(text, held):
+    if found := parse_any_calculation(text, held) or parse_followup(text) or parse_about_files(text, held):
         return found
     if found := (parse_correction(text, held) if verb not in wording.VERBS else None) or parse_recall(text):
         return found

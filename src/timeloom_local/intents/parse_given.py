@@ -82,7 +82,7 @@ _AFTER: Final = re.compile(
     r"|(?:here|this) (?:it is|they are|is it|you go|is (?:the|what)[\w ]{0,30}|are (?:the|my)[\w ]{0,30})"
     r"|here(?:'s| is| are)(?: (?:the|my|what)[\w ]{0,30})?|it (?:goes|says|should say|reads)"
     r"|the (?:text|content|lines?|items?|following)(?: (?:is|are|goes))?|with|containing|saying|that says"
-    r"|(?:with )?(?:this|these|the following)(?: \w+)?(?: in it)?))*[\s,.]*",
+    r"|(?:(?:with|exactly|just|only) )*(?:this|these|the following)(?: \w+){0,2}(?: in it)?))*[\s,.]*",
     re.IGNORECASE,
 )
 _PLACE: Final = re.compile(

@@ -78,7 +78,7 @@ def _names_file_wrongly(intent: Intent) -> bool:
 
 
 def _parse_hidden(hidden: str, held: list[str], message: str) -> list[ParsedClause]:
-    hidden = strip_limits(wording.expand_contractions(hidden))
+    hidden = _THANKS.sub("", strip_limits(wording.expand_contractions(hidden)))
     hidden = _MERGED.sub(r" \g<prep>", hidden) if _COMPOSES.match(wording.strip_politeness(hidden)) else hidden
     if forgotten := parse_forgotten_item(wording.strip_politeness(hidden[:MAX_CLAUSE_CHARS]), held):
         return [ParsedClause(message, forgotten)]
@@ -256,6 +256,11 @@ _AND_VERB: Final = re.compile(
     rf"|call|text|list|mail|book)\b)|,\s+(?:please\s+)?(?=(?:{_VERB})\b)",
     re.IGNORECASE,
 )
+_THANKS: Final = re.compile(
+    r"(?<=[\ue000-\uf8ff])[\s.,!]*(?:many |kind |with )?(?:thanks|thank you|thx|cheers)\b[^\ue000-\uf8ff?:]{0,60}$",
+    re.IGNORECASE,
+)
+"""Thanks after a quotation, which are no part of the request."""
 _ASKED: Final = re.compile(r"(?:tell|let|show) (?:me|us)\b", re.IGNORECASE)
 _LATER: Final = re.compile(r"\s(?:for later|for me|please)$", re.IGNORECASE)
 _COMPOSES: Final = re.compile(r"(?:write|draft|compose|create|make|generate|produce|prepare)\b", re.IGNORECASE)

@@ -170,3 +170,68 @@ def test_swapped_letters_count_as_one_error() -> None:
 
 def test_a_message_that_is_still_not_understood_is_declined() -> None:
     assert isinstance(intents("aply for teh job")[0], DeclineIntent)
+
+
+@pytest.mark.parametrize(
+    ("message", "expression"),
+    [
+        ("My tenant pays 840 and the rent goes up by 3.5 percent. What is the new rent?", "840 * (100 + 3.5) / 100"),
+        ("what is a tip of 12% on 45.60?", "45.60 * 12 / 100"),
+        ("my bill is 45.60, how much with a 12% tip", "45.60 * (100 + 12) / 100"),
+        ("How much is 15% off 80?", "80 * (100 - 15) / 100"),
+        ("now divide that result by 8, with a program again", "LAST_RESULT / 8"),
+    ],
+)
+def test_percentages_and_the_last_result_are_calculated_from_prose(message: str, expression: str) -> None:
+    (intent,) = intents(message)
+    assert isinstance(intent, CalculateIntent)
+    assert expression in intent.program
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"), [(("Use a program to calculate 125 * 16.",), "250"), ((), "no result of a calculation")]
+)
+def test_a_calculation_goes_on_with_the_last_result_if_there_is_one(said: tuple[str, ...], answer: str) -> None:
+    checks = OutcomeChecks(answer_contains_any=(answer,))
+    assert not failures_of(
+        DemoRequest(id=1, conversation=said, request="now divide that result by 8", sensible="", checks=checks)
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'Kindly put the following sentence in a file named a.md: "It is off." Thank you very much in advance.',
+        "Save this as a.md, exactly these two lines:\nIt is off.\nBye",
+    ],
+)
+def test_text_after_a_colon_is_written_without_the_words_around_it(message: str) -> None:
+    request = DemoRequest(
+        id=1,
+        request=message,
+        sensible="",
+        checks=OutcomeChecks(file_equals={"a.md": "It is off." + ("\nBye" if "lines" in message else "")}),
+    )
+    assert not failures_of(request)
+
+
+def test_a_sentence_of_an_attachment_is_saved() -> None:
+    request = DemoRequest(
+        id=1,
+        attachments={"info.txt": "There are twelve meetings. The deadline is 21 May. Late papers lose a grade.\n"},
+        request="Find the sentence about the deadline in the attached text and save it in a.md",
+        sensible="",
+        checks=OutcomeChecks(file_equals={"a.md": "The deadline is 21 May."}),
+    )
+    assert not failures_of(request)
+
+
+def test_what_was_not_said_about_a_name_is_not_claimed() -> None:
+    request = DemoRequest(
+        id=1,
+        conversation=("I have two cats, Minka and Paul.", "Minka is 14 years old."),
+        request="how old is Paul, did i tell you?",
+        sensible="",
+        checks=OutcomeChecks(answer_contains_any=("not told me that about Paul",)),
+    )
+    assert not failures_of(request)
