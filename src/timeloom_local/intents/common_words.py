@@ -25,6 +25,7 @@ COMMON_WORDS: Final = frozenset(
         "stop stops stored stores storey storm story stove submarine summarized swam swamp swan swat sway swore "
         "tae tee tent test tex texts thai than thee them then theo they thin thus thy tie tis toe totals tre "
         "updated updates ward wards wen were wheat white whore width wien wish wit witch wits wood woods wording "
-        "wordy wore work works world worlds worm worms worn wound wren writ writer writes wrote",
+        "wordy wore work works world worlds worm worms worn wound wren writ writer writes wrote "
+        "gave given gives tall tells till toll",
     )
 )

@@ -47,6 +47,8 @@ def parse_followup(text: str) -> Intent | None:
     """Parse a calculation with the last result, such as `divide that result by 8`; None if it is none."""
     if find_file_names(text) or not _FOLLOWUP.match(text):
         return None
+    if _ADDS_TO_IT.search(text):
+        return None  # it may be a file
     words, count = _RESULT.subn(_STAND_IN, text, count=1)
     program = _program(words) if count else ""
     return CalculateIntent(program=program.replace(_STAND_IN, LAST_RESULT)) if _STAND_IN in program else None
@@ -99,6 +101,7 @@ _FOLLOWUP: Final = re.compile(
     r"(?:divide|multiply|add|subtract|take|what(?:'s| is)|calculate|compute|and|times|plus|minus|divided)\b",
     re.IGNORECASE,
 )
+_ADDS_TO_IT: Final = re.compile(r"^add\b.*\bto (?:it|that|this)\W*$", re.IGNORECASE)
 _RESULT: Final = re.compile(
     r"\b(?:(?:that|this|the|your)(?: last)? (?:result|number|answer|sum|total|value|figure|amount)|that|this|it)\b",
     re.IGNORECASE,

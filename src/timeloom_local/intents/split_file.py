@@ -25,10 +25,15 @@ def split_file(text: str) -> tuple[str, FileMention | None, bool]:
         mention = find_mention(text[found.end() :])
         if mention:
             at_top = at_top or (found["place"] or "").lower() in _TOP or "first" in found[0].lower()
-            return text[: found.start()].rstrip(" ,"), mention, at_top
+            before = text[: found.start()].rstrip(" ,")
+            return _TO_LIST.sub("", before) if mention.names else before, mention, at_top
     return text, None, at_top
 
 
+_TO_LIST: Final = re.compile(
+    r"(?<=\S) (?:to|on|onto|in|into) (?:the|my|our) (?:[\w-]+ )?(?:list|file|document|table)$", re.IGNORECASE
+)
+"""A kind of file before its name, such as `to the list` in `to the list in NAME`."""
 _TOP: Final = frozenset({"top", "beginning", "start", "head", "front"})
 
 

@@ -15,7 +15,7 @@ COMMAND_WORDS: Final = frozenset(
         "python script plan checklist step steps file files document line lines word words sentence text note attached "
         "attachment called named with from into the and that this what which where when please could would number "
         "numbers total result percent between difference following first second last says "
-        "contains",
+        "contains tell give",
     )
 )
 """The words of the rules that a word with a typing error may stand for."""

@@ -71,6 +71,7 @@ def test_a_reference_is_never_written_as_content(message: str) -> None:
     [
         ("add this to a.md: that old coat", ChangeIntent(A_MD, LineInsertion(text="that old coat"))),
         ('add "that one" to a.md', ChangeIntent(A_MD, LineInsertion(text="that one", is_quoted=True))),
+        ("add eggs to the list in a.md", ChangeIntent(A_MD, LineInsertion(text="eggs"))),
         ("write that was fun to a.md", WriteIntent(file=A_MD, content="that was fun")),
         ("write this train is late to a.md", WriteIntent(file=A_MD, content="this train is late")),
     ],
@@ -138,6 +139,7 @@ def test_a_count_of_steps_that_does_not_fit_the_plan_is_asked_about() -> None:
         ("pls creat a fiel a.md wiht teh text hello", WriteIntent(file=A_MD, content="hello")),
         ("rmeove the lien about milk form a.md", ChangeIntent(A_MD, LineRemoval(words="milk"))),
         ("sohw me a.md", ReadIntent(file=A_MD)),
+        ("can you tel me waht is in a.md", ReadIntent(file=A_MD)),
         ("wriet teh cat sat into a.md", WriteIntent(file=A_MD, content="teh cat sat")),
     ],
 )
