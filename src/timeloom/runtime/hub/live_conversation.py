@@ -41,6 +41,7 @@ from timeloom.runtime.hub.state import (
     Effect,
     FailedState,
     HandleRequest,
+    IdleState,
     IdleTimeout,
     IncomingMessage,
     Input,
@@ -114,6 +115,8 @@ class LiveConversation:
         self._inputs = InputQueue(f"inputs of {conversation}", self._process, lambda: on_empty(self))
         self._numbers = count(1)
         self._turn_runner: TurnRunner | None = None
+        self._failed_status: ConvStatus | None = None
+        """The status to show while the conversation is reopened after a failed turn."""
         self._citations = LiveCitationRewriter(self._sources, self._publish_delta)
         self._task: asyncio.Task[None] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -137,9 +140,9 @@ class LiveConversation:
 
     @property
     def status(self) -> ConvStatus | None:
-        """The status while the conversation is open in this process, else None."""
+        """The status while the conversation is open in this process, or reopened after a failed turn; else None."""
         if self._turn_runner is None:
-            return None
+            return self._failed_status
         session = self._turn_runner.session
         status = to_status(self.conversation, session.views, session.stored_tail)
         return as_interrupted(status) if self.has_failed else status
@@ -323,6 +326,8 @@ class LiveConversation:
         except BaseException:
             await self._advance(LeaseLost())
             raise
+        finally:
+            self._failed_status = None
         turns.session.listen(self._on_stored)
         turns.session.watch(self._on_entry)
         turns.context_fitter.listen(lambda compaction: self.broadcaster.publish(to_compaction_event(compaction)))
@@ -430,6 +435,7 @@ class LiveConversation:
 
     def _publish_status(self) -> None:
         if status := self.status:
+            self._failed_status = status if self.has_failed else None
             self.broadcaster.publish(status)
 
     def _on_stored(self, entry: Entry) -> None:
@@ -490,6 +496,9 @@ class LiveConversation:
             self._citations.close()
             self.broadcaster.drop_text()
             await self._close_session(turns.session)
+            if not isinstance(self._state, IdleState):
+                # Nothing reopens the conversation, so another process may run the turn.
+                self._failed_status = None
             self.follow()
 
     async def _close_session(self, session: Session) -> None:

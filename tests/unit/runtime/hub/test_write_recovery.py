@@ -50,6 +50,9 @@ class DiskHarness(HubHarness):
             self.effects.append(context.tool_call_id)
             return "large " * 20_000
 
+        self.is_reopening, self.can_reopen = asyncio.Event(), asyncio.Event()
+        """A test clears the second to stop a reopening that has taken the lease, and waits for the first."""
+        self.can_reopen.set()
         self.extra = (tool("t.fill", effect="pure")(fill), tool("t.large", effect="pure")(large))
 
     def hub(self, settings: HubSettings | None = None) -> Hub:
@@ -61,7 +64,10 @@ class DiskHarness(HubHarness):
         clock, ids = SystemClock(), RandomIds()
         if header:
             return await self.open(await Session.start_deferred(self.disk_store, conversation, header, clock, ids))
-        return await self.open(await Session.resume(self.disk_store, conversation, clock, ids))
+        turns = await self.open(await Session.resume(self.disk_store, conversation, clock, ids))
+        self.is_reopening.set()
+        await self.can_reopen.wait()
+        return turns
 
 
 @asynccontextmanager
@@ -121,6 +127,27 @@ def test_turns_wait_for_the_next_entry_that_is_stored_after_the_last_attempt(tmp
             other = await hub.start_conversation(HEADER, "hello")
             await wait_for(hub, stage, name, "idle")
             await wait_for(hub, stage, other.conversation_id, "idle")
+
+    run(check)
+
+
+def test_a_failed_turn_is_shown_as_interrupted_while_its_conversation_is_reopened(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with (
+            on_disk(tmp_path, calls("t.fill"), answers("Done.")) as (stage, disk),
+            stage.hub(HubSettings(grace_s=0, write_retry_delays_s=())) as hub,
+        ):
+            name = (await hub.start_conversation(HEADER, "go")).conversation_id
+            await wait_for(hub, stage, name, "interrupted")
+            disk.is_full = False
+            stage.can_reopen.clear()
+            sent = asyncio.create_task(hub.send_message(name, "are you there?"))
+            await stage.is_reopening.wait()
+            seen = await stage.disk_store.is_held(name), (await hub.status(name)).state
+            stage.can_reopen.set()
+            await sent
+            assert seen == (True, "interrupted")
+            await wait_for(hub, stage, name, "idle")
 
     run(check)
 
