@@ -50,8 +50,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     conversations: int = 8
     replies: Mapping[str, int] = REPLIES
     texts: Mapping[str, int] = TEXTS
-    kill_at_new: str = ""
-    """The first server kills itself at the first boundary of that name."""
+    kill_at: int = 0
+    """If positive, the first server kills itself at the boundary with this number: two for each call of a tool."""
     fault: str = ""
 
 
@@ -66,8 +66,8 @@ async def run_killed_server(folder: Path, plan: RunPlan) -> ServerEvidence:
     ):
         clients = Clients(server, http, folder, plan.seed)
         talks = [asyncio.create_task(talk(clients, plan, number)) for number in range(plan.conversations)]
-        if plan.kill_at_new:
-            await server.fork(kill_at_new=plan.kill_at_new)
+        if plan.kill_at:
+            await server.fork(kill_at=plan.kill_at)
             await server.wait_until_ready()
             assert await server.wait_for_exit() == KILLED
         await _Killer(server, clients, model, folder, random.Random(plan.seed)).kill(plan.kills)

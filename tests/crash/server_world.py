@@ -132,10 +132,10 @@ class ServerProcess:
         self.is_ready = asyncio.Event()
         """Set while a server accepts requests."""
 
-    async def fork(self, *, kill_at: int | None = None, kill_at_new: str = "") -> None:
+    async def fork(self, *, kill_at: int | None = None) -> None:
         """Begin to start a server, which may kill itself at a boundary of a tool call."""
         assert self._process.stdin is not None
-        plan = replace(self._plan, kill_at=kill_at, kill_at_new=kill_at_new)
+        plan = replace(self._plan, kill_at=kill_at)
         self._process.stdin.write(msgspec.json.encode(plan) + b"\n")
         line = await self._read_line()
         assert isinstance(line, ServerForked), line

@@ -18,8 +18,10 @@ from timeloom.core.timeline import Entry
 
 SENDS = {"answer": 60, "t.send": 40}
 TEXTS = {"message": 1, "followup": 1}
-PLAN = RunPlan(seed=1, kills=0, conversations=2, replies=SENDS, texts=TEXTS, kill_at_new="after t.send")
-"""One kill between an effect and its receipt, and nobody who calls the turn off."""
+PLAN = RunPlan(seed=1, kills=0, conversations=1, replies=SENDS, texts=TEXTS, kill_at=4)
+"""The first `t.send` gets its receipt, the second is killed before it, and nobody cancels the turn.
+
+One conversation, because calls of two could overlap and leave no effect with a receipt."""
 
 
 @pytest.fixture(scope="module")

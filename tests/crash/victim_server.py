@@ -37,8 +37,6 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     model_url: str
     kill_at: int | None = None
     """Kill the server at that boundary of a tool call, counted over all servers."""
-    kill_at_new: str = ""
-    """Kill the server at the first boundary that no server has reached before and whose name matches the pattern."""
     fault: str = ""
     """A fault to inject for the checker to find."""
 
@@ -67,7 +65,7 @@ ServerLine = ServerForked | ServerReady | ServerExit
 async def run_server(plan: ServerPlan) -> None:
     """Run a server by that plan until it is told to stop."""
     folder = Path(plan.folder)
-    effect_log = EffectLog(folder / "outside.jsonl", plan.kill_at, plan.kill_at_new)
+    effect_log = EffectLog(folder / "outside.jsonl", plan.kill_at)
     effect: Effect = "idempotent" if plan.fault == REPEATED_CALL else "irreversible"
     tools = [InstrumentedTool(one, effect_log) for one in crash_tools(effect_log, folder / "room", effect)]
     log_to_stderr()
