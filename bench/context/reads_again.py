@@ -14,7 +14,7 @@ from bench.context.counting import TokenCounter
 from bench.context.provider_cache import Bill
 from timeloom.core.blocks import ResultContent, ResultStatus, ToolCall
 from timeloom.core.ids import CallId
-from timeloom.core.render.entries.call_text import MAX_PARAM_CHARS
+from timeloom.core.render.v1.entries.call_text import MAX_PARAM_CHARS
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 

@@ -22,8 +22,8 @@ from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.policy.repair_reply import RepairContext, ToolForm
-from timeloom.core.render.entries.cards import CardLimits
-from timeloom.core.render.entries.previews import outlined_preview, preview_for_programs
+from timeloom.core.render.v1.entries.cards import CardLimits
+from timeloom.core.render.v1.entries.previews import outlined_preview, preview_for_programs
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds

@@ -19,8 +19,8 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.points import find_cache_points
-from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.entry_text import needed_payloads
+from timeloom.core.render.entry_text import needed_payloads
+from timeloom.core.render.v1.entries.block_text import entry_text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.store import Store

@@ -12,9 +12,7 @@ import msgspec
 
 from timeloom.core.blocks import Hidden, ModelCalled, Pruned, RangeSummary
 from timeloom.core.ids import CallId
-from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.entry_text import NO_PAYLOADS, EntryText, Payloads
-from timeloom.core.render.entries.stubs import stub_text
+from timeloom.core.render.entry_text import NO_PAYLOADS, EntryText, Payloads
 from timeloom.core.render.prompt_parts import (
     PromptItem,
     PromptPart,
@@ -24,6 +22,8 @@ from timeloom.core.render.prompt_parts import (
     split_into_parts,
 )
 from timeloom.core.render.segments import RenderedSegment
+from timeloom.core.render.v1.entries.block_text import entry_text
+from timeloom.core.render.v1.entries.stubs import stub_text
 from timeloom.core.timeline import Entry, EntryError
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.visible import Stub, StubKind

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from timeloom.core.payload import BlobRef, ref_of
-from timeloom.core.render.entries.entry_text import EntryText
+from timeloom.core.render.entry_text import EntryText
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.tokens import estimate_tokens
 

@@ -11,8 +11,8 @@ from timeloom.core.blocks import AnyBlock, CompactionEnded, PlansCompacted, Rang
 from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
 from timeloom.core.policy.gates import PolicyResult
-from timeloom.core.render.entries.cards import CardLimits, turn_card
-from timeloom.core.render.summary import (
+from timeloom.core.render.v1.entries.cards import CardLimits, turn_card
+from timeloom.core.render.v1.summary import (
     SummaryFacts,
     clean_prose,
     extract_prose,

@@ -39,13 +39,13 @@ from timeloom.core.policy.reduction import (
     next_reduction,
     next_requested_reduction,
 )
-from timeloom.core.render.call_list import call_lines, effects_line
-from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.cards import CardContext, card_rows
-from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS
-from timeloom.core.render.entries.shorten import shorten_entry
+from timeloom.core.render.entry_text import MAX_WORDS_CHARS
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.summary import MAX_OUTSIDE, truncate_to_tokens, turn_index_paths
+from timeloom.core.render.v1.call_list import call_lines, effects_line
+from timeloom.core.render.v1.entries.block_text import entry_text
+from timeloom.core.render.v1.entries.cards import CardContext, card_rows
+from timeloom.core.render.v1.entries.shorten import shorten_entry
+from timeloom.core.render.v1.summary import MAX_OUTSIDE, truncate_to_tokens, turn_index_paths
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.compactions import CompactionRequest

@@ -6,7 +6,7 @@ from typing import Final
 from timeloom.core.blocks import AnyBlock, Cut, Pinned, Pruned
 from timeloom.core.paths import parse
 from timeloom.core.policy.pins import find_lapsed_pins
-from timeloom.core.render.entries.cards import shorten_entry
+from timeloom.core.render.v1.entries.cards import shorten_entry
 from timeloom.core.timeline import Entry
 from timeloom.runtime.context.read_range import load_card_context
 from timeloom.runtime.session.session import Session

@@ -22,7 +22,8 @@ from timeloom.core.policy.pruning import (
     read_again_share,
     reason_to_prune,
 )
-from timeloom.core.render.entries.cards import (
+from timeloom.core.render.prompt import PromptView
+from timeloom.core.render.v1.entries.cards import (
     CardContext,
     CardLimits,
     card_rows,
@@ -30,7 +31,6 @@ from timeloom.core.render.entries.cards import (
     rounds_card,
     turn_card,
 )
-from timeloom.core.render.prompt import PromptView
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.row_tokens import RowTokens

@@ -8,9 +8,9 @@ from timeloom.core.blocks import ExternalEvent, Followup, Note, Steer, UserPromp
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ
 from timeloom.core.policy.gates import Effect
-from timeloom.core.render.call_list import CallFact, CallOutcome
 from timeloom.core.render.foreign_text.fence import excerpt, one_line
-from timeloom.core.render.summary import MESSAGE_CHARS, SummaryFacts, TurnRow, quote_message
+from timeloom.core.render.v1.call_list import CallFact, CallOutcome
+from timeloom.core.render.v1.summary import MESSAGE_CHARS, SummaryFacts, TurnRow, quote_message
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.turns import Turn

@@ -17,13 +17,13 @@ from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.policy.next_step import AskModel, TurnLimits
 from timeloom.core.render.catalogue import CatalogueTool
-from timeloom.core.render.entries.entry_text import needed_payloads
+from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.prompt import PromptDelta, PromptView, needs_rendering
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.render.system import build_system_text as render_system_text
-from timeloom.core.render.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
-from timeloom.core.render.tail.sources_section import sources_section
-from timeloom.core.render.tail.tail import current_turn_section, join_sections
+from timeloom.core.render.v1.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
+from timeloom.core.render.v1.tail.sources_section import sources_section
+from timeloom.core.render.v1.tail.tail import current_turn_section, join_sections
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.visible import ShownEntries

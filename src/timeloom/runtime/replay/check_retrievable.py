@@ -19,11 +19,11 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.paths import EntriesPath, PathError, TurnIndexesPath, TurnIndexPath, parse, select_sources
 from timeloom.core.payload import BlobRef
-from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.entry_text import SILENT_TYPES, needed_payloads
+from timeloom.core.render.entry_text import SILENT_TYPES, needed_payloads
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.render.prompt import PromptView, needed_seqs
-from timeloom.core.render.tail.sources_section import sources_section
+from timeloom.core.render.v1.entries.block_text import entry_text
+from timeloom.core.render.v1.tail.sources_section import sources_section
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens

@@ -15,7 +15,7 @@ from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.policy.cache.misses import PromptChange
 from timeloom.core.policy.cache.points import find_cache_points
-from timeloom.core.render.entries.entry_text import needed_payloads
+from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.prompt import RENDERING, PromptView, needed_seqs
 from timeloom.core.render.segments import RenderedSegment, as_text

@@ -33,8 +33,8 @@ from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, parse, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, size_of
-from timeloom.core.render.entries.previews import PDF, add_hint, preview_data
-from timeloom.core.render.summary import FOCUS_CHARS
+from timeloom.core.render.v1.entries.previews import PDF, add_hint, preview_data
+from timeloom.core.render.v1.summary import FOCUS_CHARS
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import Artifact, Outcome, ToolSpec

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, MessageId, parse_call_id
-from timeloom.core.render.summary import FOCUS_CHARS
+from timeloom.core.render.v1.summary import FOCUS_CHARS
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.runtime.hub.state import COMPACT_EVENT, IncomingMessage, SendReceipt
 from timeloom.runtime.turn.attachments import IncomingFile

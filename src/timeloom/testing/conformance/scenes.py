@@ -28,8 +28,8 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.system import build_system_text
-from timeloom.core.render.tail.announce import RoundFacts
-from timeloom.core.render.tail.tail import tail_text
+from timeloom.core.render.v1.tail.announce import RoundFacts
+from timeloom.core.render.v1.tail.tail import tail_text
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import fold

@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 
 from timeloom.core.blocks import Shown
-from timeloom.core.render.entries.previews import PDF
 from timeloom.core.render.foreign_text.json_text import json_line
+from timeloom.core.render.v1.entries.previews import PDF
 from timeloom.core.tokens import estimate_tokens
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.mime import UNKNOWN_MIME, decode_file_text, guess_mime, is_viewable, strip_mime_parameters

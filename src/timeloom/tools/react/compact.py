@@ -7,7 +7,7 @@ import msgspec
 from timeloom.core.blocks import CompactionRequested
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import MessageId
-from timeloom.core.render.summary import FOCUS_CHARS
+from timeloom.core.render.v1.summary import FOCUS_CHARS
 from timeloom.ports.tool import Outcome, ToolContext
 
 MAX_KEPT_ROUNDS: Final = 1_000

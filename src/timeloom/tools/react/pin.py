@@ -12,8 +12,8 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.pins import free_pin_tokens, max_pinned_tokens
-from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.entry_text import needed_payloads
+from timeloom.core.render.entry_text import needed_payloads
+from timeloom.core.render.v1.entries.block_text import entry_text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.context.visible import VisibleView
 from timeloom.ports.tool import Outcome, TimelineReader, ToolContext

@@ -1,7 +1,7 @@
 """Lists of calls: a line for each, or groups of ids, and always the calls with effects."""
 
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.render.call_list import IDS_PER_LINE, MAX_EFFECT_GROUPS, CallFact, call_lines, effects_line
+from timeloom.core.render.v1.call_list import IDS_PER_LINE, MAX_EFFECT_GROUPS, CallFact, call_lines, effects_line
 
 TURN = TurnId("turn_1")
 

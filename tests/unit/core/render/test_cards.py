@@ -35,7 +35,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.render.entries.cards import (
+from timeloom.core.render.v1.entries.cards import (
     HINT_SHARE,
     MIN_HINT_CHARS,
     PARAMS_CHARS,
@@ -46,8 +46,8 @@ from timeloom.core.render.entries.cards import (
     rounds_card,
     turn_card,
 )
-from timeloom.core.render.entries.previews import preview_lines
-from timeloom.core.render.entries.shorten import shorten_entry
+from timeloom.core.render.v1.entries.previews import preview_lines
+from timeloom.core.render.v1.entries.shorten import shorten_entry
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.testing.conversations import AnyPayload, conversations

@@ -44,10 +44,10 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS, SILENT_TYPES, EntryText, needed_payloads
-from timeloom.core.render.entries.plan_text import step_line
+from timeloom.core.render.entry_text import MAX_WORDS_CHARS, SILENT_TYPES, EntryText, needed_payloads
 from timeloom.core.render.prompt import PromptView
+from timeloom.core.render.v1.entries.block_text import entry_text
+from timeloom.core.render.v1.entries.plan_text import step_line
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import fold
 from timeloom.testing.conversations import AnyPayload

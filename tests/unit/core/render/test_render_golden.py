@@ -27,12 +27,12 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
-from timeloom.core.render.entries.entry_text import needed_payloads
+from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.prompt import RENDERING, PromptView
 from timeloom.core.render.segments import RenderedSegment, as_text
 from timeloom.core.render.system import build_system_text
-from timeloom.core.render.tail.announce import AnnouncedBudget, RoundFacts
-from timeloom.core.render.tail.tail import tail_text
+from timeloom.core.render.v1.tail.announce import AnnouncedBudget, RoundFacts
+from timeloom.core.render.v1.tail.tail import tail_text
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.views import Views

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from timeloom.core.blocks import Shown
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES
-from timeloom.core.render.entries.previews import (
+from timeloom.core.render.foreign_text.fence import refence
+from timeloom.core.render.foreign_text.json_shape import MAX_SHAPE_CHARS, describe_json_shape
+from timeloom.core.render.foreign_text.json_text import json_line
+from timeloom.core.render.v1.entries.previews import (
     MAX_OUTLINED_CHARS,
     PreviewLimits,
     add_hint,
@@ -20,9 +23,6 @@ from timeloom.core.render.entries.previews import (
     preview_lines,
     preview_text,
 )
-from timeloom.core.render.foreign_text.fence import refence
-from timeloom.core.render.foreign_text.json_shape import MAX_SHAPE_CHARS, describe_json_shape
-from timeloom.core.render.foreign_text.json_text import json_line
 
 PATH = "tc:turn_1.c1.result"
 

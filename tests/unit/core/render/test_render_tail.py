@@ -24,9 +24,9 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
-from timeloom.core.render.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
-from timeloom.core.render.tail.sources_section import sources_section
-from timeloom.core.render.tail.tail import tail_text
+from timeloom.core.render.v1.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
+from timeloom.core.render.v1.tail.sources_section import sources_section
+from timeloom.core.render.v1.tail.tail import tail_text
 from timeloom.core.sources import SourceRow, SourcesPool
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.views import Views, fold

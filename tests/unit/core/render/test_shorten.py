@@ -19,9 +19,9 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.block import ERASED
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.payload import ref_of
-from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS
-from timeloom.core.render.entries.shorten import shorten_entry
+from timeloom.core.render.entry_text import MAX_WORDS_CHARS
 from timeloom.core.render.foreign_text.fence import PREVIEW_MARKS, unfence
+from timeloom.core.render.v1.entries.shorten import shorten_entry
 from timeloom.core.timeline import Draft, Entry, to_entry
 
 TS = "2026-02-09T02:14:32Z"

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.render.call_list import CallFact
 from timeloom.core.render.foreign_text.fence import unfence
-from timeloom.core.render.summary import (
+from timeloom.core.render.v1.call_list import CallFact
+from timeloom.core.render.v1.summary import (
     SummaryFacts,
     TurnRow,
     clean_prose,

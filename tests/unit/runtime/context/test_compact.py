@@ -27,7 +27,7 @@ from timeloom.core.blocks import (
     Steer,
 )
 from timeloom.core.policy.gates import PolicyResult, Proposal, refuse
-from timeloom.core.render.summary import extract_prose
+from timeloom.core.render.v1.summary import extract_prose
 from timeloom.core.timeline import Entry
 from timeloom.providers.script import ScriptedModel
 from timeloom.runtime.erase.erase import EraseRequest, erase

@@ -29,7 +29,7 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.block import BlockError
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import MessageId, TurnId
-from timeloom.core.render.summary import FOCUS_CHARS
+from timeloom.core.render.v1.summary import FOCUS_CHARS
 from timeloom.ports.tool import ToolContext
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.define import tool

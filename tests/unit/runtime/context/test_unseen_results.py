@@ -13,7 +13,7 @@ from timeloom.app import AgentSettings
 from timeloom.core.blocks import ToolCall
 from timeloom.core.policy.gates import allow
 from timeloom.core.policy.next_step import TurnLimits
-from timeloom.core.render.entries.entry_text import MAX_WORDS_CHARS
+from timeloom.core.render.entry_text import MAX_WORDS_CHARS
 from timeloom.ports.model import ModelEvent, ModelRequest, TextSegment
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.providers.script import ScriptedModel

@@ -19,7 +19,7 @@ from tests.harness.turn import blocks_of, calls
 from timeloom.core.blocks import CompactionEnded, CompactionRequested, Notice, Pinned, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import MessageId
-from timeloom.core.render.summary import FOCUS_CHARS
+from timeloom.core.render.v1.summary import FOCUS_CHARS
 from timeloom.tools.react.compact import compact
 from timeloom.tools.react.pin import PinTool
 from timeloom.tools.react.toolset import react_tools

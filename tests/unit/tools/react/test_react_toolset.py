@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.react_tools import T2, ToolHarness, open_tool_harness
 from timeloom.core.blocks import Hidden, Notice, ResultContent, ResultDigest, ResultStatus, ToolCall, UserPrompt
-from timeloom.core.render.entries.previews import preview_text
+from timeloom.core.render.v1.entries.previews import preview_text
 from timeloom.ports.tool import Outcome
 from timeloom.runtime.turn.run_tool import RunSettings, run_call
 from timeloom.tools.react.rg import RgStatus

@@ -50,7 +50,7 @@ from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.policy.erase.spread import EraseTargets, find_entries_to_erase, redact_entry
 from timeloom.core.policy.erase.written_by_calls import add_written_entries
-from timeloom.core.render.entries.block_text import entry_text
+from timeloom.core.render.v1.entries.block_text import entry_text
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.testing.samples import SAMPLE_BLOCKS, SAMPLE_HEADER

@@ -8,9 +8,9 @@ import msgspec
 
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexesPath
-from timeloom.core.render.call_list import LINE_TOKENS, CallFact, call_lines, effects_line
 from timeloom.core.render.foreign_text.fence import escape, escape_reserved, excerpt, fence, one_line
 from timeloom.core.render.title import strip_thinking
+from timeloom.core.render.v1.call_list import LINE_TOKENS, CallFact, call_lines, effects_line
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.tokens import estimate_tokens
 

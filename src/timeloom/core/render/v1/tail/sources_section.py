@@ -3,8 +3,8 @@
 from heapq import nlargest
 from typing import Final
 
-from timeloom.core.render.entries.previews import PDF, bare_mime
 from timeloom.core.render.foreign_text.fence import fence, one_line
+from timeloom.core.render.v1.entries.previews import PDF, bare_mime
 from timeloom.core.sources import SourceRow, SourcesPool
 
 MAX_ROWS: Final = 40

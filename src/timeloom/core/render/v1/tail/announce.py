@@ -10,8 +10,8 @@ from timeloom.core.blocks import Usage
 from timeloom.core.ids import PlanId, TurnId
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
-from timeloom.core.render.entries.plan_text import step_line
 from timeloom.core.render.foreign_text.fence import fence, one_line
+from timeloom.core.render.v1.entries.plan_text import step_line
 from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.core.view.feedback import FeedbackItem, FeedbackView
 from timeloom.core.view.live_events import LiveEventsView

@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from timeloom.core.blocks import Hidden
-from timeloom.core.render.entries.entry_text import EntryText, text_from_lines
+from timeloom.core.render.entry_text import EntryText, text_from_lines
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.timeline import Entry
 from timeloom.core.view.context.visible import Stub

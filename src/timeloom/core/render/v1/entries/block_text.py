@@ -52,8 +52,7 @@ from timeloom.core.blocks import (
     UserPrompt,
     WorkingSummary,
 )
-from timeloom.core.render.entries.call_text import call_text, physical_line, text_with_data
-from timeloom.core.render.entries.entry_text import (
+from timeloom.core.render.entry_text import (
     NO_PAYLOADS,
     NO_TEXT,
     EntryText,
@@ -62,9 +61,10 @@ from timeloom.core.render.entries.entry_text import (
     render_words,
     text_from_lines,
 )
-from timeloom.core.render.entries.plan_text import plan_text
-from timeloom.core.render.entries.previews import preview_text
 from timeloom.core.render.foreign_text.fence import escape_reserved, fence, one_line, refence
+from timeloom.core.render.v1.entries.call_text import call_text, physical_line, text_with_data
+from timeloom.core.render.v1.entries.plan_text import plan_text
+from timeloom.core.render.v1.entries.previews import preview_text
 from timeloom.core.timeline import Entry, is_timestamp
 
 MAX_INTERRUPTED_CHARS = 4_000

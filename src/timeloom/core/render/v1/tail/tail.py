@@ -1,7 +1,7 @@
 """Renders the uncached end of a prompt: the current turn, the sources and ANNOUNCE."""
 
-from timeloom.core.render.tail.announce import RoundFacts, announce_section
-from timeloom.core.render.tail.sources_section import sources_section
+from timeloom.core.render.v1.tail.announce import RoundFacts, announce_section
+from timeloom.core.render.v1.tail.sources_section import sources_section
 from timeloom.core.view.views import Views
 
 

@@ -39,10 +39,10 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import EntriesPath, TurnIndexesPath
 from timeloom.core.payload import BlobRef, Text
-from timeloom.core.render.entries.entry_text import NO_PAYLOADS, Payloads
-from timeloom.core.render.entries.shorten import shorten_entry
+from timeloom.core.render.entry_text import NO_PAYLOADS, Payloads
 from timeloom.core.render.foreign_text.fence import excerpt, one_line
 from timeloom.core.render.foreign_text.json_shape import describe_json_shape
+from timeloom.core.render.v1.entries.shorten import shorten_entry
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import index_row
 

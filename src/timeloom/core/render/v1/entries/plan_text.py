@@ -5,7 +5,7 @@ from typing import assert_never
 from timeloom.core.blocks import PlanAcknowledged, PlanRecorded, PlansCompacted
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot, is_folded
-from timeloom.core.render.entries.entry_text import EntryText, text_from_lines
+from timeloom.core.render.entry_text import EntryText, text_from_lines
 from timeloom.core.render.foreign_text.fence import escape_reserved, one_line
 from timeloom.core.render.foreign_text.json_text import json_line
 

@@ -8,10 +8,10 @@ from timeloom.core.blocks import ExternalEvent, Followup, ResultContent, ResultS
 from timeloom.core.blocks.block import ERASED
 from timeloom.core.paths import EntriesPath
 from timeloom.core.payload import BlobRef, Text
-from timeloom.core.render.entries.block_text import entry_text
-from timeloom.core.render.entries.entry_text import NO_PAYLOADS, Payloads, load_text
+from timeloom.core.render.entry_text import NO_PAYLOADS, Payloads, load_text
 from timeloom.core.render.foreign_text.fence import escape_reserved, fence, one_line
 from timeloom.core.render.foreign_text.json_text import json_line
+from timeloom.core.render.v1.entries.block_text import entry_text
 from timeloom.core.timeline import Entry
 
 MAX_PATH_CHARS: Final = 1_200

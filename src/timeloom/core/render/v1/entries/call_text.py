@@ -21,10 +21,10 @@ from timeloom.core.ids import TurnId
 from timeloom.core.paths import PathError, parse, rewrite_path, to_physical
 from timeloom.core.paths.forms import FileForm
 from timeloom.core.payload import BlobRef, size_of
-from timeloom.core.render.entries.entry_text import NO_TEXT, EntryText, Payloads, load_text, text_from_lines
-from timeloom.core.render.entries.previews import bare_mime, not_shown_line, preview_data, preview_text
+from timeloom.core.render.entry_text import NO_TEXT, EntryText, Payloads, load_text, text_from_lines
 from timeloom.core.render.foreign_text.fence import fence, one_line, refence
 from timeloom.core.render.foreign_text.json_text import escape_json, json_line
+from timeloom.core.render.v1.entries.previews import bare_mime, not_shown_line, preview_data, preview_text
 from timeloom.core.tokens import estimate_data_tokens
 
 MAX_PARAM_CHARS: Final = 400
