@@ -95,7 +95,8 @@ class _LoadedTimeline:
         needed = {seq: self.all[seq - 1] for seq in needed_seqs(self.views)}
         payloads = {ref: await self.payload(ref) for one in needed.values() for ref in needed_payloads(one)}
         view = PromptView.from_views(self.views, needed, payloads)
-        return "".join(segment.text for segment in view.segments()) + view.renderer.sources(self.views.sources.pool)
+        sources = view.renderer.sources(self.views.sources.pool, self.views)
+        return "".join(segment.text for segment in view.segments()) + sources
 
 
 class _NamedPaths:
