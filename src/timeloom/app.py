@@ -34,14 +34,9 @@ from timeloom.runtime.context.compact import Compactor
 from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.prompt.builder import (
-    PromptBuilder,
-    PromptObserver,
-    PromptSettings,
-    SystemText,
-    build_system_text,
-)
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptObserver, PromptSettings
 from timeloom.runtime.prompt.cache_rates import cache_rates
+from timeloom.runtime.prompt.system_text import SystemSettings, SystemText, build_system_text
 from timeloom.runtime.session.resume import resume_session
 from timeloom.runtime.session.session import HOLDER, Session
 from timeloom.runtime.turn.ask_model import ModelCaller
@@ -223,7 +218,7 @@ def build_shared_parts(model: Model, settings: AgentSettings, registry: ToolRegi
     """Return the parts that `build_turn_runner` can share; without a registry, only the react tools are available."""
     registry = registry or _react_tools(settings)
     prompts = _prompt_settings(model, settings)
-    system = build_system_text(registry.specs(), prompts)
+    system = build_system_text(registry.specs(), _system_settings(settings))
     return SharedParts(registry, prompts, system, cache(partial(cache_rates, model)), {})
 
 
@@ -312,6 +307,9 @@ def _prompt_settings(model: Model, settings: AgentSettings) -> PromptSettings:
         # The reply must not fill a small context window alone.
         max_output_tokens=min(settings.max_output_tokens, max(1, model.window_tokens // 4)),
         thinking_tokens=settings.thinking_tokens,
-        instructions=settings.instructions,
         cache=settings.cache,
     )
+
+
+def _system_settings(settings: AgentSettings) -> SystemSettings:
+    return SystemSettings(several_actions=settings.limits.fanout == "safe_fanout", instructions=settings.instructions)

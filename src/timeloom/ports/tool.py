@@ -24,6 +24,15 @@ MAX_TEXT_BYTES = 8 * 1024 * 1024
 one lets one call fill the store."""
 
 
+class ToolTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """The texts of a tool in a catalogue; `params_schema` is a JSON Schema text with the descriptions."""
+
+    purpose: str
+    description: str
+    params_schema: str
+    examples: tuple[str, ...] = ()
+
+
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a tool that the catalogue, the gates and the loop use; `params_schema` is a JSON Schema text."""
 
@@ -45,6 +54,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum size of the text of each artifact; longer text is cut and marked with `...[truncated]`."""
     traits: ToolTraits | None = None
     """The files and text that it reads, writes and shows; None stands for the built-in traits of its id."""
+    first_edition: ToolTexts | None = None
+    """The texts that edition 1 of the prompt shows; None if they are the same."""
 
 
 class TimelineReader(Protocol):

@@ -16,11 +16,9 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan_cache
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.policy.next_step import AskModel, TurnLimits
-from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.prompt import PromptDelta, PromptView, needs_rendering
 from timeloom.core.render.segments import RenderedSegment
-from timeloom.core.render.system import build_system_text as render_system_text
 from timeloom.core.render.v1.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
 from timeloom.core.render.v1.tail.sources_section import sources_section
 from timeloom.core.render.v1.tail.tail import current_turn_section, join_sections
@@ -28,13 +26,12 @@ from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.visible import ShownEntries
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
-from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.prompt.hashing import request_sha256, system_hash
-from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.hashing import request_sha256
 from timeloom.runtime.prompt.payload_cache import PayloadCache
 from timeloom.runtime.prompt.prompt_snapshot import SAVE_AFTER, load_prompt_snapshot, save_prompt_snapshot
 from timeloom.runtime.prompt.request import PromptRequest
+from timeloom.runtime.prompt.system_text import SystemText
 from timeloom.runtime.session.session import Session
 
 PAGE: Final = 2_000
@@ -56,28 +53,7 @@ class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     window_tokens: int = 200_000
     max_output_tokens: int = 8_192
     thinking_tokens: int = 0
-    instructions: str = ""
-    """Instructions of this deployment, placed after the built-in ones."""
     cache: CacheSettings = CacheSettings()
-
-
-class SystemText(msgspec.Struct, frozen=True):
-    """A system text with its token estimate and hash; conversations with the same tools and settings share it."""
-
-    text: str
-    tokens: int
-    hash: str
-
-
-def build_system_text(tools: Sequence[ToolSpec], settings: PromptSettings) -> SystemText:
-    """Return the system text of conversations that have these tools."""
-    text = render_system_text(
-        load_instructions(),
-        [_to_catalogue_tool(spec) for spec in tools],
-        several_actions=settings.limits.fanout == "safe_fanout",
-        bundle_text=settings.instructions,
-    )
-    return SystemText(text, estimate_tokens(text), system_hash(text))
 
 
 class PromptBuilder:
@@ -339,14 +315,3 @@ def _to_segment(rendered: RenderedSegment) -> Segment:
     if rendered.data is None:
         return TextSegment(rendered.text)
     return DataSegment(rendered.mime, rendered.data if isinstance(rendered.data, bytes) else b"")
-
-
-def _to_catalogue_tool(spec: ToolSpec) -> CatalogueTool:
-    return CatalogueTool(
-        tool_id=spec.tool_id,
-        purpose=spec.purpose,
-        description=spec.description,
-        params_schema=spec.params_schema,
-        effect=spec.effect,
-        examples=spec.examples,
-    )

@@ -25,16 +25,14 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.system import build_system_text
 from timeloom.core.render.v1.tail.announce import RoundFacts
 from timeloom.core.render.v1.tail.tail import tail_text
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import fold
 from timeloom.ports.model import ModelRequest, TextSegment
-from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.system_text import SystemSettings, build_system_text
 from timeloom.testing.conformance.cases import CaseScene, ConformanceCase
 from timeloom.tools.react.toolset import react_tools
 
@@ -61,21 +59,10 @@ def build_request(case: ConformanceCase, scene: CaseScene) -> ModelRequest:
 
 
 @cache
-def system_text() -> str:
-    """Return the system text of every agent, with the catalogue of the react tools."""
-    specs = [tool.spec for tool in react_tools()]
-    tools = [
-        CatalogueTool(
-            tool_id=spec.tool_id,
-            purpose=spec.purpose,
-            description=spec.description,
-            params_schema=spec.params_schema,
-            effect=spec.effect,
-            examples=spec.examples,
-        )
-        for spec in specs
-    ]
-    return build_system_text(load_instructions(), tools)
+def system_text(edition: int = 1) -> str:
+    """Return the system text of every agent in that edition, with the catalogue of the react tools."""
+    specs = [tool.spec for tool in react_tools(text_version=edition)]
+    return build_system_text(specs, SystemSettings(edition=edition)).text
 
 
 def _has_earlier_round(case: ConformanceCase, scene: CaseScene) -> bool:

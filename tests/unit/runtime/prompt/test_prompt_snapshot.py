@@ -26,16 +26,17 @@ from timeloom.core.render.prompt import PromptView
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.views import fold
 from timeloom.ports.model import Segment
-from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, build_system_text
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings
 from timeloom.runtime.prompt.prompt_snapshot import SAVE_AFTER, save_prompt_snapshot
 from timeloom.runtime.prompt.request import PromptRequest
+from timeloom.runtime.prompt.system_text import SystemSettings, build_system_text
 from timeloom.runtime.session.session import Session
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.wire.prompt_snapshot import PROMPT_SNAPSHOT_VERSION, page_version
 
 TURN = TurnId("turn_1")
 ASK = AskModel(1, 1, last=False)
-SYSTEM = build_system_text((), PromptSettings())
+SYSTEM = build_system_text((), SystemSettings())
 
 
 class ReadingStore(MemoryStore):

@@ -1,0 +1,94 @@
+"""Builds example calls from the tools of a catalogue, so that an example never names a tool that is missing."""
+
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.core.render.catalogue import CatalogueTool
+from timeloom.core.render.foreign_text.json_text import escape_json, json_line
+from timeloom.core.render.v2.system.configuration import SystemConfig
+from timeloom.core.render.v2.system.read_signature import SignatureError, read_signature
+from timeloom.core.render.v2.system.signature import write_signature
+
+PREFERRED: Final = "react.read"
+"""The tool that examples show if it is there, because most turns use it."""
+
+MAX_EXAMPLE_CHARS: Final = 300
+"""Longest parameters of an example. Longer ones teach nothing about the form of a reply."""
+
+_EFFECT_ORDER: Final = ("pure", "idempotent", "irreversible")
+_Schema = dict[str, object]
+
+
+def example_values(config: SystemConfig) -> dict[str, str]:
+    """Return the placeholders of the sections: example calls, and the ids of tools that a rule names."""
+    calls = _example_calls(config)
+    code = config.code_tool()
+    return {
+        "call": calls[0] if calls else "",
+        "other_call": calls[1] if len(calls) > 1 else "",
+        "code_call": _call(code, _required_params(code)) if code else "",
+        "code_tool": f"`{code.tool_id}`" if code else "",
+        "answer_tools": ", ".join(f"`{name}`" for name in config.answer_tools()),
+    }
+
+
+def _example_calls(config: SystemConfig) -> list[str]:
+    """Return up to two different calls, of tools that change nothing where there are such."""
+    order = sorted(
+        (tool for tool in config.tools if not tool.runs_code),
+        key=lambda tool: (tool.tool_id != PREFERRED, _EFFECT_ORDER.index(tool.effect), tool.tool_id),
+    ) or list(config.tools)
+    found = [_call(tool, _example_params(tool)) for tool in order[:2]]
+    if len(found) == 1:
+        found.append(_call(order[0], _required_params(order[0], "other ")))
+    return found
+
+
+def _call(tool: CatalogueTool, params: str) -> str:
+    return f'{{"tool_id":{json_line(tool.tool_id)},"params":{params}}}'
+
+
+def _example_params(tool: CatalogueTool) -> str:
+    for example in tool.examples:
+        try:
+            compact = msgspec.json.format(example, indent=-1)
+        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+            continue
+        if compact.startswith("{") and len(compact) <= MAX_EXAMPLE_CHARS:
+            return escape_json(compact)
+    return _required_params(tool)
+
+
+def _required_params(tool: CatalogueTool, prefix: str = "") -> str:
+    """Return parameters made from the schema: each required one with a value of its type."""
+    signature = write_signature(tool.params_schema)
+    if not signature:
+        return "{}"
+    lines = [line for line in signature.split("\n") if line.startswith("- ")]
+    try:
+        params = json_line(_example_value(read_signature(lines), "", prefix))
+    except SignatureError:  # pragma: no cover
+        return "{}"
+    return params if len(params) <= MAX_EXAMPLE_CHARS else "{}"
+
+
+def _example_value(part: _Schema, name: str, prefix: str) -> object:
+    if "enum" in part:
+        return cast(list[object], part["enum"])[0]
+    if "anyOf" in part:
+        return _example_value(cast(list[_Schema], part["anyOf"])[0], name, prefix)
+    match part.get("type"):
+        case "object":
+            properties = cast(dict[str, _Schema], part["properties"])
+            return {key: _example_value(properties[key], key, prefix) for key in cast(list[str], part["required"])}
+        case "array":
+            return [_example_value(cast(_Schema, part["items"]), name, prefix)]
+        case "integer" | "number":
+            return part.get("minimum", 1)
+        case "boolean":
+            return True
+        case "null":
+            return None
+        case _:
+            return f"<{prefix}{name}>"
