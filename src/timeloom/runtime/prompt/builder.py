@@ -127,6 +127,7 @@ class PromptBuilder:
             rendered.seq,
             rendered.estimated_tokens,
             rendered.plan,
+            self._system.sections,
         )
 
     def _render_prompt(

@@ -41,12 +41,10 @@ class HideTool:
     settings: CacheSettings = field(default_factory=CacheSettings)
 
     async def hide(self, context: ToolContext, path: str, replacement: str) -> Outcome:
-        """Puts a bulky recent block out of sight; react.read of the same path brings it back.
+        """Replace a long recent block by one line. Reading its path brings it back.
 
-        Only blocks after the pre-tail cache point can be hidden; an earlier one is refused with hide_before_cache.
-
-        path: the logical path of what is to be hidden
-        replacement: a few words of your own that say what it was and what matters of it
+        path: the path of the block
+        replacement: what it was and what matters of it
         """
         target = str(to_logical_path(path, context.turn_id, context.timeline.views))
         words = _check_replacement(replacement)

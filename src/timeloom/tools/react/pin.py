@@ -38,11 +38,11 @@ class PinTool:
     window_tokens: int = 200_000
 
     async def pin(self, context: ToolContext, path: str, pinned: bool = True) -> Outcome:
-        """Keeps a block in sight when older parts of the conversation are pruned or summarized.
+        """Keep a block in sight when older parts are pruned or summarized.
 
-        All pins together have at most a tenth of the window. Only what is in sight can be pinned.
+        All pins together may fill a tenth of the window.
 
-        path: the logical path of what stays in sight
+        path: the path of a block that is in sight
         pinned: false ends the pin
         """
         visible = context.timeline.views.visible

@@ -43,15 +43,13 @@ async def write(
     kind: Kind = "file",
     scratchpad: bool = False,
 ) -> Outcome:
-    """Writes a text file of the current turn: Markdown, HTML, JSON, code, notes.
+    """Write a text file of the current turn.
 
-    A path of another turn means the same name in the current one. An empty text is refused.
-
-    path: where it is written, such as files/report.md or outputs/table.csv; a bare name lies in files/
-    channel: canvas shows it beside the chat, timeline_text in it; internal keeps it from the user
-    content: the whole text, without line numbers of a display
-    kind: file for something to keep or download, display for something to look at
-    scratchpad: with channel internal, keeps the text as a short note in sight too
+    path: such as files/report.md or outputs/table.csv
+    channel: canvas shows it beside the chat, timeline_text in the chat; internal keeps it from the user
+    content: the whole text
+    kind: file to keep or download, display to look at
+    scratchpad: with channel internal: true also keeps the text in sight, as a note
     """
     target = resolve_write_target(path, context)
     data = _check_content(content, channel, scratchpad=scratchpad)

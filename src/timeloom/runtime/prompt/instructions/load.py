@@ -14,6 +14,7 @@ SECTION_ORDER: Final = (
     "reply",
     "native",
     "examples",
+    "correcting",
     "one_action",
     "several_actions",
     "timeline",

@@ -10,13 +10,16 @@ from timeloom.core.render.v2.system.signature import write_signature
 IRREVERSIBLE: Final = "cannot be undone"
 """The mark of tools whose effect is irreversible; the instructions explain it."""
 
+LEGEND: Final = "A parameter with `?` may be left out; `=` gives its default."
+"""Explains the signatures below it."""
+
 NO_PARAMS: Final = "(no parameters)"
 
 
 def tool_catalogue(tools: Iterable[CatalogueTool]) -> str:
     """Return the catalogue of tools, sorted by id."""
     entries = [_tool_entry(tool) for tool in sorted(tools, key=lambda tool: tool.tool_id)]
-    return "\n\n".join(entries) or "(no tools)"
+    return "\n\n".join([LEGEND, *entries]) if entries else "(no tools)"
 
 
 def _tool_entry(tool: CatalogueTool) -> str:

@@ -14,7 +14,7 @@ ReplyProtocol = Literal["channels", "native"]
 RAW_PARAMS: Final = ("content", "patch")
 """String parameters that a reply may give in a channel of their own."""
 
-FACTS: Final = (ALWAYS, "tools", "irreversible", "answer_tools", "several_actions", "skills", "output")
+FACTS: Final = (ALWAYS, "tools", "code", "irreversible", "answer_tools", "several_actions", "skills", "output")
 """The facts without a name."""
 
 NAMED_FACTS: Final = ("tool", "skill", "channel", "protocol", "output")
@@ -60,6 +60,7 @@ class SystemConfig(msgspec.Struct, frozen=True, kw_only=True):
         yield from (f"output:{name}" for name in self.output_types)
         found = {
             "tools": self.tools,
+            "code": self.code_tool(),
             "skills": self.skills,
             "output": self.output_types,
             "answer_tools": self.answer_tools(),

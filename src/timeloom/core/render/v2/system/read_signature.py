@@ -37,7 +37,7 @@ def read_signature(lines: Iterable[str]) -> _Schema:
 
 def _last(owner: _Schema) -> _Schema:
     properties = cast(dict[str, _Schema], owner["properties"])
-    return next(reversed(properties.values()), {})
+    return properties[next(reversed(properties))]
 
 
 class _Scanner:
