@@ -54,6 +54,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum size of the text of each artifact; longer text is cut and marked with `...[truncated]`."""
     traits: ToolTraits | None = None
     """The files and text that it reads, writes and shows; None stands for the built-in traits of its id."""
+    edition: int = 1
+    """The first edition of the prompt whose catalogue lists it."""
     first_edition: ToolTexts | None = None
     """The texts that edition 1 of the prompt shows; None if they are the same."""
 
@@ -106,6 +108,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     emit: Emit
     epoch_us: int
     nested: NestedToolCaller | None = None
+    window_tokens: int = 200_000
+    """The context window of the conversation's model."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,6 +59,7 @@ class ToolOptions(TypedDict, total=False):
     reports: bool
     max_text_bytes: int
     traits: ToolTraits | None
+    edition: int
 
 
 class FunctionTool:

@@ -52,6 +52,8 @@ class TurnsView(BlockView, msgspec.Struct):
 
     turns: dict[TurnId, Turn] = {}
     newest: TurnId = NO_TURN
+    edition: int = 1
+    """The edition of the newest turn."""
 
     @property
     def open_turn(self) -> TurnId | None:
@@ -99,6 +101,7 @@ class TurnsView(BlockView, msgspec.Struct):
     def _begin(self, entry: Entry, block: TurnStarted) -> None:
         if turn := self._add_entry(entry, block):
             turn.ended = None
+            self.edition = block.edition
 
     def _end(self, entry: Entry, block: TurnEnded) -> None:
         if turn := self._add_entry(entry, block):

@@ -39,8 +39,25 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True):
     """With native tool calls: the ids of the tools that have a function. The catalogue lists the others."""
 
 
+class SystemTexts:
+    """The system texts of conversations with the same tools and settings, one for each edition."""
+
+    def __init__(self, tools: Sequence[ToolSpec], settings: SystemSettings) -> None:
+        self._tools = tuple(tools)
+        self._settings = settings
+        self._texts: dict[int, SystemText] = {}
+
+    def get(self, edition: int) -> SystemText:
+        """Return the system text of turns of that edition; it is built once."""
+        if edition not in self._texts:
+            settings = msgspec.structs.replace(self._settings, edition=edition)
+            self._texts[edition] = build_system_text(self._tools, settings)
+        return self._texts[edition]
+
+
 def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings) -> SystemText:
-    """Return the system text of conversations that have these tools."""
+    """Return the system text of turns with these tools; tools that a later edition introduced are left out."""
+    tools = [spec for spec in tools if spec.edition <= settings.edition]
     if settings.edition == 1:
         text = build_first_system_text(
             load_instructions(),

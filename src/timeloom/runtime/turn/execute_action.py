@@ -72,6 +72,8 @@ class ActionContext:
     emit: Callable[[str, str], None]
     interrupt: asyncio.Event
     governor: Governor
+    window_tokens: int = 200_000
+    """The context window of the model."""
 
 
 async def execute_action(actions: ActionContext, decision: Decision, reply: ParsedReply | None) -> None:
@@ -288,6 +290,7 @@ def _tool_context(actions: ActionContext, call: ToolCall, turn: TurnId) -> ToolC
         out_dir=_ensure_folder(actions.out_dir),
         emit=actions.emit,
         epoch_us=session.epoch_us(),
+        window_tokens=actions.window_tokens,
     )
 
 

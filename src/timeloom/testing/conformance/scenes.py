@@ -25,8 +25,8 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, TurnId
+from timeloom.core.render.facts import RoundFacts
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.v1.tail.announce import RoundFacts
 from timeloom.core.render.v1.tail.tail import tail_text
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry

@@ -12,8 +12,8 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.pins import free_pin_tokens, max_pinned_tokens
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.v1.entries.block_text import entry_text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.context.visible import VisibleView
 from timeloom.ports.tool import Outcome, TimelineReader, ToolContext
@@ -33,9 +33,9 @@ class PinStatus(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PinTool:
-    """`react.pin` for a model with that window."""
+    """`react.pin` for a model with that window; without one, for the window of the call's model."""
 
-    window_tokens: int = 200_000
+    window_tokens: int | None = None
 
     async def pin(self, context: ToolContext, path: str, pinned: bool = True) -> Outcome:
         """Keep a block in sight when older parts are pruned or summarized.
@@ -47,7 +47,8 @@ class PinTool:
         """
         visible = context.timeline.views.visible
         target = str(to_logical_path(path, context.turn_id, context.timeline.views))
-        block = await make_pin(context.timeline, target, self.window_tokens) if pinned else make_unpin(visible, target)
+        window_tokens = self.window_tokens or context.window_tokens
+        block = await make_pin(context.timeline, target, window_tokens) if pinned else make_unpin(visible, target)
         others = sum(pin.tokens for at, pin in visible.pins.items() if at != block.target)
         status = PinStatus(block.target, block.pinned, others + block.tokens)
         return Outcome(blocks=(block,), status=msgspec.json.encode(status).decode())
@@ -102,13 +103,11 @@ async def count_pins(timeline: TimelineReader, blocks: Sequence[AnyBlock], turn_
 
 async def _count_tokens(timeline: TimelineReader, entries: Sequence[Entry]) -> int:
     """Return the estimated tokens of the entries in a prompt."""
+    renderer = renderer_for(timeline.views.turns.edition)
     payloads: dict[BlobRef, bytes] = {}
     total = 0
     for entry in entries:
         for ref in needed_payloads(entry):
             payloads[ref] = await timeline.payload(ref)
-        call_id = getattr(entry.block, "tool_call_id", None)
-        call = timeline.views.calls.get(entry.turn_id, call_id) if call_id else None
-        text = entry_text(entry, call.tool_id, payloads, call.traits) if call else entry_text(entry, payloads=payloads)
-        total += text.tokens
+        total += renderer.entry_text(entry, timeline.views, payloads).tokens
     return total

@@ -122,11 +122,13 @@ def _forgetting_tools(pin_tool: PinTool) -> tuple[FunctionTool, ...]:
     return (
         tool(
             "react.compact",
+            edition=FORGETTING_TEXT_VERSION,
             effect="idempotent",
             traits=ToolTraits(result_text="own", conversation_only=True),
         )(compact),
         tool(
             "react.pin",
+            edition=FORGETTING_TEXT_VERSION,
             effect="idempotent",
             traits=ToolTraits(result_text="own", allows_answer=True, conversation_only=True),
         )(pin_tool.pin),

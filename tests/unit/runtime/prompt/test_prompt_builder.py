@@ -36,7 +36,7 @@ from timeloom.ports.model import DataSegment, ModelRequest, TextSegment
 from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings
 from timeloom.runtime.prompt.payload_cache import PayloadCache
 from timeloom.runtime.prompt.request import PromptRequest
-from timeloom.runtime.prompt.system_text import SystemSettings, build_system_text
+from timeloom.runtime.prompt.system_text import SystemSettings, SystemTexts
 from timeloom.runtime.session.session import Session
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing.conversations import conversations
@@ -51,7 +51,7 @@ def picture(data: bytes) -> Attachment:
 
 
 def prompter(session: Session, model: str = "m") -> PromptBuilder:
-    system = build_system_text((), SystemSettings())
+    system = SystemTexts((), SystemSettings())
     return PromptBuilder(session, system, PromptSettings(model=model), observers=[PREFIX_CHECK])
 
 
