@@ -202,7 +202,9 @@ def observe_prompts(observer: PromptObserver) -> Generator[None]:
 
 
 def _react_tools(settings: AgentSettings) -> ToolRegistry:
-    return ToolRegistry(react_tools(ReadTool(limits=settings.read), HideTool(settings.cache), text_version=settings.edition))
+    return ToolRegistry(
+        react_tools(ReadTool(limits=settings.read), HideTool(settings.cache), text_version=settings.edition)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,9 @@ def build_turn_runner(
         governor=governor,
         window_tokens=model.window_tokens,
     )
-    prompt_builder = PromptBuilder(session, shared.systems, prompts, governor, shared.rates, observers=_prompt_observers)
+    prompt_builder = PromptBuilder(
+        session, shared.systems, prompts, governor, shared.rates, observers=_prompt_observers
+    )
     model_caller = ModelCaller(
         session=session,
         model=model,

@@ -32,6 +32,8 @@ class CatalogueTool(msgspec.Struct, frozen=True, kw_only=True):
     examples: tuple[str, ...] = ()
     runs_code: bool = False
     """Whether it runs the program of the code channel."""
+    reads_paths: bool = False
+    """Whether it shows the content of paths; examples prefer such a tool, because most turns use it."""
     allows_answer: bool = False
     """Whether a final answer may follow it in the same reply."""
 

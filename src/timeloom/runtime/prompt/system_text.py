@@ -90,5 +90,6 @@ def to_catalogue_tool(spec: ToolSpec, edition: int = 1) -> CatalogueTool:
         effect=spec.effect,
         examples=texts.examples,
         runs_code=traits.runs_code,
+        reads_paths=traits.numbers_lines,
         allows_answer=traits.allows_answer,
     )

@@ -70,29 +70,35 @@ async def run_suite(
     selection: Selection | None = None,
     *,
     suite: ConformanceSuite | None = None,
+    edition: int = 1,
     on_case: Callable[[CaseResult], None] | None = None,
 ) -> ConformanceReport:
-    """Run the selected cases; raises `ModelError` if the service is unreachable or rejects the API key."""
+    """Run the selected cases; raises `ModelError` if the service is unreachable or rejects the API key.
+
+    `edition` is that of the prompts, as turns record it.
+    """
     selection, suite = selection or Selection(), suite or load_published_suite()
     results: list[CaseResult] = []
     for group in GROUPS:
         cases = [case for case in suite.cases(group) if selection.includes(case, group)]
         for case in cases[: selection.limit]:
-            results.append(await _run_case(model, case, group, suite))
+            results.append(await _run_case(model, case, group, suite, edition))
             if on_case:
                 on_case(results[-1])
     stream: list[StreamCheck] = []
     if not selection.only or STREAM in selection.only:
         # Uses a case with a prose answer, because a short tool call may arrive in one piece.
         prose = next((case for case in suite.requests if "answer" in case.tools), suite.requests[0])
-        stream = await stream_checks(model, build_request(prose, suite.scenes[prose.scene]))
+        stream = await stream_checks(model, build_request(prose, suite.scenes[prose.scene], edition))
     return _report(model.name, results, stream)
 
 
-async def _run_case(model: Model, case: ConformanceCase, group: Group, suite: ConformanceSuite) -> CaseResult:
+async def _run_case(
+    model: Model, case: ConformanceCase, group: Group, suite: ConformanceSuite, edition: int
+) -> CaseResult:
     started = time.monotonic()
     try:
-        reply = await fetch_reply(model, build_request(case, suite.scenes[case.scene]))
+        reply = await fetch_reply(model, build_request(case, suite.scenes[case.scene], edition))
     except ModelError as error:
         if error.kind in ("unauthorized", "unreachable"):
             raise

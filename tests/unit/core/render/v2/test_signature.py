@@ -75,8 +75,8 @@ def test_nested_objects_references_and_maps_are_written_out() -> None:
 
 UNSAYABLE: tuple[object, ...] = (
     {"allOf": [{"type": "string"}]},
-    {"not": {}},
-    {"type": "array", "items": {"type": "string"}, "prefixItems": [{}]},
+    {"not": {"type": "string"}},
+    {"type": "array", "items": {"type": "string"}, "prefixItems": [{"type": "string"}]},
     {"type": "array", "items": False},
     {"$ref": "#/$defs/Loop"},
     {"$ref": "#/$defs/Missing"},
@@ -92,10 +92,10 @@ UNSAYABLE: tuple[object, ...] = (
     {"enum": ["a"], "const": "a"},
     {"enum": ["a", 1], "type": "string"},
     {"type": "object", "properties": {}, "required": ["missing"]},
-    {"type": "object", "properties": {"a": {}}, "required": "a"},
+    {"type": "object", "properties": {"a": {"type": "string"}}, "required": "a"},
     {"type": "object", "properties": []},
     {"minimum": 1},
-    {"type": "object", "properties": {"a": {}}, "required": {}},
+    {"type": "object", "properties": {"a": {"type": "string"}}, "required": 7},
     7,
 )
 

@@ -118,7 +118,10 @@ def test_example_calls_prefer_harmless_tools_and_examples_that_were_given() -> N
         tool_id="y.two", purpose="Two.", effect="pure", examples=("Find it.", "[1]", '{"a": 1}'), params_schema="{"
     )
     read = CatalogueTool(
-        tool_id="react.read", purpose="Read.", params_schema='{"properties":{"paths":{"type":"array"}}}'
+        tool_id="react.read",
+        purpose="Read.",
+        reads_paths=True,
+        params_schema='{"properties":{"paths":{"type":"array"}}}',
     )
     values = example_values(SystemConfig(tools=(one, given, read)))
     assert values["call"] == '{"tool_id":"react.read","params":{"paths":["<paths>"]}}'

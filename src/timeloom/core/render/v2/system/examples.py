@@ -11,9 +11,6 @@ from timeloom.core.render.v2.system.configuration import SystemConfig
 from timeloom.core.render.v2.system.read_signature import read_signature
 from timeloom.core.render.v2.system.signature import write_signature
 
-PREFERRED: Final = "react.read"
-"""The tool that examples show if it is there, because most turns use it."""
-
 MAX_EXAMPLE_CHARS: Final = 300
 """Longest parameters of an example. Longer ones teach nothing about the form of a reply."""
 
@@ -38,7 +35,7 @@ def _example_calls(config: SystemConfig) -> list[str]:
     """Return two different calls, of tools that change nothing where there are such."""
     order = sorted(
         config.tools,
-        key=lambda tool: (tool.tool_id != PREFERRED, tool.runs_code, _EFFECTS.index(tool.effect), tool.tool_id),
+        key=lambda tool: (not tool.reads_paths, tool.runs_code, _EFFECTS.index(tool.effect), tool.tool_id),
     )
     found = [_call(tool, _example_params(tool)) for tool in order[:2]]
     if len(found) == 1:

@@ -11,7 +11,7 @@ from timeloom.core.render.v2.system.signature import MAX_DEPTH, SIMPLE_NAME, TYP
 
 _Schema = dict[str, object]
 _WORD: Final = re.compile(r"[a-zA-Z]++")
-_LITERAL: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|-?[0-9][0-9.eE+-]*+|true|false|null')
+_LITERAL: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|-?[0-9][0-9.eE+-]*+|true|false|null')
 _MAX_JSON_DEPTH: Final = 4 * MAX_DEPTH
 
 

@@ -88,10 +88,7 @@ class _SignatureWriter:
             yield f"- {rest}"
 
     def _field(self, owner: _Schema, name: str, part: _Schema, depth: int) -> str:
-        required = owner.get("required", [])
-        if not isinstance(required, list):
-            raise _NoSignatureError
-        mark = "" if name in cast(list[object], required) else "?"
+        mark = "" if name in _required(owner) else "?"
         text = f"{_name(name)}{mark}: {self._type(part, depth + 1)}"
         return f"{text} = {json_line(part['default'])}" if "default" in part else text
 
@@ -153,8 +150,7 @@ class _SignatureWriter:
 
     def _fields(self, part: _Schema) -> list[tuple[str, _Schema]]:
         properties = _as_schema(part.get("properties", {}))
-        required = cast(list[object], part.get("required", []))
-        if any(name not in properties for name in required):
+        if any(name not in properties for name in _required(part)):
             raise _NoSignatureError
         return [(name, _as_schema(inner)) for name, inner in properties.items()]
 
@@ -183,6 +179,13 @@ class _SignatureWriter:
         if found is None:
             raise _NoSignatureError
         return _as_schema(_as_schema(self._schema.get(found[1])).get(found[2]))
+
+
+def _required(part: _Schema) -> list[object]:
+    required = part.get("required", [])
+    if not isinstance(required, list):
+        raise _NoSignatureError
+    return cast(list[object], required)
 
 
 def _name(name: str) -> str:
@@ -224,7 +227,7 @@ def _limits(part: _Schema, kind: str) -> str:
 
 def _is_union(text: str) -> bool:
     """Whether a `|` stands outside all brackets and strings of the type."""
-    bare = re.sub(r'"(?:[^"\\]|\\.)*+"', "", text)
+    bare = re.sub(r'"[^"\\]*+(?:\\.[^"\\]*+)*"', "", text)
     depth = 0
     for char in bare:
         depth += (char in "({[") - (char in ")}]")
