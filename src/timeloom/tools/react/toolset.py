@@ -17,7 +17,7 @@ from timeloom.tools.react.rg import rg
 from timeloom.tools.react.write import write
 
 FORGETTING_TEXT_VERSION: Final = 2
-"""The first version of the system texts that explains `react.compact` and `react.pin`; earlier catalogues lack them."""
+"""The first edition of the system texts that explains `react.compact` and `react.pin`; earlier catalogues lack them."""
 
 
 def react_tools(
