@@ -75,7 +75,7 @@ def _select_paths(paths: tuple[str, ...], context: ToolContext) -> list[FilePath
         for path in select_files(text, context.turn_id, context.timeline.views):
             if not isinstance(path, FilePath) or path.area != "files":
                 raise CodedError(
-                    "tool_params_invalid", f"only files/ are checked out, got {path}; react.pull brings it"
+                    "tool_params_invalid", f"only files/ can be checked out, got {path}; react.pull brings other files"
                 )
             wanted[path] = None
     if not 0 < len(wanted) <= MAX_SELECTED_FILES:

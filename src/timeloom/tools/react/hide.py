@@ -50,7 +50,7 @@ class HideTool:
         words = _check_replacement(replacement)
         seqs = _find_hideable(target, context.timeline.views.visible)
         if not seqs:
-            raise HideError("hide_not_visible", f"nothing at {target} is in sight, so there is nothing to hide")
+            raise HideError("hide_not_visible", f"nothing at {target} is in the prompt, so it cannot be hidden")
         if not await self._may_hide(seqs, context.timeline):
             raise HideError(
                 "hide_before_cache",
@@ -74,7 +74,7 @@ def _check_replacement(replacement: str) -> str:
     """Return the text on one line without a trailing full stop, so that it resembles no line of the prompt."""
     words = " ".join(replacement.split()).rstrip(".")
     if not words:
-        raise CodedError("tool_params_invalid", "replacement says in a few words what was hidden, got nothing")
+        raise CodedError("tool_params_invalid", "replacement is empty; say in a few words what is hidden")
     if len(words) > MAX_REPLACEMENT_CHARS:
         message = f"replacement has at most {MAX_REPLACEMENT_CHARS} characters, got {len(words)}"
         raise CodedError("tool_params_invalid", message)

@@ -122,7 +122,7 @@ def _check_content(content: str, channel: Channel, *, scratchpad: bool) -> bytes
     if len(data) > MAX_CONTENT_BYTES:
         raise CodedError("file_too_large", f"one call writes at most {MAX_CONTENT_BYTES} bytes, got {len(data)}")
     if scratchpad and channel != "internal":
-        raise CodedError("tool_params_invalid", f"scratchpad goes with channel internal, got {channel}")
+        raise CodedError("tool_params_invalid", f"scratchpad needs the channel internal, got {channel}")
     if scratchpad and len(content) > MAX_NOTE_CHARS:
         message = f"a scratchpad note has at most {MAX_NOTE_CHARS} characters, got {len(content)}; leave scratchpad out"
         raise CodedError("tool_params_invalid", message)
@@ -133,7 +133,8 @@ def _check_type(name: str) -> None:
     mime = guess_mime(name)
     if mime != UNKNOWN_MIME and not is_textual(mime):
         raise CodedError(
-            "tool_params_invalid", f"react.write writes text, and the name stands for {mime}; use a tool that makes it"
+            "tool_params_invalid",
+            f"react.write writes text, but the name is that of {mime}; use a tool that creates it",
         )
 
 
