@@ -34,14 +34,9 @@ from timeloom.runtime.context.compact import Compactor
 from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.prompt.builder import (
-    PromptBuilder,
-    PromptObserver,
-    PromptSettings,
-    SystemText,
-    build_system_text,
-)
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptObserver, PromptSettings
 from timeloom.runtime.prompt.cache_rates import cache_rates
+from timeloom.runtime.prompt.system_text import SystemSettings, SystemTexts
 from timeloom.runtime.session.resume import resume_session
 from timeloom.runtime.session.session import HOLDER, Session
 from timeloom.runtime.turn.ask_model import ModelCaller
@@ -208,7 +203,9 @@ def observe_prompts(observer: PromptObserver) -> Generator[None]:
 
 
 def _react_tools(settings: AgentSettings) -> ToolRegistry:
-    return ToolRegistry(react_tools(ReadTool(limits=settings.read), HideTool(settings.cache)))
+    return ToolRegistry(
+        react_tools(ReadTool(limits=settings.read), HideTool(settings.cache), text_version=settings.edition)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +214,7 @@ class SharedParts:
 
     registry: ToolRegistry
     prompts: PromptSettings
-    system: SystemText
+    systems: SystemTexts
     rates: Callable[[], CacheRates]
     stored_systems: dict[str, tuple[str, Text]]
     """By tenant, the last system text and its stored form."""
@@ -227,8 +224,8 @@ def build_shared_parts(model: Model, settings: AgentSettings, registry: ToolRegi
     """Return the parts that `build_turn_runner` can share; without a registry, only the react tools are available."""
     registry = registry or _react_tools(settings)
     prompts = _prompt_settings(model, settings)
-    system = build_system_text(registry.specs(), prompts)
-    return SharedParts(registry, prompts, system, cache(partial(cache_rates, model)), {})
+    systems = SystemTexts(registry.specs(), _system_settings(settings))
+    return SharedParts(registry, prompts, systems, cache(partial(cache_rates, model)), {})
 
 
 def build_turn_runner(
@@ -259,7 +256,9 @@ def build_turn_runner(
         governor=governor,
         window_tokens=model.window_tokens,
     )
-    prompt_builder = PromptBuilder(session, shared.system, prompts, governor, shared.rates, observers=_prompt_observers)
+    prompt_builder = PromptBuilder(
+        session, shared.systems, prompts, governor, shared.rates, observers=_prompt_observers
+    )
     model_caller = ModelCaller(
         session=session,
         model=model,
@@ -326,6 +325,9 @@ def _prompt_settings(model: Model, settings: AgentSettings) -> PromptSettings:
         # The reply must not fill a small context window alone.
         max_output_tokens=min(settings.max_output_tokens, max(1, model.window_tokens // 4)),
         thinking_tokens=settings.thinking_tokens,
-        instructions=settings.instructions,
         cache=settings.cache,
     )
+
+
+def _system_settings(settings: AgentSettings) -> SystemSettings:
+    return SystemSettings(several_actions=settings.limits.fanout == "safe_fanout", instructions=settings.instructions)

@@ -1,4 +1,4 @@
-"""Parses the tool catalogue of a system text."""
+"""Parses the tool catalogue of a system text, of both editions."""
 
 import re
 from functools import lru_cache
@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from timeloom.core.render.foreign_text.fence import unescape
+from timeloom.core.render.v2.system.read_signature import SignatureError, read_signature
 
 
 class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,10 +34,21 @@ _EFFECT: Final = re.compile(r" \((?:changes nothing|may be repeated|cannot be un
 
 
 def _parse_tool(lines: list[str]) -> OfferedTool:
-    schema = next((line[8:] for line in lines if line.startswith("params: ")), '{"type":"object"}')
     return OfferedTool(
         tool_id=lines[0].strip(),
         purpose=_EFFECT.sub("", lines[1]) if len(lines) > 1 else "",
-        schema=unescape(schema),
+        schema=_read_schema(lines),
         examples=tuple(unescape(line[9:]) for line in lines if line.startswith("example: ")),
     )
+
+
+def _read_schema(lines: list[str]) -> str:
+    """Return the schema of the parameters: edition 1 shows it, edition 2 shows a signature where that says the same."""
+    schema = next((line[8:] for line in lines if line.startswith("params: ")), "")
+    signature = [line for line in lines if line.startswith("- ")]
+    if schema or not signature:
+        return unescape(schema) or '{"type":"object"}'
+    try:
+        return msgspec.json.encode(read_signature(signature)).decode()
+    except SignatureError:
+        return '{"type":"object"}'

@@ -48,7 +48,7 @@ def test_where_there_is_no_room_for_what_a_program_leaves_it_is_said_which_disk_
     chat = shlex.join(scripted(tmp_path, executes(program, contract=[{"filename": "large.bin"}])))
     both = ["bash", "-c", f"{chat}; {shlex.join(timeloom(tmp_path, 'export'))} --json; find {data} -name '.part-*'"]
     done = ran(with_small_disk(both, data, 20_000_000), "go\n")
-    assert "large.bin: the disk is full that has the data folder" in done.stdout
+    assert "large.bin: the disk of the data folder" in done.stdout
     assert ".part-" not in done.stdout
 
 

@@ -24,6 +24,15 @@ MAX_TEXT_BYTES = 8 * 1024 * 1024
 one lets one call fill the store."""
 
 
+class ToolTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """The texts of a tool in a catalogue; `params_schema` is a JSON Schema text with the descriptions."""
+
+    purpose: str
+    description: str
+    params_schema: str
+    examples: tuple[str, ...] = ()
+
+
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a tool that the catalogue, the gates and the loop use; `params_schema` is a JSON Schema text."""
 
@@ -48,6 +57,10 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum size of the text of each artifact; longer text is cut and marked with `...[truncated]`."""
     traits: ToolTraits | None = None
     """The files and text that it reads, writes and shows; None stands for the built-in traits of its id."""
+    edition: int = 1
+    """The first edition of the prompt whose catalogue lists it."""
+    first_edition: ToolTexts | None = None
+    """The texts that edition 1 of the prompt shows; None if they are the same."""
 
 
 class TimelineReader(Protocol):
@@ -101,6 +114,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     copies_from: int = 1
     """The edition of the prompt whose escapes the `exact_params` of the call may contain. Calls of a program have 1,
     since their text is exact."""
+    window_tokens: int = 200_000
+    """The context window of the conversation's model."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):

@@ -210,6 +210,7 @@ round_blocks: SearchStrategy[AnyBlock] = st.one_of(
         system=payload_texts,
         tail=payload_texts,
         estimated_tokens=st.integers(0, 10**6),
+        sections=st.sampled_from(("", "agent.1 reply.2")),
     ),
     st.builds(
         ModelAnswered,

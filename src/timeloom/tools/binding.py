@@ -49,7 +49,7 @@ async def bind_parameters(params: str, write_params: Sequence[str], context: Too
     try:
         given = _OBJECT.decode(replace_lone_surrogates(params))
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ParamsError(f"parameters are one JSON object that nests a little, got something else: {error}") from None
+        raise ParamsError(f"the parameters must be one JSON object without deep nesting: {error}") from None
     binder = _ParameterBinder(context, [tuple(place.split(".")) for place in write_params])
     changed: dict[str, msgspec.Raw] = {}
     for name, raw in given.items():
@@ -145,7 +145,7 @@ def _decode_value(raw: msgspec.Raw) -> object:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ParamsError(f"a parameter is not JSON that nests a little: {error}") from None
+        raise ParamsError(f"a parameter is not JSON, or is nested too deeply: {error}") from None
 
 
 def _matches_pattern(place: tuple[str, ...], pattern: tuple[str, ...]) -> bool:

@@ -25,13 +25,15 @@ from timeloom.ports.tool import (
     TimelineReader,
     ToolContext,
     ToolSpec,
+    ToolTexts,
 )
 from timeloom.tools.binding import WritePath
 from timeloom.tools.docstrings import parse_docstring
 from timeloom.tools.errors import to_tool_error
+from timeloom.tools.first_edition import FirstEdition
 from timeloom.tools.outcome import to_outcome
 from timeloom.tools.parameters import ToolParameters
-from timeloom.tools.schema import params_schema
+from timeloom.tools.schema import JsonSchema, params_schema
 
 ToolFunction = Callable[..., Awaitable[object]]
 
@@ -58,6 +60,7 @@ class ToolOptions(TypedDict, total=False):
     reports: bool
     max_text_bytes: int
     traits: ToolTraits | None
+    edition: int
 
 
 class FunctionTool:
@@ -117,24 +120,28 @@ def tool(
     effect: Effect = "irreversible",
     deadline_s: float = DEADLINE_S,
     renamed: Mapping[str, str] | None = None,
+    first_edition: FirstEdition | None = None,
     **options: Unpack[ToolOptions],
 ) -> Callable[[ToolFunction], FunctionTool]:
     """Return a decorator that makes a tool from a function; raise `tool_malformed` if its signature is unsuitable.
 
-    `renamed` maps alternative parameter names that models use to the real names.
+    `renamed` maps alternative parameter names that models use to the real names. `first_edition` are the texts of a
+    built-in tool in edition 1 of the prompt, if they differ.
     """
     spec = ToolSpec(tool_id=tool_id, purpose="", effect=effect, deadline_s=deadline_s, **options)
 
     def decorate(function: ToolFunction) -> FunctionTool:
         try:
-            return _build_tool(spec, function, renamed or {})
+            return _build_tool(spec, function, renamed or {}, first_edition)
         except CodedError as error:
             raise CodedError(error.code, f"{tool_id}: {error}") from error
 
     return decorate
 
 
-def _build_tool(spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, str]) -> FunctionTool:
+def _build_tool(
+    spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, str], first_edition: FirstEdition | None = None
+) -> FunctionTool:
     if not inspect.iscoroutinefunction(function):
         raise _malformed_error("a tool must be an async function; define it with async def")
     if not spec.deadline_s > 0:
@@ -143,19 +150,30 @@ def _build_tool(spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, st
     injected = {name: hint for name, hint in hints.items() if any(hint is kind for kind in INJECTED_TYPES)}
     struct = _build_struct(spec.tool_id, function, {name: hint for name, hint in hints.items() if name not in injected})
     _check_traits(spec.traits, struct.__struct_encode_fields__)
-    docstring = parse_docstring(inspect.getdoc(function) or "", struct.__struct_encode_fields__)
-    if not docstring.purpose:
+    texts = _tool_texts(struct, inspect.getdoc(function) or "", spec.examples)
+    if not texts.purpose:
         raise _malformed_error("the tool needs a docstring whose first line says what the tool is for")
-    schema = params_schema(struct, docstring.params)
     spec = replace(
         spec,
-        purpose=docstring.purpose,
-        description=docstring.description,
-        params_schema=msgspec.json.encode(schema).decode(),
+        purpose=texts.purpose,
+        description=texts.description,
+        params_schema=texts.params_schema,
         write_params=tuple(find_write_params(struct)),
+        first_edition=_tool_texts(struct, first_edition.docstring, first_edition.examples) if first_edition else None,
     )
+    schema = msgspec.json.decode(texts.params_schema, type=JsonSchema)
     parameters = ToolParameters(tool_id=spec.tool_id, struct=struct, schema=schema, renamed=renamed)
     return FunctionTool(spec, function, parameters, injected)
+
+
+def _tool_texts(struct: type[msgspec.Struct], docstring: str, examples: tuple[str, ...]) -> ToolTexts:
+    parsed = parse_docstring(docstring, struct.__struct_encode_fields__)
+    return ToolTexts(
+        purpose=parsed.purpose,
+        description=parsed.description,
+        params_schema=msgspec.json.encode(params_schema(struct, parsed.params)).decode(),
+        examples=examples,
+    )
 
 
 def _check_traits(traits: ToolTraits | None, names: Collection[str]) -> None:

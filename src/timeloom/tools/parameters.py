@@ -79,7 +79,7 @@ def _decode_object(text: str) -> dict[str, object]:
         return msgspec.json.decode(replace_lone_surrogates(text), type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ParamsError(
-            f"parameters are one JSON object that nests a little, got {_quote_name(text)}: {error}"
+            f"the parameters must be one JSON object without deep nesting, got {_quote_name(text)}: {error}"
         ) from None
 
 

@@ -97,9 +97,7 @@ def _text_of(entry: Entry) -> Text | None:
 
 async def _load_text(text: Text, timeline: TimelineReader, max_bytes: int, what: str) -> str:
     if size_of(text) > max_bytes:
-        raise ParamsError(
-            f"{what} has {size_of(text)} bytes; references bring in less, so name the part that is needed"
-        )
+        raise ParamsError(f"{what} has {size_of(text)} bytes, too many for a reference; name the part that you need")
     if isinstance(text, BlobRef):
         return (await timeline.payload(text)).decode("utf-8", "replace")
     return text

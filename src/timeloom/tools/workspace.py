@@ -98,7 +98,7 @@ class Workspace:
                 os.close(folder)
         except (IsADirectoryError, NotADirectoryError) as error:
             raise WorkspaceError(
-                "path_not_regular", "a folder stands where the file would be, or a file above"
+                "path_not_regular", "a folder has the name of the file, or a file has the name of its folder"
             ) from error
         except OSError as error:
             raise _to_workspace_error(error) from None
@@ -211,6 +211,6 @@ def _to_workspace_error(error: OSError) -> WorkspaceError:
     # Only the symbolic name of the error: its text may name a folder of the host.
     name = errno.errorcode.get(error.errno or 0, "an unknown error")
     if error.errno in _DISK_FULL:
-        text = f"the disk is full that has the data folder, where the files of conversations lie ({name}); "
+        text = f"the disk of the data folder, which holds the files of conversations, is full ({name}); "
         return WorkspaceError("workspace_failed", f"{text}free some space there and try again")
-    return WorkspaceError("workspace_failed", f"the disk refused: {name}")
+    return WorkspaceError("workspace_failed", f"the disk refused the access: {name}")

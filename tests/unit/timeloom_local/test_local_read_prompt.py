@@ -1,5 +1,7 @@
 """The local model's reading of a prompt from the runtime's renderer."""
 
+import json
+
 from timeloom.ports.model import ModelRequest, TextSegment
 from timeloom.testing.conformance.cases import CaseNotice, CaseScene, ConformanceCase, FailedCall, WrittenFile
 from timeloom.testing.conformance.scenes import EARLIER_TURN, TURN, build_request, system_text
@@ -103,8 +105,30 @@ def test_the_catalogue_is_read_back_as_it_was_given() -> None:
     specs = {tool.spec.tool_id: tool.spec for tool in react_tools()}
     assert offers.keys() == specs.keys()
     for name, spec in specs.items():
+        shown = spec.first_edition
+        assert shown
+        assert (offers[name].purpose, offers[name].examples) == (shown.purpose, shown.examples)
+        assert offers[name].schema == shown.params_schema
+
+
+def test_the_catalogue_of_edition_2_is_read_back_as_it_was_given() -> None:
+    offers = {offer.tool_id: offer for offer in read_catalogue(system_text(2))}
+    specs = {tool.spec.tool_id: tool.spec for tool in react_tools(text_version=2)}
+    assert offers.keys() == specs.keys()
+    for name, spec in specs.items():
         assert (offers[name].purpose, offers[name].examples) == (spec.purpose, spec.examples)
-        assert offers[name].schema == spec.params_schema
+        read, given = json.loads(offers[name].schema), json.loads(spec.params_schema)
+        assert list(read["properties"]) == list(given["properties"])
+        assert read["required"] == given.get("required", [])
+        texts = {key: part.get("description") for key, part in given["properties"].items()}
+        assert {key: part.get("description") for key, part in read["properties"].items()} == texts
+
+
+def test_a_catalogue_entry_with_a_broken_signature_takes_any_object() -> None:
+    offered = read_catalogue(
+        "x\n# Tools\n\n### a.b\nDoes it.\n- name: strange type\n\n### c.d\nToo.\n(no parameters)\n"
+    )
+    assert [offer.schema for offer in offered] == ['{"type":"object"}', '{"type":"object"}']
 
 
 def test_without_a_catalogue_there_are_no_offers() -> None:

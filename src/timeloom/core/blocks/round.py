@@ -60,6 +60,8 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     """The last entry that the request contains; 0 if it was not recorded, or for a side call."""
     cache: CacheForecast | None = None
     """Cache points and the expected cache use; None if caching was not planned."""
+    sections: str = ""
+    """The sections of the system text with their versions, such as `agent.1 reply.1`; empty for edition 1."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

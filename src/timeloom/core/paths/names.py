@@ -87,7 +87,9 @@ def _utf8_bytes(text: str) -> int:
 
 def _check_form(form: str) -> None:
     if _SEPARATORS.search(form):
-        raise PathError("path_escapes_root", "a name holds a separator, a backslash, NUL or what looks or decodes so")
+        raise PathError(
+            "path_escapes_root", "a name contains a separator, a backslash or NUL, or a form of one of these"
+        )
     if not form.replace(".", "").strip():
         raise PathError("path_escapes_root", "a name is only dots or spaces, or decodes to that; expected a file name")
     if _DRIVE.match(form):
@@ -97,7 +99,7 @@ def _check_form(form: str) -> None:
     if _DEVICE.match(form):
         raise PathError("path_name_unsafe", f"a name is that of a device on some systems: {quote_prefix(form)}")
     if has_invisible_characters(form):
-        raise PathError("path_name_unsafe", f"a name holds a control or invisible character: {quote_prefix(form)}")
+        raise PathError("path_name_unsafe", f"a name contains a control or invisible character: {quote_prefix(form)}")
 
 
 def has_invisible_characters(form: str) -> bool:
@@ -123,7 +125,7 @@ def _percent_decode(form: str) -> str:
 def _decode_escapes(found: re.Match[str]) -> str:
     raw = bytes.fromhex(found[0].replace("%", ""))
     if any(_is_overlong(raw, at) for at in range(len(raw))):
-        raise PathError("path_escapes_root", "a name holds an overlong UTF-8 escape")
+        raise PathError("path_escapes_root", "a name contains an overlong UTF-8 escape")
     # Invalid bytes are dropped, not replaced: a lenient decoder drops them too, and `%ff..%ff` becomes `..`.
     return raw.decode("utf-8", "ignore")
 

@@ -30,7 +30,7 @@ def _check_final_action(actions: Sequence[Decision], custom: CustomTraits) -> st
     needs_result = any(not resolve_traits(call.tool_id, custom.get(call.tool_id)).allows_answer for call in calls)
     if not isinstance(actions[-1], CallToolDecision) and not needs_result:
         return ""
-    return "an answer is the last action of its round and stands only beside tools whose result it does not need"
+    return "an answer must be the last action of its round, and only beside tools whose result it does not need"
 
 
 def _check_programs(actions: Sequence[Decision], custom: CustomTraits) -> str:
@@ -47,7 +47,7 @@ def _check_references(actions: Sequence[Decision], custom: CustomTraits) -> str:
     written: set[str] = set()
     for action in actions:
         if isinstance(action, CallToolDecision) and any(f"ref:{path}" in action.params for path in written):
-            return "an action refers to what another of the same round writes; refer to it in a later round"
+            return "an action refers to a file that another action of this round writes; refer to it in a later round"
         if path := _written_path(action, custom):
             written.add(path)
     return ""

@@ -30,6 +30,12 @@ class CatalogueTool(msgspec.Struct, frozen=True, kw_only=True):
     params_schema: str = '{"type":"object"}'
     effect: Literal["pure", "idempotent", "irreversible"] = "irreversible"
     examples: tuple[str, ...] = ()
+    runs_code: bool = False
+    """Whether it runs the program of the code channel."""
+    reads_paths: bool = False
+    """Whether it shows the content of paths; examples prefer such a tool, because most turns use it."""
+    allows_answer: bool = False
+    """Whether a final answer may follow it in the same reply."""
 
 
 class CatalogueSkill(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +62,12 @@ def _tool_entry(tool: CatalogueTool) -> str:
     # Descriptions may come from third parties. Indentation keeps their lines from being read as headings.
     described = escape(tool.description[:MAX_DESCRIPTION_CHARS]).splitlines()
     lines += [f"  {line.strip()}" for line in described if line.strip()]
-    lines.append(f"params: {_compact_schema(tool.params_schema)}")
+    lines.append(f"params: {compact_schema(tool.params_schema)}")
     lines += [f"example: {one_line(example, 1_000)}" for example in tool.examples]
     return "\n".join(lines)
 
 
-def _compact_schema(text: str) -> str:
+def compact_schema(text: str) -> str:
     """Return the schema as one compact line."""
     try:
         compact = msgspec.json.format(text, indent=-1)

@@ -16,7 +16,6 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan_cache
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.policy.next_step import AskModel, TurnLimits
-from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.facts import AnnouncedBudget, RoundFacts
@@ -24,19 +23,17 @@ from timeloom.core.render.prompt import PromptDelta, PromptView, needs_rendering
 from timeloom.core.render.renderer import Renderer
 from timeloom.core.render.section import join_sections
 from timeloom.core.render.segments import RenderedSegment
-from timeloom.core.render.system import build_system_text as render_system_text
 from timeloom.core.render.v1.tail.announce import cache_line
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.visible import ShownEntries
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
-from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.governance.governor import Governor
-from timeloom.runtime.prompt.hashing import request_sha256, system_hash
-from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.hashing import request_sha256
 from timeloom.runtime.prompt.payload_cache import PayloadCache
 from timeloom.runtime.prompt.prompt_snapshot import SAVE_AFTER, load_prompt_snapshot, save_prompt_snapshot
 from timeloom.runtime.prompt.request import PromptRequest
+from timeloom.runtime.prompt.system_text import SystemText, SystemTexts
 from timeloom.runtime.session.session import Session
 
 PAGE: Final = 2_000
@@ -58,28 +55,7 @@ class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     window_tokens: int = 200_000
     max_output_tokens: int = 8_192
     thinking_tokens: int = 0
-    instructions: str = ""
-    """Instructions of this deployment, placed after the built-in ones."""
     cache: CacheSettings = CacheSettings()
-
-
-class SystemText(msgspec.Struct, frozen=True):
-    """A system text with its token estimate and hash; conversations with the same tools and settings share it."""
-
-    text: str
-    tokens: int
-    hash: str
-
-
-def build_system_text(tools: Sequence[ToolSpec], settings: PromptSettings) -> SystemText:
-    """Return the system text of conversations that have these tools."""
-    text = render_system_text(
-        load_instructions(),
-        [_to_catalogue_tool(spec) for spec in tools],
-        several_actions=settings.limits.fanout == "safe_fanout",
-        bundle_text=settings.instructions,
-    )
-    return SystemText(text, estimate_tokens(text), system_hash(text))
 
 
 class PromptBuilder:
@@ -88,7 +64,7 @@ class PromptBuilder:
     def __init__(
         self,
         session: Session,
-        system: SystemText,
+        systems: SystemTexts,
         settings: PromptSettings,
         governor: Governor | None = None,
         rates: Callable[[], CacheRates] = CacheRates,
@@ -98,7 +74,7 @@ class PromptBuilder:
         self._session = session
         self._governor = governor or Governor(session=session)
         self._settings = settings
-        self._system = system
+        self._systems = systems
         # Looked up only when a prompt is built, because loading prices may take a while.
         self._rates = cache(rates)
         self._sources: tuple[str, int] | None = None
@@ -124,6 +100,10 @@ class PromptBuilder:
     def fixed_tokens(self) -> int:
         """Estimated tokens of the system text and the tail, the latter as it was in the last prompt."""
         return self._system.tokens + self._sources_section()[1] + self._tail_tokens
+
+    @property
+    def _system(self) -> SystemText:
+        return self._systems.get(self._session.views.turns.edition)
 
     @property
     def rates(self) -> CacheRates:
@@ -154,6 +134,7 @@ class PromptBuilder:
             rendered.seq,
             rendered.estimated_tokens,
             rendered.plan,
+            self._system.sections,
         )
 
     def _render_prompt(
@@ -350,14 +331,3 @@ def _to_segment(rendered: RenderedSegment) -> Segment:
     if rendered.data is None:
         return TextSegment(rendered.text)
     return DataSegment(rendered.mime, rendered.data if isinstance(rendered.data, bytes) else b"")
-
-
-def _to_catalogue_tool(spec: ToolSpec) -> CatalogueTool:
-    return CatalogueTool(
-        tool_id=spec.tool_id,
-        purpose=spec.purpose,
-        description=spec.description,
-        params_schema=spec.params_schema,
-        effect=spec.effect,
-        examples=spec.examples,
-    )

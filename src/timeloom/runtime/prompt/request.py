@@ -23,6 +23,8 @@ class PromptRequest(msgspec.Struct, frozen=True):
     """The estimated tokens of the whole request."""
     cache: CacheForecast | None = None
     """The cache points, and the expected use of the provider's cache."""
+    sections: str = ""
+    """The sections of the system text with their versions."""
 
 
 class PromptSource(Protocol):

@@ -161,6 +161,7 @@ async def _record_call(
             rendering=renderer_for(session.views.turns.edition).number,
             seen=prompt.seq,
             cache=prompt.cache,
+            sections=prompt.sections,
         )
         # If a message arrived in between, the append fails and a prompt that contains the message is built.
         if stored := await _append_call(caller, call, prompt):

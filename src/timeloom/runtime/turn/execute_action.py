@@ -297,6 +297,7 @@ def _tool_context(actions: ActionContext, call: ToolCall, turn: TurnId) -> ToolC
         emit=actions.emit,
         epoch_us=session.epoch_us(),
         copies_from=1 if call.by else session.views.turns.edition,
+        window_tokens=actions.window_tokens,
     )
 
 
@@ -423,8 +424,8 @@ _TOOL_MISSING_TEXT = (
     "an approved call needs the tool {}, which is not available here; resume it where the tool is, or stop the turn"
 )
 _CALLED_OFF_TEXT = (
-    "nobody knows whether this call was carried out: the program stopped while it ran, and it was not run again "
-    "because the turn was ended or took another course"
+    "it is unknown whether this call was carried out: the process stopped while it ran, and it was not run again "
+    "because the turn ended or changed course"
 )
 
 

@@ -125,15 +125,15 @@ class NestedCalls:
 
 def interrupted_result(call_id: CallId) -> ResultStatus:
     """Return the result of a nested call that was stopped together with the call that made it."""
-    text = "the call was stopped together with the program that made it; whether it had an effect is not known"
+    text = "the call was stopped with its program; it is unknown whether it had an effect"
     return ResultStatus(tool_call_id=call_id, text=text, error=make_tool_error("tool_interrupted", text))
 
 
 def _refuse_approval(ruling: PolicyResult) -> PolicyResult:
     if ruling.verdict != "ask":
         return ruling
-    message = f"a person must allow this call, and nobody can be asked while a program waits: {ruling.text}"
-    return PolicyResult("refuse", f"{message}; call the tool itself, outside of the program", ruling.policy)
+    message = f"this call needs a person's approval, and a program cannot wait for one: {ruling.text}"
+    return PolicyResult("refuse", f"{message}; call the tool directly, outside of the program", ruling.policy)
 
 
 def _refusal_blocks(call_id: CallId, ruling: PolicyResult) -> list[AnyBlock]:

@@ -139,7 +139,7 @@ async def _to_result_blocks(
         return await check_pins(context, blocks, settings.window_tokens)
     except Exception:
         _logger.exception("the result of %s cannot be stored on the timeline", tool.spec.tool_id)
-        error = make_tool_error("tool_result_error", "the tool ran, and what it left cannot be put on the timeline")
+        error = make_tool_error("tool_result_error", "the tool ran, but its result cannot be stored on the timeline")
         return build_result_blocks(Outcome(error=error), call_ref, context.timeline.views, _show_whole)
 
 

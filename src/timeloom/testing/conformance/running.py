@@ -60,7 +60,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     only: tuple[str, ...] = ()
     limit: int | None = None
     edition: int = 1
-    """The edition in which replies are read."""
+    """The edition of the prompts and replies, as turns record it."""
 
     def includes(self, case: ConformanceCase, group: Group) -> bool:
         """Whether that case is selected."""
@@ -87,7 +87,8 @@ async def run_suite(
     if not selection.only or STREAM in selection.only:
         # Uses a case with a prose answer, because a short tool call may arrive in one piece.
         prose = next((case for case in suite.requests if "answer" in case.tools), suite.requests[0])
-        stream = await stream_checks(model, build_request(prose, suite.scenes[prose.scene]), selection.edition)
+        request = build_request(prose, suite.scenes[prose.scene], selection.edition)
+        stream = await stream_checks(model, request, selection.edition)
     return _report(model.name, results, stream)
 
 
@@ -96,7 +97,7 @@ async def _run_case(
 ) -> CaseResult:
     started = time.monotonic()
     try:
-        reply = await fetch_reply(model, build_request(case, suite.scenes[case.scene]))
+        reply = await fetch_reply(model, build_request(case, suite.scenes[case.scene], edition))
     except ModelError as error:
         if error.kind in ("unauthorized", "unreachable"):
             raise

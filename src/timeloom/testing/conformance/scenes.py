@@ -26,16 +26,15 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.convert_params import ToolForm
-from timeloom.core.render.catalogue import CatalogueTool
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.facts import RoundFacts
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.system import build_system_text
-from timeloom.core.render.v1.tail.tail import tail_text
+from timeloom.core.render.section import join_sections
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
-from timeloom.core.view.views import fold
+from timeloom.core.view.views import Views, fold
 from timeloom.ports.model import ModelRequest, TextSegment
-from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.system_text import SystemSettings, build_system_text
 from timeloom.testing.conformance.cases import CaseScene, ConformanceCase
 from timeloom.tools.react.toolset import react_tools
 
@@ -45,16 +44,16 @@ TURN: Final = TurnId("turn_1770603272000_000002")
 ROUNDS: Final = 15
 
 
-def build_request(case: ConformanceCase, scene: CaseScene) -> ModelRequest:
-    """Return the model request of that case."""
-    entries = _build_entries(case, scene)
+def build_request(case: ConformanceCase, scene: CaseScene, edition: int = 1) -> ModelRequest:
+    """Return the model request of that case in an edition of the prompt."""
+    entries = _build_entries(case, scene, edition)
     views = fold(entries)
     view = PromptView.from_views(views, {entry.seq: entry for entry in entries if entry.seq in views.visible.shown})
     this = RoundFacts(iteration=2 if _has_earlier_round(case, scene) else 1, max_iterations=ROUNDS, now=NOW)
     segments = [TextSegment(segment.text) for segment in view.segments()]
     return ModelRequest(
-        system=system_text(),
-        segments=(*segments, TextSegment(tail_text(this, views))),
+        system=system_text(edition),
+        segments=(*segments, TextSegment(_tail_text(this, views))),
         max_output_tokens=2_048,
         number=1 if _has_earlier_round(case, scene) else 0,
         opening=case.say,
@@ -68,32 +67,27 @@ def tool_forms() -> dict[str, ToolForm]:
 
 
 @cache
-def system_text() -> str:
-    """Return the system text of every agent, with the catalogue of the react tools."""
-    specs = [tool.spec for tool in react_tools()]
-    tools = [
-        CatalogueTool(
-            tool_id=spec.tool_id,
-            purpose=spec.purpose,
-            description=spec.description,
-            params_schema=spec.params_schema,
-            effect=spec.effect,
-            examples=spec.examples,
-        )
-        for spec in specs
-    ]
-    return build_system_text(load_instructions(), tools)
+def system_text(edition: int = 1) -> str:
+    """Return the system text of every agent in that edition, with the catalogue of the react tools."""
+    specs = [tool.spec for tool in react_tools(text_version=edition)]
+    return build_system_text(specs, SystemSettings(edition=edition)).text
 
 
 def _has_earlier_round(case: ConformanceCase, scene: CaseScene) -> bool:
     return bool(case.notice or scene.read or scene.write or scene.failed)
 
 
-def _build_entries(case: ConformanceCase, scene: CaseScene) -> list[Entry]:
+def _tail_text(this: RoundFacts, views: Views) -> str:
+    renderer = renderer_for(views.turns.edition)
+    sources = renderer.sources(views.sources.pool, views)
+    return join_sections(renderer.current_turn(views), sources, renderer.announce(this, views))
+
+
+def _build_entries(case: ConformanceCase, scene: CaseScene, edition: int) -> list[Entry]:
     drafts = [Draft(NO_TURN, NOW, ConversationStarted(tenant="check", project="check", user="check"))]
     if scene.files:
-        drafts += [Draft(EARLIER_TURN, NOW, block) for block in _earlier_turn(scene)]
-    now: list[AnyBlock] = [TurnStarted(n=2 if scene.files else 1), UserPrompt(text=case.say)]
+        drafts += [Draft(EARLIER_TURN, NOW, block) for block in _earlier_turn(scene, edition)]
+    now: list[AnyBlock] = [TurnStarted(n=2 if scene.files else 1, edition=edition), UserPrompt(text=case.say)]
     for name, text in scene.attachments.items():
         now += _attachment_blocks(name, text)
     if _has_earlier_round(case, scene):
@@ -102,8 +96,8 @@ def _build_entries(case: ConformanceCase, scene: CaseScene) -> list[Entry]:
     return [to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]
 
 
-def _earlier_turn(scene: CaseScene) -> list[AnyBlock]:
-    blocks: list[AnyBlock] = [TurnStarted(n=1), UserPrompt(text="Please keep these files for me.")]
+def _earlier_turn(scene: CaseScene, edition: int) -> list[AnyBlock]:
+    blocks: list[AnyBlock] = [TurnStarted(n=1, edition=edition), UserPrompt(text="Please keep these files for me.")]
     for n, (name, text) in enumerate(scene.files.items(), 1):
         blocks += [*_round_blocks(n), *_write_blocks(EARLIER_TURN, CallId(f"a{n:011d}"), name, text)]
     return [

@@ -141,9 +141,11 @@ def _report_lines(run: FinishedRun, error: ToolError | None, out: str, err: str)
     )
     yield from _list_lines("Not kept:", [_refusal_line(one) for one in produced.refused])
     if not produced.complete:
-        yield "Not kept: more files than are looked at."
+        yield "Not kept: further files, because there are too many."
     yield from _list_lines("Named in the code and not found:", inputs.missing)
-    yield from _list_lines("Not given to the program, because it would be too much:", map(flatten_text, inputs.omitted))
+    yield from _list_lines(
+        "Not given to the program, because the input files exceed the limit:", map(flatten_text, inputs.omitted)
+    )
     yield from _list_lines("Tools called:", [_calls_line(name, counter) for name, counter in run.calls.items()])
     yield from _output_lines("Printed", out, run.printed.get("stdout", 0))
     yield from _output_lines("Printed as errors", err, run.printed.get("stderr", 0))

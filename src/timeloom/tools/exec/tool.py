@@ -27,6 +27,7 @@ from timeloom.tools.exec.inputs import ProgramInputs, collect_inputs
 from timeloom.tools.exec.output_folder import InputFingerprint
 from timeloom.tools.exec.report import FinishedRun, build_envelope
 from timeloom.tools.exec.settings import ExecSettings
+from timeloom.tools.first_edition import FIRST_EDITION
 
 TOOL_ID: Final = "exec_tools.execute_code_python"
 
@@ -51,7 +52,7 @@ class ExecTool:
             reports=True,
             max_text_bytes=self._settings.text_bytes,
             traits=ToolTraits(runs_code=True),
-            examples=('{"contract":[{"filename":"prices.csv","description":"price per place"}],"timeout_s":60}',),
+            first_edition=FIRST_EDITION[TOOL_ID],
         )(self.execute)
 
     @property
@@ -70,18 +71,18 @@ class ExecTool:
         prog_name: str = "program",
         timeout_s: float | None = None,
     ) -> Outcome:
-        """Runs the Python program of the code channel, isolated: no network, no secrets, only its own folders.
+        """Run a Python program in isolation: no network, no secrets, only its own folders.
 
-        It finds files at OUT_DIR / "turn_…/files/…" (also outputs/, attachments/) and writes what it produces to
-        OUT_DIR / "<current turn>/files/…"; all else it writes is scratch. `await` works at the top level.
-        context_tools.fetch_ctx(path) brings what is at ar:, tc:, so:, ws:, su: and fi: paths; so: gives rows.
-        io_tools.tool_call(tool_id, params), or web_tools.web_search(…) and the like, call tools and return an object
-        with ok, error and ret. numpy, pandas and matplotlib are there if they are installed.
+        Files are at OUT_DIR / "t1/files/…" (also outputs/, attachments/). Write results to
+        OUT_DIR / "<current turn>/files/…"; other files are lost. `await` works at the top level.
+        context_tools.fetch_ctx(path) returns what is at a path; so: paths give rows.
+        io_tools.tool_call(tool_id, params) calls a tool and returns an object with ok, error and ret.
+        numpy, pandas and matplotlib may be installed.
 
-        contract: the files to be produced, each with filepath (relative to OUT_DIR) or filename (in the current turn's
-            files/), description and visibility (external or internal); empty for a program that only prints
-        prog_name: a short name for it
-        timeout_s: how long it may run
+        contract: the files to produce, each by filepath (from OUT_DIR) or filename (in the current turn's files/);
+            empty if the program only prints
+        prog_name: a short name
+        timeout_s: seconds that it may run
         """
         settings = self._settings
         code = await load_code(context, settings.code_bytes)

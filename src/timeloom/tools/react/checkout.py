@@ -41,13 +41,12 @@ class CheckoutStatus(msgspec.Struct, kw_only=True):
 async def checkout(
     context: ToolContext, paths: tuple[str, ...], mode: Literal["replace", "overlay"] = "overlay"
 ) -> Outcome:
-    """Copies files of earlier turns into the current turn's files/, to be edited and tested there.
+    """Copy files of earlier turns into the current turn, to be changed there.
 
-    Only files/ are checked out; outputs and attachments are read with react.read or brought by react.pull. If one of
-    the files is missing, nothing is changed.
+    Outputs and attachments cannot be checked out. If one file is missing, none is copied.
 
-    paths: fi: paths of files/, or folders such as fi:turn_1.files/src/
-    mode: overlay puts them over what is there; replace takes all other files of the current turn's files/ away
+    paths: fi: paths of files or folders, such as fi:t1/src/
+    mode: overlay keeps the other files of the current turn, replace removes them
     """
     wanted = _select_paths(paths, context)
     targets = _map_targets(wanted, [await load_local_file(path, context) for path in wanted], context.turn_id)
@@ -76,7 +75,7 @@ def _select_paths(paths: tuple[str, ...], context: ToolContext) -> list[FilePath
         for path in select_files(text, context.turn_id, context.timeline.views):
             if not isinstance(path, FilePath) or path.area != "files":
                 raise CodedError(
-                    "tool_params_invalid", f"only files/ are checked out, got {path}; react.pull brings it"
+                    "tool_params_invalid", f"only files/ can be checked out, got {path}; react.pull brings other files"
                 )
             wanted[path] = None
     if not 0 < len(wanted) <= MAX_SELECTED_FILES:

@@ -23,12 +23,10 @@ class CompactStatus(msgspec.Struct, frozen=True):
 
 
 async def compact(context: ToolContext, keep: int = 0, focus: str = "") -> Outcome:
-    """Replaces older rounds by a summary before the next round; react.read of their paths brings them back.
+    """Replace older rounds by a summary before the next round. Reading their paths brings them back.
 
-    Use it when a long piece of work is done and its details no longer matter.
-
-    keep: how many of the newest rounds stay as they are; 0 means two
-    focus: what the summary should tell more about, in a few words
+    keep: newest rounds that stay; 0 means two
+    focus: what the summary should tell more about
     """
     check_compaction(keep, focus)
     request = CompactionRequested(message_id=MessageId(context.tool_call_id), text=focus, keep=keep, author="react")

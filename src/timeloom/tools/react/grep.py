@@ -69,7 +69,9 @@ def check_pattern(pattern: str) -> None:
     except (re.error, RecursionError, OverflowError) as error:
         raise CodedError("tool_params_invalid", f"not a regular expression: {error}") from None
     if re.search(r"[\0\n\ud800-\udfff]", pattern):
-        raise CodedError("tool_params_invalid", "a pattern is for one line, got NUL, a line feed or half a pair")
+        raise CodedError(
+            "tool_params_invalid", "a pattern must match within one line; remove NUL, line feeds and lone surrogates"
+        )
 
 
 async def grep_files(order: GrepQuery, files: Sequence[int]) -> GrepResult:

@@ -41,18 +41,16 @@ class HideTool:
     settings: CacheSettings = field(default_factory=CacheSettings)
 
     async def hide(self, context: ToolContext, path: str, replacement: str) -> Outcome:
-        """Puts a bulky recent block out of sight; react.read of the same path brings it back.
+        """Replace a long recent block by one line. Reading its path brings it back.
 
-        Only blocks after the pre-tail cache point can be hidden; an earlier one is refused with hide_before_cache.
-
-        path: the logical path of what is to be hidden
-        replacement: a few words of your own that say what it was and what matters of it
+        path: the path of the block
+        replacement: what it was and what matters of it
         """
         target = str(to_logical_path(path, context.turn_id, context.timeline.views))
         words = _check_replacement(replacement)
         seqs = _find_hideable(target, context.timeline.views.visible)
         if not seqs:
-            raise HideError("hide_not_visible", f"nothing at {target} is in sight, so there is nothing to hide")
+            raise HideError("hide_not_visible", f"nothing at {target} is in the prompt, so it cannot be hidden")
         if not await self._may_hide(seqs, context.timeline):
             raise HideError(
                 "hide_before_cache",
@@ -76,7 +74,7 @@ def _check_replacement(replacement: str) -> str:
     """Return the text on one line without a trailing full stop, so that it resembles no line of the prompt."""
     words = " ".join(replacement.split()).rstrip(".")
     if not words:
-        raise CodedError("tool_params_invalid", "replacement says in a few words what was hidden, got nothing")
+        raise CodedError("tool_params_invalid", "replacement is empty; say in a few words what is hidden")
     if len(words) > MAX_REPLACEMENT_CHARS:
         message = f"replacement has at most {MAX_REPLACEMENT_CHARS} characters, got {len(words)}"
         raise CodedError("tool_params_invalid", message)

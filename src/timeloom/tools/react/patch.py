@@ -46,13 +46,12 @@ class PatchSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
-    """Edits a text file of the current turn by a unified diff, or replaces it by a whole new text.
+    """Edit a text file with a unified diff, or replace its whole text.
 
-    Every context and removed line must stand in the file exactly so; there is no guessing. A file of another turn is
-    copied into the current one first. Line numbers of a display are no part of the file: leave them out.
+    Context and removed lines must match the file exactly. A file of an earlier turn is copied into the current one.
 
-    path: the file, such as files/report.md or turn_1/files/report.md
-    patch: a unified diff of this one file with context lines, or the file's whole new text
+    path: such as files/report.md
+    patch: a unified diff of this file, or the whole new text
     """
     target = resolve_write_target(path, context)
     # A call interrupted by a crash after its write runs again, and a diff of added lines could apply twice.

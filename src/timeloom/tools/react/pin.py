@@ -32,21 +32,22 @@ class PinStatus(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PinTool:
-    """`react.pin` for a model with that window."""
+    """`react.pin` for a model with that window; without one, for the window of the call's model."""
 
-    window_tokens: int = 200_000
+    window_tokens: int | None = None
 
     async def pin(self, context: ToolContext, path: str, pinned: bool = True) -> Outcome:
-        """Keeps a block in sight when older parts of the conversation are pruned or summarized.
+        """Keep a block in sight when older parts are pruned or summarized.
 
-        All pins together have at most a tenth of the window. Only what is in sight can be pinned.
+        All pins together may fill a tenth of the window.
 
-        path: the logical path of what stays in sight
+        path: the path of a block that is in sight
         pinned: false ends the pin
         """
         visible = context.timeline.views.visible
         target = str(to_logical_path(path, context.turn_id, context.timeline.views))
-        block = await make_pin(context.timeline, target, self.window_tokens) if pinned else make_unpin(visible, target)
+        window_tokens = self.window_tokens or context.window_tokens
+        block = await make_pin(context.timeline, target, window_tokens) if pinned else make_unpin(visible, target)
         others = sum(pin.tokens for at, pin in visible.pins.items() if at != block.target)
         status = PinStatus(block.target, block.pinned, others + block.tokens)
         return Outcome(blocks=(block,), status=msgspec.json.encode(status).decode())

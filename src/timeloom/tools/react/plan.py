@@ -35,14 +35,11 @@ class PlanStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def plan(context: ToolContext, mode: PlanMode, steps: tuple[str, ...] = (), plan_id: str = "") -> Outcome:
-    """Manages plans: checklists that stay in sight from round to round and from turn to turn.
+    """Open, replace, activate or close a plan: a checklist that stays in sight.
 
-    Progress is not reported here but by marks in the notes of another round, such as `✓ [1]`, `… [2]`, `✗ [3]`.
-
-    mode: new opens a plan and makes it the current one; replace retires a plan for a new one; activate makes an older
-        open plan the current one; close ends a plan
+    mode: replace retires a plan for a new one; activate makes an open plan the current one
     steps: for new and replace: 1 to 50 lines
-    plan_id: for activate; for replace and close where it is not the current plan
+    plan_id: for activate; for replace and close if it is not the current plan
     """
     plans = context.timeline.views.plans
     moment = Moment(context.turn_id, timestamp(context.epoch_us))

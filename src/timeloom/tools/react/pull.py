@@ -34,11 +34,9 @@ class PullStatus(msgspec.Struct, kw_only=True):
 
 
 async def pull(context: ToolContext, paths: tuple[str, ...]) -> Outcome:
-    """Brings files of earlier turns, and attachments, into the workspace as read-only material for programs.
+    """Bring files of earlier turns and attachments into the workspace, read-only, for programs. It shows no content.
 
-    It shows no content: react.read does that. To edit a file of an earlier turn, use react.checkout or react.patch.
-
-    paths: fi: paths, or folders such as fi:turn_1.files/src/
+    paths: fi: paths of files or folders, such as fi:t1/src/
     """
     status = PullStatus()
     for path in _select_paths(paths, context, status):

@@ -85,16 +85,15 @@ class ReadTool:
         stats_only: bool = False,
         max_text_symbols: int | None = None,
     ) -> Outcome:
-        """Brings what logical paths lead to back into sight: messages, results, files, sources, summaries, skills.
+        """Show the content of paths: messages, results, files, sources, summaries.
 
-        A text within the limits comes whole; of a longer one as much as fits, each line behind its number, with
-        `[start-end]/total` on top. The numbers are for display and no part of the text. The status says how to go on.
-        What is in sight already is not repeated.
+        A text that is too long comes in part, each line behind its number, and the result says how to read on. Text
+        that is in sight already is not repeated.
 
-        paths: logical paths: ar:, tc:, fi:, so:, su:, ws:, sk:, ks:
-        items: parts of texts by line, such as react.rg returns as read_item
-        stats_only: true for sizes and line counts without content
-        max_text_symbols: a smaller limit of symbols for each text
+        paths: what to read in full
+        items: what to read in part
+        stats_only: true for sizes and line counts only
+        max_text_symbols: a smaller limit for each text
         """
         requests = [*(ReadItem(path=path) for path in paths), *items]
         _check_requests(requests, max_text_symbols)

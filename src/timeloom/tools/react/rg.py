@@ -87,15 +87,15 @@ class RgStatus(msgspec.Struct, kw_only=True):
 async def rg(
     context: ToolContext, pattern: str = "", name: str = "", roots: tuple[str, ...] = (), ignore_case: bool = False
 ) -> Outcome:
-    """Finds files of the workspace by name and regions of text files by content, with regular expressions.
+    """Search the workspace with regular expressions: names of files and lines of text files.
 
-    It searches what lies in the workspace: bring older files there with react.pull first. It does not search the
-    conversation. The result has ready-made read_items for react.read.
+    It does not search the conversation. Files of earlier turns must be in the workspace. Matches come with `read_item`
+    values for a read.
 
-    pattern: a regular expression that a line of the file must match
-    name: a regular expression that the file's name, or its path in the workspace, must match
-    roots: where to look: files/..., outputs/..., attachments/..., turn_.../..., fi:...; everywhere if left out
-    ignore_case: true to take no account of upper and lower case
+    pattern: what a line must match
+    name: what the name or path of a file must match
+    roots: folders to search, such as files/, outputs/, attachments/ or t1/; all if left out
+    ignore_case: true to ignore upper and lower case
     """
     if not pattern and not name:
         raise CodedError("tool_params_invalid", "react.rg takes a pattern, a name or both, got neither")

@@ -4,6 +4,7 @@ from typing import Final
 
 from timeloom.core.blocks import ToolTraits
 from timeloom.tools.define import FunctionTool, tool
+from timeloom.tools.first_edition import FIRST_EDITION
 from timeloom.tools.react.checkout import checkout
 from timeloom.tools.react.compact import compact
 from timeloom.tools.react.hide import HideTool
@@ -16,7 +17,7 @@ from timeloom.tools.react.rg import rg
 from timeloom.tools.react.write import write
 
 FORGETTING_TEXT_VERSION: Final = 2
-"""The first version of the system texts that explains `react.compact` and `react.pin`; earlier catalogues lack them."""
+"""The first edition of the system texts that explains `react.compact` and `react.pin`; earlier catalogues lack them."""
 
 
 def react_tools(
@@ -43,26 +44,27 @@ def _reading_tools(read_tool: ReadTool) -> tuple[FunctionTool, ...]:
     return (
         tool(
             "react.read",
+            first_edition=FIRST_EDITION["react.read"],
             effect="pure",
-            examples=('{"paths":["fi:turn_1.files/report.md"]}',),
+            examples=('{"paths":["ar:t1.user.prompt","fi:t1/report.md"]}',),
             traits=ToolTraits(result_text="file", reads_artifacts=True, numbers_lines=True, conversation_only=True),
         )(read_tool.read),
         tool(
             "react.rg",
+            first_edition=FIRST_EDITION["react.rg"],
             effect="pure",
-            examples=('{"pattern":"TODO","roots":["files/"]}',),
             traits=ToolTraits(result_text="file", lists_matches=True, conversation_only=True),
         )(rg),
         tool(
             "react.pull",
+            first_edition=FIRST_EDITION["react.pull"],
             effect="idempotent",
-            examples=('{"paths":["fi:turn_1.user.attachments/data.csv"]}',),
             traits=ToolTraits(result_text="file", reads_artifacts=True, brings_files=True, conversation_only=True),
         )(pull),
         tool(
             "react.checkout",
+            first_edition=FIRST_EDITION["react.checkout"],
             effect="idempotent",
-            examples=('{"paths":["fi:turn_1.files/src/"]}',),
             traits=ToolTraits(result_text="file", copies_files=True, conversation_only=True),
         )(checkout),
     )
@@ -72,8 +74,8 @@ def _writing_tools() -> tuple[FunctionTool, ...]:
     return (
         tool(
             "react.write",
+            first_edition=FIRST_EDITION["react.write"],
             effect="idempotent",
-            examples=('{"path":"files/report.md","content":"# Report"}',),
             exact_params=("content",),
             traits=ToolTraits(
                 result_text="own",
@@ -85,8 +87,8 @@ def _writing_tools() -> tuple[FunctionTool, ...]:
         )(write),
         tool(
             "react.patch",
+            first_edition=FIRST_EDITION["react.patch"],
             effect="idempotent",
-            examples=('{"path":"files/report.md","patch":"@@ -1 +1 @@\\n-# Report\\n+# The report"}',),
             exact_params=("patch",),
             traits=ToolTraits(
                 result_text="file",
@@ -103,16 +105,16 @@ def _memory_tools(hide_tool: HideTool) -> tuple[FunctionTool, ...]:
     return (
         tool(
             "react.plan",
+            first_edition=FIRST_EDITION["react.plan"],
             effect="idempotent",
-            examples=('{"mode":"new","steps":["collect","compare"]}',),
             traits=ToolTraits(result_text="own", allows_answer=True, manages_plans=True, conversation_only=True),
         )(plan),
         tool(
             "react.hide",
+            first_edition=FIRST_EDITION["react.hide"],
             effect="idempotent",
             aliases=("react.memory_hide",),
             renamed={"replacement_text": "replacement"},
-            examples=('{"path":"tc:turn_1.18f62649fb3b.result","replacement":"fares of three ferries"}',),
             traits=ToolTraits(result_text="own", allows_answer=True, conversation_only=True),
         )(hide_tool.hide),
     )
@@ -122,14 +124,14 @@ def _forgetting_tools(pin_tool: PinTool) -> tuple[FunctionTool, ...]:
     return (
         tool(
             "react.compact",
+            edition=FORGETTING_TEXT_VERSION,
             effect="idempotent",
-            examples=('{"keep":4,"focus":"the fares that were compared"}',),
             traits=ToolTraits(result_text="own", conversation_only=True),
         )(compact),
         tool(
             "react.pin",
+            edition=FORGETTING_TEXT_VERSION,
             effect="idempotent",
-            examples=('{"path":"ar:turn_1.user.prompt"}',),
             traits=ToolTraits(result_text="own", allows_answer=True, conversation_only=True),
         )(pin_tool.pin),
     )

@@ -47,15 +47,13 @@ async def write(
     kind: Kind = "file",
     scratchpad: bool = False,
 ) -> Outcome:
-    """Writes a text file of the current turn: Markdown, HTML, JSON, code, notes.
+    """Write a text file of the current turn.
 
-    A path of another turn means the same name in the current one. An empty text is refused.
-
-    path: where it is written, such as files/report.md or outputs/table.csv; a bare name lies in files/
-    channel: canvas shows it beside the chat, timeline_text in it; internal keeps it from the user
-    content: the whole text, without line numbers of a display
-    kind: file for something to keep or download, display for something to look at
-    scratchpad: with channel internal, keeps the text as a short note in sight too
+    path: such as files/report.md or outputs/table.csv
+    channel: canvas shows it beside the chat, timeline_text in the chat; internal keeps it from the user
+    content: the whole text
+    kind: file to keep or download, display to look at
+    scratchpad: with channel internal: true also keeps the text in sight, as a note
     """
     target = resolve_write_target(path, context)
     content = await _undo_copied_escapes(content, target, context)
@@ -148,7 +146,7 @@ def _check_content(content: str, channel: Channel, *, scratchpad: bool) -> bytes
     if len(data) > MAX_CONTENT_BYTES:
         raise CodedError("file_too_large", f"one call writes at most {MAX_CONTENT_BYTES} bytes, got {len(data)}")
     if scratchpad and channel != "internal":
-        raise CodedError("tool_params_invalid", f"scratchpad goes with channel internal, got {channel}")
+        raise CodedError("tool_params_invalid", f"scratchpad needs the channel internal, got {channel}")
     if scratchpad and len(content) > MAX_NOTE_CHARS:
         message = f"a scratchpad note has at most {MAX_NOTE_CHARS} characters, got {len(content)}; leave scratchpad out"
         raise CodedError("tool_params_invalid", message)
@@ -159,7 +157,8 @@ def _check_type(name: str) -> None:
     mime = guess_mime(name)
     if mime != UNKNOWN_MIME and not is_textual(mime):
         raise CodedError(
-            "tool_params_invalid", f"react.write writes text, and the name stands for {mime}; use a tool that makes it"
+            "tool_params_invalid",
+            f"react.write writes text, but the name is that of {mime}; use a tool that creates it",
         )
 
 

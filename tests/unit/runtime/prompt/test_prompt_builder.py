@@ -35,9 +35,10 @@ from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.model import DataSegment, ModelRequest, TextSegment
 from timeloom.providers.openai.content import ContentCache, EncodedContent
 from timeloom.providers.openai.request import request_body
-from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, build_system_text
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings
 from timeloom.runtime.prompt.payload_cache import PayloadCache
 from timeloom.runtime.prompt.request import PromptRequest
+from timeloom.runtime.prompt.system_text import SystemSettings, SystemTexts
 from timeloom.runtime.session.session import Session
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing.conversations import conversations
@@ -52,7 +53,7 @@ def picture(data: bytes) -> Attachment:
 
 
 def prompter(session: Session, model: str = "m") -> PromptBuilder:
-    system = build_system_text((), PromptSettings())
+    system = SystemTexts((), SystemSettings())
     return PromptBuilder(session, system, PromptSettings(model=model), observers=[PREFIX_CHECK])
 
 

@@ -26,9 +26,10 @@ from timeloom.core.render.prompt import PromptView
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.views import fold
 from timeloom.ports.model import Segment
-from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, build_system_text
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings
 from timeloom.runtime.prompt.prompt_snapshot import SAVE_AFTER, save_prompt_snapshot
 from timeloom.runtime.prompt.request import PromptRequest
+from timeloom.runtime.prompt.system_text import SystemSettings, SystemTexts
 from timeloom.runtime.session.session import Session
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.wire.prompt_snapshot import head_version, page_version
@@ -37,7 +38,7 @@ HEAD, FIRST_PAGE = head_version(2), page_version(2, 0)
 
 TURN = TurnId("turn_1")
 ASK = AskModel(1, 1, last=False)
-SYSTEM = build_system_text((), PromptSettings())
+SYSTEM = SystemTexts((), SystemSettings())
 
 
 class ReadingStore(MemoryStore):

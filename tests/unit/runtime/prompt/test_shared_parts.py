@@ -47,7 +47,7 @@ def test_a_system_text_is_stored_once_for_all_conversations_and_again_when_they_
                 await store.delete(turns.session.conversation)
             third = await opened(stage, store, shared)
             assert await system_of(third) == reference
-            assert await third.session.text(reference) == shared.system.text
+            assert await third.session.text(reference) == shared.systems.get(1).text
             await third.session.close()
 
     run(check)

@@ -32,7 +32,8 @@ from timeloom.core.payload import ref_of
 from timeloom.core.policy.cache.misses import MissReason, PromptChange
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.timeline import Entry
-from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, build_system_text
+from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings
+from timeloom.runtime.prompt.system_text import SystemSettings, SystemTexts
 from timeloom.runtime.replay.cache_ledger import CacheRow
 from timeloom.runtime.replay.replay import ReplayedCall, explain_call
 from timeloom.runtime.turn.loop import TurnRunner
@@ -153,7 +154,7 @@ def picture(n: int) -> Attachment:
 def test_after_many_pictures_of_one_round_the_last_prefix_is_still_found() -> None:
     async def check() -> None:
         session = await open_session(MemoryStore(), None, HEADER)
-        system = build_system_text((), PromptSettings())
+        system = SystemTexts((), SystemSettings())
         prompter = PromptBuilder(session, system, PromptSettings(model="m"), observers=[PREFIX_CHECK])
 
         async def ask(n: int) -> CacheForecast:

@@ -204,7 +204,7 @@ async def _ill_formed(_: ToolContext) -> Outcome:
         (_exit, "tool_call_error", "the tool tried to end the process"),
         (_cancel, "tool_call_error", "the tool cancelled its own call"),
         (_text, "tool_result_error", "the tool returned a str; expected an Outcome"),
-        (_ill_formed, "tool_result_error", "the tool ran, and what it left cannot be put on the timeline"),
+        (_ill_formed, "tool_result_error", "the tool ran, but its result cannot be stored on the timeline"),
     ],
 )
 def test_a_tool_that_breaks_its_promises_is_a_result(

@@ -100,7 +100,7 @@ async def test_what_is_too_much_to_bring_is_told(stage: ToolHarness) -> None:
     settings = ExecSettings(input_files=2)
     outcome = await run_exec(stage, "'turn_0/files/'", sandbox=sandbox, settings=settings)
     assert len(sandbox.programs[0].inputs) == 2
-    assert "Not given to the program, because it would be too much:\n- turn_0/files/2.md" in report(outcome)
+    assert "Not given to the program, because the input files exceed the limit:\n- turn_0/files/2.md" in report(outcome)
     outcome = await run_exec(stage, "'turn_0/files/'", sandbox=sandbox, settings=ExecSettings(input_bytes=500))
     assert len(sandbox.programs[1].inputs) == 1
 

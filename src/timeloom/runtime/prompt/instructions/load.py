@@ -1,19 +1,49 @@
-"""Loads the instruction texts of the system prompt from the package, by name and version."""
+"""Loads the instruction texts of the system prompt from the package: by version for edition 1, as sections for 2."""
 
 from functools import cache
 from importlib import resources
 from typing import Final
 
+from timeloom.core.render.v2.system.sections import InstructionSection, parse_section
+
 INSTRUCTIONS_VERSION: Final = "v1"
-"""The version that new turns use. A changed text gets a new version; old versions stay readable."""
+"""The version of the texts of edition 1. They never change; edition 2 has sections."""
+
+SECTION_ORDER: Final = (
+    "agent",
+    "reply",
+    "native",
+    "examples",
+    "correcting",
+    "one_action",
+    "several_actions",
+    "timeline",
+    "paths",
+    "forgetting",
+    "plans",
+    "notes",
+    "citations",
+    "ending",
+)
+"""The sections of edition 2 in the order of the system text. A new section takes its place here; its file has the
+version that it starts with. A changed section gets the next version."""
+
+_PACKAGE: Final = "timeloom.runtime.prompt.instructions"
 
 
 @cache
 def load_instructions(version: str = INSTRUCTIONS_VERSION) -> dict[str, str]:
     """Return every text of that version by its name."""
     suffix = f".{version}.md"
-    files = resources.files("timeloom.runtime.prompt.instructions").iterdir()
+    files = resources.files(_PACKAGE).iterdir()
     texts = {file.name.removesuffix(suffix): file.read_text("utf-8") for file in files if file.name.endswith(suffix)}
     if not texts:
         raise LookupError(f"there are no instruction texts of version {version[:20]!r}")
     return dict(sorted(texts.items()))
+
+
+@cache
+def load_sections() -> tuple[InstructionSection, ...]:
+    """Return the sections of edition 2 in their order."""
+    folder = resources.files(_PACKAGE) / "sections"
+    return tuple(parse_section(name, (folder / f"{name}.md").read_text("utf-8")) for name in SECTION_ORDER)

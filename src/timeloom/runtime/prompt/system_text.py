@@ -1,0 +1,95 @@
+"""Builds the system text of a turn: the instructions, the tools and the deployment's own text."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from timeloom.core.blocks.tool_traits import resolve_traits
+from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
+from timeloom.core.render.system import build_system_text as build_first_system_text
+from timeloom.core.render.v2.system.configuration import ReplyProtocol, SystemConfig
+from timeloom.core.render.v2.system.text import build_system_text as build_second_system_text
+from timeloom.core.tokens import estimate_tokens
+from timeloom.ports.tool import ToolSpec
+from timeloom.runtime.prompt.hashing import system_hash
+from timeloom.runtime.prompt.instructions.load import load_instructions, load_sections
+
+
+class SystemText(msgspec.Struct, frozen=True):
+    """A system text with its token estimate and hash; conversations with the same tools and settings share it."""
+
+    text: str
+    tokens: int
+    hash: str
+    sections: str = ""
+    """The sections with their versions, such as `agent.1 reply.1`; empty for edition 1, which has none."""
+
+
+class SystemSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a system text besides the tools."""
+
+    edition: int = 1
+    protocol: ReplyProtocol = "channels"
+    """How the model replies; edition 1 has only channels."""
+    several_actions: bool = False
+    instructions: str = ""
+    """Instructions of this deployment, placed after the built-in ones."""
+    skills: tuple[CatalogueSkill, ...] = ()
+    functions: frozenset[str] = frozenset()
+    """With native tool calls: the ids of the tools that have a function. The catalogue lists the others."""
+
+
+class SystemTexts:
+    """The system texts of conversations with the same tools and settings, one for each edition."""
+
+    def __init__(self, tools: Sequence[ToolSpec], settings: SystemSettings) -> None:
+        self._tools = tuple(tools)
+        self._settings = settings
+        self._texts: dict[int, SystemText] = {}
+
+    def get(self, edition: int) -> SystemText:
+        """Return the system text of turns of that edition; it is built once."""
+        if edition not in self._texts:
+            settings = msgspec.structs.replace(self._settings, edition=edition)
+            self._texts[edition] = build_system_text(self._tools, settings)
+        return self._texts[edition]
+
+
+def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings) -> SystemText:
+    """Return the system text of turns with these tools; tools that a later edition introduced are left out."""
+    tools = [spec for spec in tools if spec.edition <= settings.edition]
+    if settings.edition == 1:
+        text = build_first_system_text(
+            load_instructions(),
+            [to_catalogue_tool(spec) for spec in tools],
+            settings.skills,
+            several_actions=settings.several_actions,
+            bundle_text=settings.instructions,
+        )
+        return SystemText(text, estimate_tokens(text), system_hash(text))
+    config = SystemConfig(
+        tools=tuple(to_catalogue_tool(spec, settings.edition) for spec in tools),
+        skills=settings.skills,
+        several_actions=settings.several_actions,
+        protocol=settings.protocol,
+        functions=settings.functions,
+    )
+    built = build_second_system_text(load_sections(), config, bundle_text=settings.instructions)
+    return SystemText(built.text, estimate_tokens(built.text), system_hash(built.text), built.labels)
+
+
+def to_catalogue_tool(spec: ToolSpec, edition: int = 1) -> CatalogueTool:
+    """Return the tool as the catalogue of that edition lists it."""
+    texts = spec.first_edition if edition == 1 and spec.first_edition else spec
+    traits = resolve_traits(spec.tool_id, spec.traits)
+    return CatalogueTool(
+        tool_id=spec.tool_id,
+        purpose=texts.purpose,
+        description=texts.description,
+        params_schema=texts.params_schema,
+        effect=spec.effect,
+        examples=texts.examples,
+        runs_code=traits.runs_code,
+        reads_paths=traits.numbers_lines,
+        allows_answer=traits.allows_answer,
+    )
