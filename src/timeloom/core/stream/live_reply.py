@@ -159,5 +159,5 @@ class _FastPath:
         return text != "" and not _TAG_OR_SURROGATE.search(text)
 
 
-_TAG_OR_SURROGATE: Final = re.compile(r"[\ud800-\udfff]|</?(?:c|\Z)|</[tr]")
+_TAG_OR_SURROGATE: Final = re.compile(r"[\ud800-\udfff]|</?(?:c|\Z)|</[airst]")
 """Matches a possible beginning of a channel tag, and half of a surrogate pair."""

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from timeloom.core.paths import MAX_PATH_CHARS
-from timeloom.core.stream.channels import DECISION
+from timeloom.core.stream.channels import DECISION, THOUGHT_TAGS
 from timeloom.core.stream.decision import MAX_DECISION_CHARS
 from timeloom.core.stream.live_reply import LiveDelta, LiveReply
 
@@ -104,6 +104,12 @@ def test_a_string_is_shown_as_it_is_read_in_the_end(text: str, size: int) -> Non
 def test_text_that_goes_on_is_shown_piece_by_piece(channel: str) -> None:
     parts = [f"<channel:{channel}>", "one\n", 'two\\" < </b>', "drei ä", "< ", f"</channel:{channel}>", "four"]
     assert [delta.text for delta in shown(parts)] == ["one\n", 'two\\" < </b>', "drei ä", "< "]
+
+
+@pytest.mark.parametrize("name", THOUGHT_TAGS)
+def test_the_close_tag_of_thoughts_is_not_shown(name: str) -> None:
+    parts = [f"<{name}>", "hm", f"</{name}>", "<channel:code>", "x"]
+    assert [(delta.channel, delta.text) for delta in shown(parts)] == [("thinking", "hm"), ("code", "x")]
 
 
 @pytest.mark.parametrize("cut", range(1, len("</channel:code>")))
