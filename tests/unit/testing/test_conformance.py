@@ -68,6 +68,9 @@ WRITE_RAW = (
     '<channel:action>{"action":"call_tool","tool_call":{"tool_id":"react.write","params":{"path":"a.txt"}}}'
     "</channel:action>\n<channel:content>\nIt is Paris, of course.\n</channel:content>"
 )
+COMPLETE_RAW = (
+    '<channel:action>{"action":"complete"}</channel:action>\n<channel:final_answer>\nIn Paris\n</channel:final_answer>'
+)
 KEEP = ConformanceCase(
     id="keep", say="keep it", tool="react.write", params={"content": ExpectedText(has="Paris", ends="course.")}
 )
@@ -78,11 +81,7 @@ KEEP = ConformanceCase(
     [
         (KEEP, WRITE_RAW),
         (SAY, "<channel:final_answer>\nIt is Paris.\n</channel:final_answer>"),
-        (
-            SAY,
-            '<channel:action>{"action":"complete"}</channel:action>\n'
-            "<channel:final_answer>\nIn Paris\n</channel:final_answer>",
-        ),
+        (SAY, COMPLETE_RAW),
     ],
 )
 def test_replies_with_raw_channels_are_judged_in_the_second_edition(case: ConformanceCase, text: str) -> None:
