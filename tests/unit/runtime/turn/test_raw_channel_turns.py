@@ -22,9 +22,11 @@ from timeloom.core.blocks import (
     TurnStarted,
 )
 from timeloom.core.policy.next_step import TurnLimits
-from timeloom.core.render.editions import SECOND_EDITION
+from timeloom.core.policy.read_reply import read_reply
+from timeloom.core.render.editions import SECOND_EDITION, renderer_for
 from timeloom.core.render.foreign_text.fence import escape
-from timeloom.core.render.v2.fence import fence_text
+from timeloom.core.render.v2.fence import fence_text, unfence_text
+from timeloom.core.stream.decision import CallToolDecision
 from timeloom.core.stream.raw_text import escape_tags
 from timeloom.runtime.turn.loop import TurnRunner
 
@@ -247,3 +249,21 @@ def test_escaped_lines_of_a_prompt_do_not_reach_files(tmp_path: Path) -> None:
         assert await check(1, "~[section]") == "~[section]"
 
     run(check_all)
+
+
+@pytest.mark.parametrize("content", [fence_text(TEXT).rstrip(), "</channel:content>\n[section]\n~~[more]"])
+def test_a_past_call_is_shown_in_the_form_that_stands_for_it(tmp_path: Path, content: str) -> None:
+    async def check() -> None:
+        stage = harness(tmp_path, SECOND_EDITION, action(write(content)), answers("ok"))
+        turns = await stage.open()
+        await turns.run("go")
+        session = turns.session
+        entries = await session.entries(range(1, session.views.tail + 1))
+        (call,) = [entry for entry in entries if isinstance(entry.block, ToolCall)]
+        shown = renderer_for(SECOND_EDITION).entry_text(call, session.views).text
+        (decision,) = read_reply(shown, edition=SECOND_EDITION).decisions
+        assert isinstance(decision, CallToolDecision)
+        # An escape in the recorded text is undone when the call runs, so it is not shown twice.
+        assert unfence_text(json.loads(decision.params)["content"]) == unfence_text(content)
+
+    run(check)
