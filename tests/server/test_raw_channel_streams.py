@@ -6,10 +6,8 @@ import pytest
 
 from tests.harness.raw_channel_replies import action, raw
 from tests.harness.replies import answers, slow_reply
-from tests.harness.second_edition import second_edition
 from tests.server.server_harness import ServerHarness, Step, calls, run
-
-__all__ = ["second_edition"]
+from timeloom.core.render.editions import SECOND_EDITION
 
 WRITE = '{"action":"call_tool","tool_call":{"tool_id":"react.write","params":{"path":"a.md"}}}'
 IN_JSON = (calls("react.write", path="a.md", content="A page.\nIts end."), answers("It is written.\n\nDone."))
@@ -23,11 +21,11 @@ IN_CHANNELS = (
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 1000])
-def test_raw_channels_make_the_same_deltas_as_json(tmp_path: Path, second_edition: int, chunk: int) -> None:
+def test_raw_channels_make_the_same_deltas_as_json(tmp_path: Path, chunk: int) -> None:
     async def heard(folder: Path, replies: tuple[str, ...]) -> dict[tuple[object, ...], str]:
         steps: list[Step] = [{"reply": reply, "chunk": chunk} for reply in replies]
         stage = ServerHarness(folder, *steps)
-        stage.edition = second_edition
+        stage.edition = SECOND_EDITION
         texts: dict[tuple[object, ...], str] = {}
         async with stage.serve() as served, served.ann.post_and_stream("go") as events:
             async for frame in events:
@@ -46,11 +44,11 @@ def test_raw_channels_make_the_same_deltas_as_json(tmp_path: Path, second_editio
     run(check)
 
 
-def test_a_reader_that_joins_in_a_raw_answer_gets_its_beginning(tmp_path: Path, second_edition: int) -> None:
+def test_a_reader_that_joins_in_a_raw_answer_gets_its_beginning(tmp_path: Path) -> None:
     async def check() -> None:
         text = "A long answer, piece by piece, from its first character to its end."
         stage = ServerHarness(tmp_path, slow_reply(raw("final_answer", text), delay_ms=15, chunk=2))
-        stage.edition = second_edition
+        stage.edition = SECOND_EDITION
         async with stage.serve() as served:
             conversation = str((await served.ann.send_message("go"))["conversation_id"])
             async with served.ann.stream_conversation(conversation) as events:

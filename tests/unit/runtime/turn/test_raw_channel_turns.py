@@ -9,7 +9,6 @@ import pytest
 from tests.harness.misformatted_replies import Form
 from tests.harness.raw_channel_replies import RAW_DRAFTS, RAW_FORMS, action, raw
 from tests.harness.replies import answers, decision_reply
-from tests.harness.second_edition import second_edition
 from tests.harness.turn import Step, TurnHarness, blocks_of, blocks_of_type, run
 from timeloom.core.blocks import (
     AnyBlock,
@@ -23,12 +22,13 @@ from timeloom.core.blocks import (
     TurnStarted,
 )
 from timeloom.core.policy.next_step import TurnLimits
+from timeloom.core.policy.read_reply import read_reply
+from timeloom.core.render.editions import SECOND_EDITION, renderer_for
 from timeloom.core.render.foreign_text.fence import escape
-from timeloom.core.render.v2.fence import fence_text
+from timeloom.core.render.v2.fence import fence_text, unfence_text
+from timeloom.core.stream.decision import CallToolDecision
 from timeloom.core.stream.raw_text import escape_tags
 from timeloom.runtime.turn.loop import TurnRunner
-
-__all__ = ["second_edition"]
 
 TEXT = 'A "page" with \\ and </channel:content>.\n\n[section]\n'
 ANSWER = "It says </channel:final_answer> and\n\n- more [[S:9]]"
@@ -69,9 +69,7 @@ def written_file(turns: TurnRunner) -> str:
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 100_000])
-def test_both_forms_record_the_same_blocks_and_show_the_same_text(
-    tmp_path: Path, second_edition: int, chunk: int
-) -> None:
+def test_both_forms_record_the_same_blocks_and_show_the_same_text(tmp_path: Path, chunk: int) -> None:
     escaped = fence_text(TEXT)
     in_json = (action(write(escaped, "I write.")), answers(ANSWER, "More?"))
     in_channels = (
@@ -81,7 +79,7 @@ def test_both_forms_record_the_same_blocks_and_show_the_same_text(
 
     async def record(folder: Path, replies: tuple[str, ...]) -> tuple[list[object], list[str], str]:
         steps: list[Step] = [{"reply": reply, "chunk": chunk} for reply in replies]
-        stage = harness(folder, second_edition, *steps)
+        stage = harness(folder, SECOND_EDITION, *steps)
         turns = await stage.open()
         assert await turns.run("go") == "completed"
         blocks = await blocks_of(turns)
@@ -102,7 +100,7 @@ def test_both_forms_record_the_same_blocks_and_show_the_same_text(
     run(check)
 
 
-def test_a_patch_stands_in_its_channel(tmp_path: Path, second_edition: int) -> None:
+def test_a_patch_stands_in_its_channel(tmp_path: Path) -> None:
     patch = json.dumps(
         {"action": "call_tool", "tool_call": {"tool_id": "react.patch", "params": {"path": "files/a.md"}}}
     )
@@ -110,7 +108,7 @@ def test_a_patch_stands_in_its_channel(tmp_path: Path, second_edition: int) -> N
     async def check() -> None:
         stage = harness(
             tmp_path,
-            second_edition,
+            SECOND_EDITION,
             action(write()) + raw("content", "one\n"),
             action(patch) + raw("patch", PATCH.rstrip("\n")),
             "<channel:final_answer>\nDone.\n</channel:final_answer>",
@@ -123,13 +121,13 @@ def test_a_patch_stands_in_its_channel(tmp_path: Path, second_edition: int) -> N
     run(check)
 
 
-def test_several_actions_have_their_own_texts(tmp_path: Path, second_edition: int) -> None:
+def test_several_actions_have_their_own_texts(tmp_path: Path) -> None:
     other = write().replace("a.md", "b.md")
 
     async def check() -> None:
         reply = action(write()) + raw("content", "one") + action(other) + raw("content", "two")
         reply += action('{"action":"complete"}') + raw("final_answer", "Both.")
-        stage = harness(tmp_path, second_edition, reply, limits=TurnLimits(fanout="safe_fanout"))
+        stage = harness(tmp_path, SECOND_EDITION, reply, limits=TurnLimits(fanout="safe_fanout"))
         turns = await stage.open()
         assert await turns.run("go") == "completed"
         calls = [one for one in blocks_of_type(await blocks_of(turns), ToolCall) if isinstance(one, ToolCall)]
@@ -148,11 +146,9 @@ def test_several_actions_have_their_own_texts(tmp_path: Path, second_edition: in
         (action(write("x")) + raw("patch", "y"), "protocol_violation.channel_unused"),
     ],
 )
-def test_a_text_without_one_place_is_refused_with_a_reason(
-    tmp_path: Path, second_edition: int, reply: str, code: str
-) -> None:
+def test_a_text_without_one_place_is_refused_with_a_reason(tmp_path: Path, reply: str, code: str) -> None:
     async def check() -> None:
-        stage = harness(tmp_path, second_edition, reply, raw("final_answer", "Done."))
+        stage = harness(tmp_path, SECOND_EDITION, reply, raw("final_answer", "Done."))
         turns = await stage.open()
         assert await turns.run("go") == "completed"
         blocks = await blocks_of(turns)
@@ -164,9 +160,9 @@ def test_a_text_without_one_place_is_refused_with_a_reason(
     run(check)
 
 
-def test_a_reply_is_read_in_the_edition_of_its_turn_after_a_restart(tmp_path: Path, second_edition: int) -> None:
+def test_a_reply_is_read_in_the_edition_of_its_turn_after_a_restart(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = harness(tmp_path, second_edition, action('{"action":"complete"}') + raw("final_answer", "Done."))
+        stage = harness(tmp_path, SECOND_EDITION, action('{"action":"complete"}') + raw("final_answer", "Done."))
         turns = await stage.open()
         assert await turns.run("go") == "completed"
         before = await turns.model_caller.load_reply()
@@ -178,10 +174,10 @@ def test_a_reply_is_read_in_the_edition_of_its_turn_after_a_restart(tmp_path: Pa
     run(check)
 
 
-def test_a_cut_stream_with_a_raw_channel_is_asked_for_again(tmp_path: Path, second_edition: int) -> None:
+def test_a_cut_stream_with_a_raw_channel_is_asked_for_again(tmp_path: Path) -> None:
     async def check() -> None:
         cut: Step = {"reply": "<channel:final_answer>\nIt will", "error": "cut"}
-        stage = harness(tmp_path, second_edition, cut, raw("final_answer", "It will rain."))
+        stage = harness(tmp_path, SECOND_EDITION, cut, raw("final_answer", "It will rain."))
         turns = await stage.open()
         assert await turns.run("go") == "completed"
         (answer,) = blocks_of_type(await blocks_of(turns), Completion)
@@ -207,10 +203,10 @@ def test_the_first_edition_does_not_fill_a_call_from_a_raw_channel(tmp_path: Pat
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 100_000])
-def test_slips_in_raw_channels_need_no_second_request(tmp_path: Path, second_edition: int, chunk: int) -> None:
+def test_slips_in_raw_channels_need_no_second_request(tmp_path: Path, chunk: int) -> None:
     async def check(form: Form) -> None:
         reply = form.reply.replace("a.md", "files/a.md").replace("@@ -1 +1 @@", "whole new text")
-        stage = harness(tmp_path, second_edition, {"reply": reply, "chunk": chunk}, answers("ok"))
+        stage = harness(tmp_path, SECOND_EDITION, {"reply": reply, "chunk": chunk}, answers("ok"))
         turns = await stage.open()
         assert await turns.run("go") == "completed"
         blocks = await blocks_of(turns)
@@ -228,11 +224,11 @@ def test_slips_in_raw_channels_need_no_second_request(tmp_path: Path, second_edi
 
 
 @pytest.mark.parametrize("chunk", [1, 100_000])
-def test_a_draft_in_raw_channels_is_not_executed(tmp_path: Path, second_edition: int, chunk: int) -> None:
+def test_a_draft_in_raw_channels_is_not_executed(tmp_path: Path, chunk: int) -> None:
     async def check() -> None:
         for draft in RAW_DRAFTS:
             step: Step = {"reply": draft, "chunk": chunk, "repeat": 3}
-            stage = harness(tmp_path, second_edition, step, limits=TurnLimits(fanout="safe_fanout"))
+            stage = harness(tmp_path, SECOND_EDITION, step, limits=TurnLimits(fanout="safe_fanout"))
             turns = await stage.open()
             await turns.run("go")
             assert not blocks_of_type(await blocks_of(turns), ToolCall), draft
@@ -240,7 +236,7 @@ def test_a_draft_in_raw_channels_is_not_executed(tmp_path: Path, second_edition:
     run(check)
 
 
-def test_escaped_lines_of_a_prompt_do_not_reach_files(tmp_path: Path, second_edition: int) -> None:
+def test_escaped_lines_of_a_prompt_do_not_reach_files(tmp_path: Path) -> None:
     async def check(edition: int, copied: str) -> str:
         stage = harness(tmp_path / str(edition), edition, decision_reply(json.loads(write(copied))), answers("ok"))
         turns = await stage.open()
@@ -248,8 +244,26 @@ def test_escaped_lines_of_a_prompt_do_not_reach_files(tmp_path: Path, second_edi
         return written_file(turns)
 
     async def check_all() -> None:
-        assert await check(second_edition, fence_text(TEXT)) == TEXT
+        assert await check(SECOND_EDITION, fence_text(TEXT)) == TEXT
         assert await check(1, escape(TEXT)) == TEXT
         assert await check(1, "~[section]") == "~[section]"
 
     run(check_all)
+
+
+@pytest.mark.parametrize("content", [fence_text(TEXT).rstrip(), "</channel:content>\n[section]\n~~[more]"])
+def test_a_past_call_is_shown_in_the_form_that_stands_for_it(tmp_path: Path, content: str) -> None:
+    async def check() -> None:
+        stage = harness(tmp_path, SECOND_EDITION, action(write(content)), answers("ok"))
+        turns = await stage.open()
+        await turns.run("go")
+        session = turns.session
+        entries = await session.entries(range(1, session.views.tail + 1))
+        (call,) = [entry for entry in entries if isinstance(entry.block, ToolCall)]
+        shown = renderer_for(SECOND_EDITION).entry_text(call, session.views).text
+        (decision,) = read_reply(shown, edition=SECOND_EDITION).decisions
+        assert isinstance(decision, CallToolDecision)
+        # An escape in the recorded text is undone when the call runs, so it is not shown twice.
+        assert unfence_text(json.loads(decision.params)["content"]) == unfence_text(content)
+
+    run(check)

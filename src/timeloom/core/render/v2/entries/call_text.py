@@ -34,7 +34,7 @@ from timeloom.core.render.v2.entries.channel_text import (
 )
 from timeloom.core.render.v2.entries.previews import bare_mime, not_shown_line, preview_data, preview_text
 from timeloom.core.render.v2.entries.status_text import alias_paths, status_json
-from timeloom.core.render.v2.fence import begin_line, end_line, fence_text, refence_text
+from timeloom.core.render.v2.fence import begin_line, end_line, fence_text, refence_text, refence_words
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_data_tokens
 
@@ -104,7 +104,7 @@ def text_with_data(head: str, mime: str, data: bytes | BlobRef) -> EntryText:
 def _code_words(code: str, seq: int) -> str:
     # The call follows its code, so at this entry its number is not known. The place of the entry is as short.
     place = str(EntriesPath.from_numbers([seq]))
-    return shorten_words(code, MAX_CODE_CHARS if len(code) <= MAX_CODE_CHARS else CODE_HEAD_CHARS, place)
+    return shorten_words(code, MAX_CODE_CHARS if len(code) <= MAX_CODE_CHARS else CODE_HEAD_CHARS, place, refence_words)
 
 
 def _action_text(block: ToolCall, turn: TurnId, params: str, names: Names) -> EntryText:
@@ -116,7 +116,8 @@ def _action_text(block: ToolCall, turn: TurnId, params: str, names: Names) -> En
         return _call_line(block, turn, one_line(params, MAX_CALL_CHARS), [], names)
     where = _long_text_path(fields, path, turn, names)
     raw = [
-        channel(name, shorten_words(text, MAX_PARAM_CHARS, where))
+        # Escapes in a recorded parameter are undone when the call runs, so they are not escaped again.
+        channel(name, shorten_words(text, MAX_PARAM_CHARS, where, refence_words))
         for name in RAW_PARAMS
         if isinstance(text := fields.get(name), str) and _is_long_text(text)
     ]
