@@ -25,6 +25,7 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, TurnId
+from timeloom.core.policy.convert_params import ToolForm
 from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.facts import RoundFacts
 from timeloom.core.render.prompt import PromptView
@@ -60,6 +61,13 @@ def build_request(case: ConformanceCase, scene: CaseScene, edition: int = 1) -> 
 
 
 @cache
+def tool_forms(edition: int = 1) -> dict[str, ToolForm]:
+    """Return the tools of the system text by their ids."""
+    specs = [tool.spec for tool in react_tools(text_version=edition)]
+    return {spec.tool_id: ToolForm(spec.tool_id, spec.params_schema) for spec in specs}
+
+
+@cache
 def system_text(edition: int = 1) -> str:
     """Return the system text of every agent in that edition, with the catalogue of the react tools."""
     specs = [tool.spec for tool in react_tools(text_version=edition)]
@@ -72,7 +80,7 @@ def _has_earlier_round(case: ConformanceCase, scene: CaseScene) -> bool:
 
 def _tail_text(this: RoundFacts, views: Views) -> str:
     renderer = renderer_for(views.turns.edition)
-    sources = renderer.sources(views.sources.pool)
+    sources = renderer.sources(views.sources.pool, views)
     return join_sections(renderer.current_turn(views), sources, renderer.announce(this, views))
 
 
