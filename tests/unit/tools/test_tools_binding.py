@@ -193,7 +193,7 @@ def test_references_are_bounded_in_number_and_size() -> None:
     assert len(bound(large, {"x": f"ref:{PROMPT}"}).params) > MAX_BOUND_BYTES // 2
     assert "bring in at most" in refused(large, {"x": [f"ref:{PROMPT}"] * 2})[1]
     assert (
-        "bring in less"
+        "too many for a reference"
         in refused(BlockTimeline(UserPrompt(text="x" * (MAX_BOUND_BYTES + 1))), {"x": f"ref:{PROMPT}"})[1]
     )
 

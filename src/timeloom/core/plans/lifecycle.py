@@ -102,7 +102,7 @@ def apply_plan_command(
 
 def _check_steps(steps: Sequence[object]) -> tuple[str, ...]:
     if isinstance(steps, str):
-        raise PlanError("plan_malformed", "steps must be a list with one text for each step, got one text")
+        raise PlanError("plan_malformed", "a step is a text in a list of steps, got one text for all")
     lines: list[str] = []
     for number, step in enumerate(steps, 1):
         if not isinstance(step, str):

@@ -27,7 +27,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge_reply(case: ConformanceCase, reply: str, edition: int = 1) -> Verdict:
     """Return the verdict on the whole text of a reply to a prompt of that edition."""
-    read = read_reply(reply, edition=edition, tools=tool_forms())
+    read = read_reply(reply, edition=edition, tools=tool_forms(edition))
     problems = [remark.text for remark in (*read.faults, *read.remarks)]
     if len(read.decisions) != 1 or problems:
         why = problems[0] if problems else f"one decision is expected, got {len(read.decisions)}"

@@ -60,7 +60,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     only: tuple[str, ...] = ()
     limit: int | None = None
     edition: int = 1
-    """The edition of the prompts and replies, as turns record it."""
+    """The edition in which prompts are written and replies are read."""
 
     def includes(self, case: ConformanceCase, group: Group) -> bool:
         """Whether that case is selected."""

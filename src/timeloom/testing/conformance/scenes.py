@@ -61,9 +61,10 @@ def build_request(case: ConformanceCase, scene: CaseScene, edition: int = 1) -> 
 
 
 @cache
-def tool_forms() -> dict[str, ToolForm]:
+def tool_forms(edition: int = 1) -> dict[str, ToolForm]:
     """Return the tools of the system text by their ids."""
-    return {tool.spec.tool_id: ToolForm(tool.spec.tool_id, tool.spec.params_schema) for tool in react_tools()}
+    specs = [tool.spec for tool in react_tools(text_version=edition)]
+    return {spec.tool_id: ToolForm(spec.tool_id, spec.params_schema) for spec in specs}
 
 
 @cache

@@ -113,7 +113,7 @@ def _lacks_params(reply: ParsedReply) -> bool:
 
 
 def _read(text: str, edition: int) -> ParsedReply:
-    return read_reply(text, edition=edition, tools=tool_forms())
+    return read_reply(text, edition=edition, tools=tool_forms(edition))
 
 
 def _check_giant_piece(text: str, edition: int) -> bool:

@@ -33,6 +33,8 @@ def test_a_conversation_moves_to_edition_2_at_the_next_turn_and_replays_with_bot
         turns = await stage.reopen(turns.session)
         await turns.run("bye")
         assert await editions(turns) == ([1, 2, 2], [2, 2, 3, 3, 3])
+        made = [one for one in await blocks_of(turns) if isinstance(one, ModelCalled) and one.purpose == "decision"]
+        assert [one.sections.partition(" ")[0] for one in made] == ["", "", *["agent.1"] * 3]
         replayed, findings = await run_replay(stage.store, turns.session.conversation)
         assert [one.verdict for one in replayed] == ["same"] * len(replayed)
         assert findings == []

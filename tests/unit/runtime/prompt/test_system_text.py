@@ -1,6 +1,5 @@
 """The system texts of both editions: golden files, sizes, and no word about anything that is not configured."""
 
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -14,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.exec import PlainSandbox
+from timeloom.core.policy.convert_params import ToolForm
+from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.render.catalogue import CatalogueSkill
 from timeloom.core.render.v2.system.configuration import FACTS, NAMED_FACTS, ReplyProtocol
 from timeloom.core.render.v2.system.sections import facts_of_condition
-from timeloom.core.stream.channels import ChannelDelta, ChannelParser
-from timeloom.core.stream.decision import CallToolDecision, parse_decision
+from timeloom.core.stream.decision import CallToolDecision, CompleteDecision
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.prompt.instructions.load import SECTION_ORDER, load_sections
@@ -151,28 +151,18 @@ def test_the_text_names_no_tool_path_or_channel_that_is_not_configured(
 
 
 @given(configurations)
-def test_each_example_reply_of_the_text_parses(
+def test_each_example_reply_of_the_text_is_one_that_the_reader_takes(
     configuration: tuple[list[ToolSpec], bool, ReplyProtocol, tuple[CatalogueSkill, ...]],
 ) -> None:
     tools, several, _, _ = configuration
     text = second(tools, SystemSettings(several_actions=several))
-    examples = re.findall(r"(?:^|\n\n)(<channel:(?:.|\n)*?>)(?=\n\n|\Z)", text)
-    written = [decision for example in examples for decision in _decisions(example)]
-    actions = [json.loads(decision)["action"] for decision in written]
-    assert actions.count("complete") == 1
-    calls = [parse_decision(decision) for decision in written[:-1]]
-    ids = {spec.tool_id for spec in tools}
-    assert all(isinstance(call, CallToolDecision) and call.tool_id in ids for call in calls)
+    examples: list[str] = re.findall(r"(?:^|\n\n)(<channel:(?:.|\n)*?>)(?=\n\n|\Z)", text)
+    forms = {spec.tool_id: ToolForm(spec.tool_id, spec.params_schema) for spec in tools}
+    replies = [read_reply(example, edition=2, tools=forms) for example in examples]
+    assert [fault for reply in replies for fault in (*reply.faults, *reply.remarks)] == []
+    assert [type(one).__name__ for one in replies[-1].decisions] == [CompleteDecision.__name__]
+    calls = [one for reply in replies[:-1] for one in reply.decisions]
+    assert all(isinstance(call, CallToolDecision) and call.tool_id in forms for call in calls)
     code = any(spec.tool_id.startswith("exec_tools") for spec in tools)
-    one_call = bool(tools) and not (several and code)
-    assert len(calls) == one_call + code + 2 * (several and bool(tools))
-
-
-def _decisions(example: str) -> list[str]:
-    parser = ChannelParser()
-    events = parser.feed(example) + parser.close()
-    found: dict[int, str] = {}
-    for event in events:
-        if isinstance(event, ChannelDelta) and event.channel == "ReactDecisionOutV2":
-            found[event.index] = found.get(event.index, "") + event.text
-    return list(found.values())
+    plain = len(tools) > code
+    assert len(calls) == (plain and not (several and code)) + code + 2 * (several and plain)

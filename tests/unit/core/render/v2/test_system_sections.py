@@ -56,7 +56,7 @@ def test_every_kind_of_fact_follows_from_the_configuration() -> None:
         tools=tools, skills=(CatalogueSkill(ref="pdf", purpose="PDF"),), several_actions=True, output_types=("Fare",)
     )
     assert config.facts() == {
-        *("tools", "code", "irreversible", "answer_tools", "several_actions", "skills", "output"),
+        *("tools", "code", "plain_tools", "irreversible", "answer_tools", "several_actions", "skills", "output"),
         *("tool:a.run", "tool:a.put", "tool:a.bad", "skill:pdf", "output:Fare", "protocol:channels"),
         *(f"channel:{name}" for name in ("thinking", "action", "notes", "final_answer", "summary", "content", "code")),
     }

@@ -14,7 +14,10 @@ ReplyProtocol = Literal["channels", "native"]
 RAW_PARAMS: Final = ("content", "patch")
 """String parameters that a reply may give in a channel of their own."""
 
-FACTS: Final = (ALWAYS, "tools", "code", "irreversible", "answer_tools", "several_actions", "skills", "output")
+FACTS: Final = (
+    *(ALWAYS, "tools", "code", "plain_tools", "irreversible"),
+    *("answer_tools", "several_actions", "skills", "output"),
+)
 """The facts without a name."""
 
 NAMED_FACTS: Final = ("tool", "skill", "channel", "protocol", "output")
@@ -61,6 +64,7 @@ class SystemConfig(msgspec.Struct, frozen=True, kw_only=True):
         found = {
             "tools": self.tools,
             "code": self.code_tool(),
+            "plain_tools": any(not tool.runs_code for tool in self.tools),
             "skills": self.skills,
             "output": self.output_types,
             "answer_tools": self.answer_tools(),

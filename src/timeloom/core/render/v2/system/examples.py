@@ -34,8 +34,8 @@ def example_values(config: SystemConfig) -> dict[str, str]:
 def _example_calls(config: SystemConfig) -> list[str]:
     """Return two different calls, of tools that change nothing where there are such."""
     order = sorted(
-        config.tools,
-        key=lambda tool: (not tool.reads_paths, tool.runs_code, _EFFECTS.index(tool.effect), tool.tool_id),
+        (tool for tool in config.tools if not tool.runs_code),
+        key=lambda tool: (not tool.reads_paths, _EFFECTS.index(tool.effect), tool.tool_id),
     )
     found = [_call(tool, _example_params(tool)) for tool in order[:2]]
     if len(found) == 1:
