@@ -54,6 +54,12 @@ class TurnsView(BlockView, msgspec.Struct):
     newest: TurnId = NO_TURN
     edition: int = 1
     """The edition of the newest turn."""
+    by_number: list[TurnId] = []
+    """The ids of the turns; the turn with the number 1 comes first."""
+
+    def find(self, number: int) -> TurnId | None:
+        """Return the turn with that number, or None if there are fewer turns."""
+        return self.by_number[number - 1] if 1 <= number <= len(self.by_number) else None
 
     @property
     def open_turn(self) -> TurnId | None:
@@ -69,6 +75,7 @@ class TurnsView(BlockView, msgspec.Struct):
         turn = self.turns.get(name)
         if turn is None:
             turn = self.turns[name] = Turn(len(self.turns) + 1)
+            self.by_number.append(name)
             self.newest = name
         spans = turn.spans
         if spans and spans[-1][1] == seq - 1:
