@@ -40,7 +40,8 @@ from timeloom.core.policy.next_step import (
 )
 from timeloom.core.policy.read_reply import ParsedReply
 from timeloom.core.policy.repair_reply import is_mechanical
-from timeloom.core.render.foreign_text.fence import ESCAPE, unescape
+from timeloom.core.render.copied_text import undo_escapes
+from timeloom.core.render.foreign_text.fence import ESCAPE
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.plans import find_current_plan
@@ -204,7 +205,7 @@ async def _admit(
     times = sum(count for name, count in made.items() if registry.canonical_id(name) == spec.tool_id)
     step = ToolStep(
         tool_id=spec.tool_id,
-        params=_unescape_params(await actions.session.text(call.params)),
+        params=await _unescaped_params(actions, call),
         effect=spec.effect,
         calls_before=times - begun,
         repairs=repairs,
@@ -246,7 +247,7 @@ async def _run_admitted(actions: ActionContext, call: ToolCall, turn: TurnId, ad
     session = actions.session
     settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
     tool = actions.registry.resolve(call.tool_id)
-    unescaped = replace(call, params=_unescape_params(await session.text(call.params)))
+    unescaped = replace(call, params=await _unescaped_params(actions, call))
     async with actions.governor.charge_on_exit(admission) as charge:
         charge.cost = Amounts(tool_calls=1)
         results = await run_call(tool, unescaped, _with_nested(actions, _tool_context(actions, call, turn)), settings)
@@ -273,7 +274,7 @@ async def _reconcile(
 ) -> tuple[AnyBlock, ...] | Literal["not_done", "unknown"]:
     session = actions.session
     settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
-    unescaped = replace(call, params=_unescape_params(await session.text(call.params)))
+    unescaped = replace(call, params=await _unescaped_params(actions, call))
     return await reconcile_call(tool, unescaped, _tool_context(actions, call, session.views.progress.turn_id), settings)
 
 
@@ -288,6 +289,7 @@ def _tool_context(actions: ActionContext, call: ToolCall, turn: TurnId) -> ToolC
         out_dir=_ensure_folder(actions.out_dir),
         emit=actions.emit,
         epoch_us=session.epoch_us(),
+        copies_from=1 if call.by else session.views.turns.edition,
     )
 
 
@@ -325,21 +327,30 @@ def _with_nested(actions: ActionContext, context: ToolContext) -> ToolContext:
     return replace(context, nested=nested)
 
 
-def _unescape_params(params: str) -> str:
-    """Return the parameters without the escapes that prompts add to foreign text and models copy."""
-    if ESCAPE not in params:
+async def _unescaped_params(actions: ActionContext, call: ToolCall) -> str:
+    """Return the parameters without the escapes that prompts add to foreign text and models copy.
+
+    From edition 2 on, the calls of a program and the exact parameters of a tool stay as they are.
+    """
+    params = await actions.session.text(call.params)
+    edition = actions.session.views.turns.edition
+    if ESCAPE not in params or (call.by and edition > 1):
         return params
-    return msgspec.json.encode(_unescape_value(msgspec.json.decode(params))).decode()
+    exact = actions.registry.resolve(call.tool_id).spec.exact_params if edition > 1 else ()
+    fields = msgspec.json.decode(params, type=dict[str, object])
+    return msgspec.json.encode(
+        {name: value if name in exact else _unescape_value(value, edition) for name, value in fields.items()}
+    ).decode()
 
 
-def _unescape_value(value: object) -> object:
+def _unescape_value(value: object, edition: int) -> object:
     match value:
         case str():
-            return unescape(value)
+            return undo_escapes(value, edition)
         case list():
-            return [_unescape_value(one) for one in cast(list[object], value)]
+            return [_unescape_value(one, edition) for one in cast(list[object], value)]
         case dict():
-            return {name: _unescape_value(one) for name, one in cast(dict[str, object], value).items()}
+            return {name: _unescape_value(one, edition) for name, one in cast(dict[str, object], value).items()}
         case _:
             return value
 

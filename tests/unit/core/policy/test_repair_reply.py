@@ -26,6 +26,7 @@ from tests.harness.more_misformatted_replies import MORE_AMBIGUOUS, MORE_DRAFTS,
 from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.policy.repair_reply import RepairContext, ToolForm, is_mechanical, read_or_repair, repair_reply
 from timeloom.core.render.foreign_text.fence import fence
+from timeloom.core.render.v2.fence import fence_text
 from timeloom.core.stream.decision import CallToolDecision, Decision
 
 FORMS = (*harness.FORMS, *MORE_FORMS)
@@ -85,8 +86,16 @@ def test_a_decision_in_thoughts_quotes_or_code_is_never_carried_out(reply: str) 
         assert not parsed.decisions
 
 
+def number_lines(text: str) -> str:
+    return fence_text(text, 90)
+
+
 @pytest.mark.parametrize("form", FORMS, ids=[f"{at}-{form.slip}" for at, form in enumerate(FORMS)])
-@pytest.mark.parametrize("show", [str, fence, to_json, escape], ids=["plain", "fenced", "json", "html"])
+@pytest.mark.parametrize(
+    "show",
+    [str, fence, fence_text, number_lines, to_json, escape],
+    ids=["plain", "fenced", "fenced in edition 2", "numbered", "json", "html"],
+)
 def test_a_decision_that_stands_in_the_prompt_is_not_repaired(form: Form, show: Callable[[str], str]) -> None:
     repaired = repair_reply(form.reply, CONTEXT)
     assert repaired is not None
