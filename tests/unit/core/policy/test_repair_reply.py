@@ -1,5 +1,6 @@
 """Tests for the repair of misformatted replies."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from html import escape
@@ -41,6 +42,9 @@ CALLS_OF_NO_USE = {
 }
 """Well-formed calls whose parameters the tool refuses, with its own reason."""
 
+PLAIN_IN_SECOND_EDITION = {"an answer that holds tags"}
+"""Replies that are well-formed in edition 2."""
+
 
 def to_json(text: str) -> str:
     return msgspec.json.encode(text).decode()
@@ -69,6 +73,44 @@ def test_a_slip_with_one_reading_is_repaired(form: Form) -> None:
     assert same(decision, form.decision)
     assert parsed.code == form.code
     assert read_reply(repaired.text).decisions == parsed.decisions
+
+
+def renamed(reply: str) -> str:
+    """Return the reply with the short name of the decision channel, in every spelling of the long one."""
+    return re.sub(r"ReactDecision(?:Out(?:V2)?)?\b", "action", reply, flags=re.IGNORECASE)
+
+
+@pytest.mark.parametrize("edition", [1, 2])
+def test_the_short_name_of_the_decision_channel_is_equal_in_every_form(edition: int) -> None:
+    context = msgspec.structs.replace(CONTEXT, edition=edition)
+    for form in FORMS:
+        parsed, _ = read_or_repair(renamed(form.reply), context, lambda: ["the prompt"])
+        assert not parsed.faults, form
+        (decision,) = parsed.decisions
+        assert same(decision, form.decision), form
+        assert parsed.code == form.code
+    for why, reply in AMBIGUOUS:
+        parsed, repaired = read_or_repair(renamed(reply), context, list)
+        is_refused = parsed.faults or len(parsed.decisions) > 1
+        assert repaired is None or why in PLAIN_IN_SECOND_EDITION
+        assert is_refused or why in CALLS_OF_NO_USE or (edition == 2 and why in PLAIN_IN_SECOND_EDITION)
+    for reply in DRAFTS:
+        parsed, repaired = read_or_repair(renamed(reply), context, list)
+        assert (parsed.decisions, repaired) == ((), None), reply
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"<channel:action>{ANSWER}</channel:{D}>",
+        f"<channel:{D}>{ANSWER}</channel:action>",
+        f"<channel:action>{ANSWER}</channel:action>",
+    ],
+)
+def test_either_name_closes_the_decision_channel(reply: str) -> None:
+    for edition in (1, 2):
+        parsed = read_reply(reply, edition=edition)
+        assert (parsed.decisions, parsed.faults, parsed.remarks) == ((RAIN,), (), ())
 
 
 @pytest.mark.parametrize(("why", "reply"), AMBIGUOUS, ids=[why for why, _ in AMBIGUOUS])
