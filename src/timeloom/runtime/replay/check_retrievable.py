@@ -17,7 +17,7 @@ from timeloom.core.blocks import AnyBlock, ContentBlock, SourcesAdded, ToolCall
 from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
-from timeloom.core.paths import EntriesPath, PathError, TurnIndexesPath, TurnIndexPath, parse, select_sources
+from timeloom.core.paths import EntriesPath, PathError, TurnIndexesPath, TurnIndexPath, parse_long, select_sources
 from timeloom.core.payload import BlobRef
 from timeloom.core.render.entry_text import SILENT_TYPES, needed_payloads
 from timeloom.core.render.foreign_text.fence import unfence
@@ -262,7 +262,7 @@ class _RetrievalChecker:
             epoch_us=0,
         )
         try:
-            return (await resolve(parse(path), context, NoContent())).readables
+            return (await resolve(parse_long(path), context, NoContent())).readables
         except CodedError:
             return ()
 
@@ -334,7 +334,7 @@ def _normalize(text: str) -> str:
 
 def _numbers(text: str) -> Iterable[int]:
     try:
-        path = parse(text)
+        path = parse_long(text)
     except PathError:
         return ()
     return path.numbers if isinstance(path, EntriesPath | TurnIndexesPath) else ()

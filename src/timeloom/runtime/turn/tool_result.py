@@ -31,7 +31,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId, MessageId, TurnId
-from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, parse, to_physical
+from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, parse_long, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, size_of
 from timeloom.core.render.v1.entries.previews import PDF, add_hint, preview_data
 from timeloom.core.render.v1.summary import FOCUS_CHARS
@@ -261,7 +261,7 @@ class _ResultBuilder:
 
     def _parse_path(self, artifact: Artifact) -> LogicalPath | None:
         try:
-            return parse(artifact.path)
+            return parse_long(artifact.path)
         except PathError as error:
             self._add_notice("tool_result_error", f"the tool left something at no logical path: {error}")
             return None
