@@ -53,6 +53,8 @@ class TurnsView(BlockView, msgspec.Struct):
 
     turns: dict[TurnId, Turn] = {}
     newest: TurnId = NO_TURN
+    edition: int = 1
+    """The edition of the newest turn."""
     by_number: list[TurnId] = []
     """The ids of the turns; the turn with the number 1 comes first."""
 
@@ -84,10 +86,12 @@ class TurnsView(BlockView, msgspec.Struct):
             self.by_number.append(name)
             self.newest = name
         spans = turn.spans
-        if spans and spans[-1][1] == seq - 1:
-            spans[-1] = (spans[-1][0], seq)
-        else:
-            spans.append((seq, seq))
+        if spans:
+            first, last = spans[-1]
+            if last == seq - 1:
+                spans[-1] = (first, seq)
+                return turn
+        spans.append((seq, seq))
         return turn
 
     def _add_round(self, entry: Entry, block: RoundStarted) -> None:
@@ -114,6 +118,7 @@ class TurnsView(BlockView, msgspec.Struct):
     def _begin(self, entry: Entry, block: TurnStarted) -> None:
         if turn := self._add_entry(entry, block):
             turn.ended = None
+            self.edition = block.edition
 
     def _end(self, entry: Entry, block: TurnEnded) -> None:
         if turn := self._add_entry(entry, block):

@@ -5,7 +5,7 @@ from typing import Final
 
 from timeloom.core.blocks import AnyBlock, Cut, Pinned, Pruned
 from timeloom.core.policy.pins import find_lapsed_pins
-from timeloom.core.render.v1.entries.cards import shorten_entry
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.timeline import Entry
 from timeloom.core.view.aliases import parse_in
 from timeloom.runtime.context.read_range import load_card_context
@@ -61,7 +61,10 @@ class PinKeeper:
         alone = sorted(seq for path in paths for seq in visible.pins[path].seqs if seq in visible.kept)
         entries = await self.session.entries(alone)
         known = await load_card_context(self.session, entries)
-        if cuts := tuple(Cut(entry.seq, entry.seq, shorten_entry(entry, 0, known.payloads)) for entry in entries):
+        renderer = renderer_for(self.session.views.turns.edition)
+        views = self.session.views
+        texts = {one.seq: renderer.shorten_entry(one, 0, views, known.payloads) for one in entries}
+        if cuts := tuple(Cut(seq, seq, text) for seq, text in texts.items()):
             blocks.append(Pruned(cuts=cuts, reason=LAPSED))
         await self.session.append(blocks, self.session.views.progress.turn_id)
         return True

@@ -19,11 +19,11 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.paths import EntriesPath, PathError, TurnIndexesPath, TurnIndexPath, parse_long, select_sources
 from timeloom.core.payload import BlobRef
-from timeloom.core.render.entry_text import SILENT_TYPES, needed_payloads
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.entry_text import SILENT_TYPES, EntryText, needed_payloads
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.render.prompt import PromptView, needed_seqs
-from timeloom.core.render.v1.entries.block_text import entry_text
-from timeloom.core.render.v1.tail.sources_section import sources_section
+from timeloom.core.render.v2.fence import unfence_text
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
@@ -96,7 +96,8 @@ class _LoadedTimeline:
         needed = {seq: self.all[seq - 1] for seq in needed_seqs(self.views)}
         payloads = {ref: await self.payload(ref) for one in needed.values() for ref in needed_payloads(one)}
         view = PromptView.from_views(self.views, needed, payloads)
-        return "".join(segment.text for segment in view.segments()) + sources_section(self.views.sources.pool)
+        sources = view.renderer.sources(self.views.sources.pool, self.views)
+        return "".join(segment.text for segment in view.segments()) + sources
 
 
 class _NamedPaths:
@@ -177,7 +178,7 @@ class _RetrievalChecker:
         whole = await self._timeline.load_whole(entry)
         if entry.block.erased:
             tally.erased += 1
-        elif _has_no_content(whole):
+        elif _has_no_content(whole, self._timeline.views):
             tally.silent += 1
         elif self._is_visible(whole):
             tally.in_sight += 1
@@ -200,7 +201,11 @@ class _RetrievalChecker:
         visible = self._timeline.views.visible
         if whole.seq in self._shown_summaries:
             return True
-        return whole.seq in visible.shown and visible.shown[whole.seq] is None and _is_shown_whole(whole)
+        return (
+            whole.seq in visible.shown
+            and visible.shown[whole.seq] is None
+            and _is_shown_whole(whole, self._timeline.views)
+        )
 
     async def _count_reads(self, whole: Entry, prompt_paths: _NamedPaths) -> int:
         """Return the number of reads (1 or 2) that return the entry's whole content; 0 if it is unreachable."""
@@ -281,14 +286,18 @@ def _discard_output(_channel: str, _text: str, /) -> None:
     """Discard emitted output."""
 
 
-def _has_no_content(whole: Entry) -> bool:
+def _has_no_content(whole: Entry, views: Views) -> bool:
     """Return whether the entry never has content in a prompt or in a read."""
     block = whole.block
     if isinstance(block, ContentBlock):
         return block.text is None and block.data is None
     if isinstance(block, SourcesAdded):
         return not any(map(_row_text, block.rows))
-    return block.type_name in SILENT_TYPES or entry_text(whole).is_empty
+    return block.type_name in SILENT_TYPES or _render(whole, views).is_empty
+
+
+def _render(whole: Entry, views: Views) -> EntryText:
+    return renderer_for(views.turns.edition).entry_text(whole, views)
 
 
 def _row_text(row: SourceRow) -> str:
@@ -296,8 +305,8 @@ def _row_text(row: SourceRow) -> str:
     return body if isinstance(body, str) else ""
 
 
-def _is_shown_whole(whole: Entry) -> bool:
-    rendered = entry_text(whole)
+def _is_shown_whole(whole: Entry, views: Views) -> bool:
+    rendered = _render(whole, views)
     match whole.block:
         case ContentBlock(data=bytes()):
             return rendered.data is not None
@@ -305,10 +314,9 @@ def _is_shown_whole(whole: Entry) -> bool:
             return "[see " not in rendered.text
         case block:
             text: object = getattr(block, "text", "")
-            return (
-                not isinstance(text, str)
-                or _normalize(text) in _normalize(unfence(rendered.text))
-                or _normalize(text) in _normalize(rendered.text)
+            shown = rendered.text
+            return not isinstance(text, str) or any(
+                _normalize(text) in _normalize(form) for form in (unfence(shown), shown, unfence_text(shown))
             )
 
 

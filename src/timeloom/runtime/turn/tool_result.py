@@ -33,7 +33,8 @@ from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, size_of
-from timeloom.core.render.v1.entries.previews import PDF, add_hint, preview_data
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.v1.entries.previews import PDF, add_hint
 from timeloom.core.render.v1.summary import FOCUS_CHARS
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.aliases import parse_in
@@ -298,7 +299,8 @@ class _ResultBuilder:
 
     def _decide_shown(self, text: Text | None, data: Data | None, mime: str, path: LogicalPath) -> Shown | None:
         if data is not None:
-            return preview_data(_bare_mime(mime), size_of(data), str(path))
+            renderer = renderer_for(self._views.turns.edition)
+            return renderer.data_preview(_bare_mime(mime), size_of(data), str(path), self._views)
         if text is None:
             return None
         content = self._texts.get(text) if isinstance(text, BlobRef) else text
