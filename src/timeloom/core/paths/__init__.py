@@ -4,7 +4,14 @@ Reading order: `forms`, `selection` and `aliases` (the values), `parse_path`, `n
 `rewrite` (paths given to tools), `resource` (names across conversations), `errors`.
 """
 
-from timeloom.core.paths.aliases import AliasedPath, call_alias, make_alias, parse_turn_alias, turn_alias
+from timeloom.core.paths.aliases import (
+    AliasedPath,
+    call_alias,
+    make_alias,
+    parse_turn_alias,
+    split_folder_alias,
+    turn_alias,
+)
 from timeloom.core.paths.errors import PathError
 from timeloom.core.paths.forms import (
     MAX_NUMBER,
@@ -33,7 +40,7 @@ from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES, has_in
 from timeloom.core.paths.parse_path import MAX_PATH_CHARS, has_scheme, parse, parse_long
 from timeloom.core.paths.physical import PhysicalPath, to_logical, to_physical
 from timeloom.core.paths.resource import ResourceName, parse_resource
-from timeloom.core.paths.rewrite import RewrittenPath, rewrite_path, strip_here
+from timeloom.core.paths.rewrite import RewrittenPath, find_written_path, rewrite_path, strip_here
 from timeloom.core.paths.selection import (
     MAX_SELECTED,
     MAX_SID,
@@ -79,6 +86,7 @@ __all__ = [
     "UserPromptPath",
     "WorkingSummaryPath",
     "call_alias",
+    "find_written_path",
     "has_invisible_characters",
     "has_scheme",
     "make_alias",
@@ -88,6 +96,7 @@ __all__ = [
     "parse_turn_alias",
     "rewrite_path",
     "select_sources",
+    "split_folder_alias",
     "strip_here",
     "to_logical",
     "to_physical",

@@ -15,6 +15,7 @@ from timeloom.core.paths.forms import CallTextPath, FilePath, ToolPath, TurnForm
 
 _TURN: Final = re.compile(r"t([1-9][0-9]{0,6})")
 _CALL: Final = re.compile(r"[1-9][0-9]{0,8}")
+_FOLDER: Final = re.compile(r"(?:\./)*t([1-9][0-9]{0,6})(?=/(?:files|outputs|attachments|external)(?:/|\Z))")
 _PLACEHOLDER: Final = TurnId("turn_0")
 
 
@@ -67,6 +68,11 @@ def call_alias(turn: int, call: int) -> str:
 def parse_turn_alias(text: str) -> int | None:
     """Return the number of the turn that the text is an alias of; None if it is no alias."""
     return int(found[1]) if (found := _TURN.fullmatch(text)) else None
+
+
+def split_folder_alias(text: str) -> tuple[int, str] | None:
+    """Return the number of the turn in a physical path such as `t12/files/report.md`, and the rest; else None."""
+    return (int(found[1]), text[found.end() :]) if (found := _FOLDER.match(text)) else None
 
 
 def parse_call_number(text: str) -> int | None:

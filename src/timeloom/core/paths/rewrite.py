@@ -5,9 +5,10 @@ import re
 import msgspec
 
 from timeloom.core.ids import IdError, TurnId, parse_turn_id
+from timeloom.core.paths.aliases import AliasedPath, split_folder_alias
 from timeloom.core.paths.errors import PathError, quote_prefix
 from timeloom.core.paths.forms import FileForm, FilePath
-from timeloom.core.paths.parse_path import check_length, has_scheme, parse_long
+from timeloom.core.paths.parse_path import check_length, has_scheme, parse, parse_long
 from timeloom.core.paths.physical import PhysicalPath, to_logical, to_physical
 
 _TURN_FOLDERS = frozenset({"files", "outputs", "attachments", "external"})
@@ -37,6 +38,21 @@ def rewrite_path(text: str, current_turn: TurnId) -> RewrittenPath:
         return RewrittenPath(given, to_physical(given), given.name, changed=False, writable=False)
     path = FilePath(current_turn, given.area, given.rel)
     return RewrittenPath(path, to_physical(path), path.rel, changed=path != given, writable=True)
+
+
+def find_written_path(text: str, current_turn: TurnId) -> FilePath:
+    """Return the file that a write of the path writes; raise `PathError` if it writes none.
+
+    Writes go to the current turn, so the alias of any turn leads there without the views of the conversation.
+    """
+    if folder := split_folder_alias(text):
+        text = f"{current_turn}{folder[1]}"
+    elif has_scheme(text) and isinstance(path := parse(text), AliasedPath):
+        text = str(path.expand(current_turn))
+    target = rewrite_path(text, current_turn).path
+    if not isinstance(target, FilePath):
+        raise PathError("path_read_only", "the path names an attachment; expected a file in files/ or outputs/")
+    return target
 
 
 def strip_here(text: str) -> str:

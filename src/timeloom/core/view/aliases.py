@@ -17,15 +17,14 @@ from timeloom.core.paths import (
     make_alias,
     parse,
     parse_long,
-    parse_turn_alias,
     rewrite_path,
+    split_folder_alias,
     turn_alias,
 )
 from timeloom.core.view.views import Views
 
 _PROBE: Final = "x"
 _MAY_HAVE_ALIAS: Final = re.compile(r"(?:[a-z]{2}:|(?:\./)*)t[0-9]")
-_TURN_FOLDER: Final = re.compile(r"((?:\./)*)(t[0-9]+)(?=/(?:files|outputs|attachments|external)(?:/|\Z))")
 
 
 class ConversationNames:
@@ -94,11 +93,8 @@ def expand_aliases(text: str, views: Views) -> str:
     if not _MAY_HAVE_ALIAS.match(text):
         return text
     if not has_scheme(text):
-        found = _TURN_FOLDER.match(text)
-        number = parse_turn_alias(found[2]) if found else None
-        if found is None or number is None:
-            return text
-        return f"{found[1]}{find_turn(number, views)}{text[found.end() :]}"
+        folder = split_folder_alias(text)
+        return f"{find_turn(folder[0], views)}{folder[1]}" if folder else text
     # A folder ends with a slash. With a name it is a path that is checked like any other.
     suffix = _PROBE if text.endswith("/") else ""
     try:

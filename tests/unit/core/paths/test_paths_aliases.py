@@ -18,6 +18,7 @@ from timeloom.core.paths import (
     TurnForm,
     UserPromptPath,
     call_alias,
+    find_written_path,
     make_alias,
     parse,
     parse_long,
@@ -122,6 +123,30 @@ def test_a_physical_path_is_long() -> None:
     with pytest.raises(PathError):
         to_logical("t12/files/report.md")
     assert rewrite_path("t12/files/a.md", TURN).path == FilePath(TURN, "files", "t12/files/a.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fi:t12/a.md", "fi:turn_9.files/a.md"),
+        ("fi:t12.outputs/a.md", "fi:turn_9.outputs/a.md"),
+        ("t12/files/a.md", "fi:turn_9.files/a.md"),
+        ("./t3/outputs/a.md", "fi:turn_9.outputs/a.md"),
+        ("fi:turn_1.files/a.md", "fi:turn_9.files/a.md"),
+        ("a.md", "fi:turn_9.files/a.md"),
+        ("t12/a.md", "fi:turn_9.files/t12/a.md"),
+    ],
+)
+def test_a_write_under_any_alias_goes_to_the_current_turn(text: str, expected: str) -> None:
+    assert str(find_written_path(text, TURN)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["fi:t12.user.attachments/a.md", "t12/attachments/a.md", "tc:t12.3.call", "../a.md", "fi:t12", "t12/files"]
+)
+def test_a_write_that_can_write_no_file_has_no_path(text: str) -> None:
+    with pytest.raises(PathError):
+        find_written_path(text, TURN)
 
 
 def test_a_call_whose_id_is_a_number_has_no_alias_without_its_number() -> None:

@@ -131,7 +131,7 @@ def test_a_long_path_is_parsed_as_it_stands(views: Views) -> None:
         ("fi:t1/", f"fi:{ONE}.files/"),
         ("fi:t1.outputs/", f"fi:{ONE}.outputs/"),
         ("t1/files/a.md", f"{ONE}/files/a.md"),
-        ("./t1/outputs/", f"./{ONE}/outputs/"),
+        ("./t1/outputs/", f"{ONE}/outputs/"),
         ("t1/attachments", f"{ONE}/attachments"),
         ("t1/external/form/attachments/m/a.png", f"{ONE}/external/form/attachments/m/a.png"),
     ],

@@ -11,12 +11,13 @@ from timeloom.core.blocks import (
     ConversationStarted,
     ForkPoint,
     Titled,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     UserPrompt,
 )
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
@@ -71,6 +72,16 @@ async def test_all_of_a_conversation_is_copied_byte_for_byte_with_its_places(tmp
         assert list(map(encode_record, before[1:])) == list(map(encode_record, after[1:]))
         assert [entry.path for entry in before] == [entry.path for entry in after]
         assert (await store.verify()).findings == ()
+
+
+async def test_a_fork_keeps_the_numbers_of_turns_and_calls(tmp_path: Path) -> None:
+    store = await MemoryStore.open()
+    calls = [(ONE, ToolCall(tool_id="t.do", tool_call_id=CallId(name))) for name in ("b", "a")]
+    await write(store, *TURN_ONE[:-2], *calls, *TURN_ONE[-2:], *TURN_TWO)
+    copy = await load_views(store, (await forked(store, tmp_path, "t1")).conversation)
+    source = await load_views(store, SOURCE)
+    assert (copy.turns.by_number, source.turns.by_number) == ([ONE], [ONE, TWO])
+    assert copy.calls.by_number == source.calls.by_number == {ONE: ["b", "a"]}
 
 
 async def test_the_header_says_where_it_came_from_and_whose_it_is(tmp_path: Path) -> None:

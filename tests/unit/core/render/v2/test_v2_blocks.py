@@ -244,8 +244,9 @@ def test_long_text_stands_in_a_channel_of_its_own() -> None:
     assert '"content":"short"' in text(call(path="files/a.md", content="short"))
 
 
-def test_what_a_call_writes_is_shortened_and_names_the_file() -> None:
-    shown_call = text(call(path="files/report.md", content="x" * 500, n=[1, {"deep": "y" * 500}]))
+@pytest.mark.parametrize("path", ["files/report.md", "fi:t1/report.md", "t1/files/report.md", "fi:t9/report.md"])
+def test_what_a_call_writes_is_shortened_and_names_the_file(path: str) -> None:
+    shown_call = text(call(path=path, content="x" * 500, n=[1, {"deep": "y" * 500}]))
     assert f'{"x" * MAX_PARAM_CHARS}\n[READ] 100 more characters: react.read(["fi:t1/report.md"])' in shown_call
     assert "x" * 401 not in shown_call
     assert f'"deep":"{"y" * 400}... [see fi:t1/report.md]"' in shown_call

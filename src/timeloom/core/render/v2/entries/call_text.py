@@ -18,7 +18,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import EntriesPath, PathError, rewrite_path
+from timeloom.core.paths import EntriesPath, PathError, find_written_path
 from timeloom.core.payload import BlobRef, size_of
 from timeloom.core.render.entry_text import NO_TEXT, EntryText, Payloads, load_text
 from timeloom.core.render.foreign_text.fence import one_line
@@ -171,7 +171,7 @@ def _long_text_path(params: dict[str, object], path: str, turn: TurnId, names: N
     target = params.get("path")
     if "content" in params and isinstance(target, str):
         try:
-            return one_line(names.path(str(rewrite_path(target, turn).path)), 1_200)
+            return one_line(names.path(str(find_written_path(target, turn))), 1_200)
         except PathError:
             return path
     return path
