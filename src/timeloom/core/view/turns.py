@@ -69,10 +69,12 @@ class TurnsView(BlockView, msgspec.Struct):
             turn = self.turns[name] = Turn(len(self.turns) + 1)
             self.newest = name
         spans = turn.spans
-        if spans and spans[-1][1] == seq - 1:
-            spans[-1] = (spans[-1][0], seq)
-        else:
-            spans.append((seq, seq))
+        if spans:
+            first, last = spans[-1]
+            if last == seq - 1:
+                spans[-1] = (first, seq)
+                return turn
+        spans.append((seq, seq))
         return turn
 
     def _add_round(self, entry: Entry, block: RoundStarted) -> None:
