@@ -72,6 +72,13 @@ class ActionContext:
     emit: Callable[[str, str], None]
     interrupt: asyncio.Event
     governor: Governor
+    window_tokens: int
+    """The model's window."""
+
+    @property
+    def run_settings(self) -> RunSettings:
+        """How the calls of the actions run."""
+        return RunSettings(show=self.show, interrupt=self.interrupt, window_tokens=self.window_tokens)
 
 
 async def execute_action(actions: ActionContext, decision: Decision, reply: ParsedReply | None) -> None:
@@ -244,7 +251,7 @@ def _call_blocks(
 
 async def _run_admitted(actions: ActionContext, call: ToolCall, turn: TurnId, admission: Admission) -> None:
     session = actions.session
-    settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
+    settings = actions.run_settings
     tool = actions.registry.resolve(call.tool_id)
     unescaped = replace(call, params=_unescape_params(await session.text(call.params)))
     async with actions.governor.charge_on_exit(admission) as charge:
@@ -272,7 +279,7 @@ async def _reconcile(
     actions: ActionContext, tool: Tool, call: ToolCall
 ) -> tuple[AnyBlock, ...] | Literal["not_done", "unknown"]:
     session = actions.session
-    settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
+    settings = actions.run_settings
     unescaped = replace(call, params=_unescape_params(await session.text(call.params)))
     return await reconcile_call(tool, unescaped, _tool_context(actions, call, session.views.progress.turn_id), settings)
 
@@ -308,7 +315,7 @@ def _with_nested(actions: ActionContext, context: ToolContext) -> ToolContext:
     turn = context.turn_id
 
     async def run(call: ToolCall) -> tuple[AnyBlock, ...]:
-        settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
+        settings = actions.run_settings
         return await run_call(
             actions.registry.resolve(call.tool_id), call, _tool_context(actions, call, turn), settings
         )
