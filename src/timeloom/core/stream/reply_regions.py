@@ -112,7 +112,7 @@ class _Splitter:
             return False
         if opened.family == "channel":
             if not tag.name:
-                # `</channel>` closes any channel that has no close tag of its own later on.
+                # `</channel>` closes any channel whose close tag does not follow later.
                 return self._last_close.get(opened.kind, -1) < tag.start
             return tag.kind == opened.kind and (tag.kind != "other" or tag.name == opened.name)
         return opened.family != "plain" or tag.name == opened.name
