@@ -246,16 +246,6 @@ def build_turn_runner(
     inbox = Inbox(session)
     models = tuple(one for one in (model, side_models.title, side_models.summary) if one)
     governor = Governor(session=session, policies=settings.policies, budgets=settings.budgets, models=models)
-    action_context = ActionContext(
-        session=session,
-        registry=registry,
-        show=_previewer(session, for_programs=_runs_programs(registry)),
-        out_dir=settings.workspaces / session.conversation,
-        emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
-        interrupt=inbox.interrupt,
-        governor=governor,
-        window_tokens=model.window_tokens,
-    )
     prompt_builder = PromptBuilder(
         session, shared.systems, prompts, governor, shared.rates, observers=_prompt_observers
     )
@@ -269,25 +259,20 @@ def build_turn_runner(
         stored_systems=shared.stored_systems,
         call_s=settings.model_call_s,
     )
-    compactor = Compactor(
+    action_context = ActionContext(
         session=session,
+        registry=registry,
+        show=_previewer(session, for_programs=_runs_programs(registry)),
+        out_dir=settings.workspaces / session.conversation,
+        emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
+        interrupt=inbox.interrupt,
         governor=governor,
-        model=side_models.summary,
-        settings=settings.compact,
-        text_chars=settings.cards.text_chars,
-        effect_of=lambda tool_id: registry.resolve(tool_id).spec.effect,
+        window_tokens=model.window_tokens,
     )
     return TurnRunner(
         session=session,
         model_caller=model_caller,
-        context_fitter=ContextFitter(
-            session=session,
-            model=model,
-            prompt_builder=prompt_builder,
-            pruner=Pruner(session=session, model=model.name, settings=settings.prune, limits=settings.cards),
-            compactor=compactor,
-            reply_tokens=prompts.max_output_tokens,
-        ),
+        context_fitter=_build_context_fitter(prompt_builder, governor, model, settings, shared, side_models.summary),
         action_context=action_context,
         inbox=inbox,
         titles=TitleGenerator(session, side_models.title, governor=governor),
@@ -302,6 +287,33 @@ def _previewer(session: Session, *, for_programs: bool) -> Show:
         return renderer.preview(text, mime, path, session.views, for_programs=for_programs)
 
     return show
+
+
+def _build_context_fitter(
+    prompt_builder: PromptBuilder,
+    governor: Governor,
+    model: Model,
+    settings: AgentSettings,
+    shared: SharedParts,
+    summary_model: Model | None,
+) -> ContextFitter:
+    session = governor.session
+    compactor = Compactor(
+        session=session,
+        governor=governor,
+        model=summary_model,
+        settings=settings.compact,
+        text_chars=settings.cards.text_chars,
+        effect_of=lambda tool_id: shared.registry.resolve(tool_id).spec.effect,
+    )
+    return ContextFitter(
+        session=session,
+        model=model,
+        prompt_builder=prompt_builder,
+        pruner=Pruner(session=session, model=model.name, settings=settings.prune, limits=settings.cards),
+        compactor=compactor,
+        reply_tokens=shared.prompts.max_output_tokens,
+    )
 
 
 def _runs_programs(registry: ToolRegistry) -> bool:

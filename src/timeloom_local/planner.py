@@ -61,7 +61,8 @@ class _RoundPlanner:
             for planned in made:
                 return planned
             self._follows_plan = True
-        for self._at, clause in enumerate(self._clauses):  # noqa: B020 - the clause in progress is state
+        for at, clause in enumerate(self._clauses):
+            self._at = at
             try:
                 return next(self._steps(clause))
             except StopIteration as ended:

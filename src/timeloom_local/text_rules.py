@@ -52,7 +52,7 @@ def extract_quotations(message: str) -> tuple[str, list[str]]:
         text = _quoted_text(match)
         return text if is_file_name(text) else hold(text)
 
-    # The message must not contain placeholders of its own.
+    # The message itself must not contain placeholders.
     message = _PRIVATE.sub("\N{REPLACEMENT CHARACTER}", message[:MAX_MESSAGE_CHARS])
     message = _FENCED.sub(lambda match: hold(match[1]), message)
     if block := _BLOCK.fullmatch(message.strip()):

@@ -7,6 +7,8 @@ from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.stream.decision import Decision
 from timeloom.testing.conformance.scenes import system_text
 from timeloom_local.engine import LlamaEngine
+from timeloom_local.intents.kinds import Intent
+from timeloom_local.intents.parse_message import parse_message
 from timeloom_local.model import LocalModel
 from timeloom_local.planner import plan_reply
 from timeloom_local.read_catalogue import OfferedTool, read_catalogue
@@ -53,3 +55,8 @@ def next_decision(situation: PromptContent, offers: tuple[OfferedTool, ...] | No
     assert not reply.remarks
     (decision,) = reply.decisions
     return decision
+
+
+def intents(message: str) -> list[Intent]:
+    """Return the intents of the message's clauses."""
+    return [clause.intent for clause in parse_message(message)]

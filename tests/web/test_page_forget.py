@@ -52,8 +52,10 @@ def test_a_pinned_message_is_marked_listed_and_kept_by_a_compaction(visit: PageV
     page.get_by_text("Pinned (1)").click()
     page.get_by_role("button", name="Unpin ferry 1").press("Enter")
     expect(page.get_by_text("Pinned (1)")).to_have_count(0)
+    page.get_by_role("region", name="Messages").evaluate("box => { box.scrollTop = 0; }")
+    expect(page.get_by_role("button", name="Jump to latest")).to_be_visible()
     visit.send_message("/compact")
-    expect(page.get_by_text("Nothing to compact")).to_be_visible()
+    expect(page.get_by_text("Nothing to compact")).to_be_in_viewport()
 
 
 def test_a_block_that_cannot_be_pinned_says_why(visit: PageVisit) -> None:

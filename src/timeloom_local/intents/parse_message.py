@@ -147,7 +147,7 @@ def _is_content(char: str) -> bool:
 
 
 def _split_at_verbs(part: str, held: list[str]) -> list[str]:
-    """Split at `and` before a verb if each side is a request of its own."""
+    """Split at `and` before a verb if each side is a complete request."""
     whole = parse_clause(part, held)
     if isinstance(whole, PlanIntent) and whole.steps:
         return [part]  # steps of a plan begin with verbs, too

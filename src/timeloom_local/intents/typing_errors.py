@@ -42,7 +42,7 @@ def find_corrections(text: str) -> list[Correction]:
         for match in _WORD.finditer(text)
         if (meant := _meant(match[0].lower()))
     ]
-    # `form` is a word of its own, but not before the name of a file.
+    # `form` is also a word, but not before the name of a file.
     found += [Correction(match.start(), match[0], "from") for match in _FORM.finditer(text)]
     return found[:MAX_CORRECTIONS]
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.harness.local_model import intents
 from timeloom_local.intents.edits import LineInsertion, TextReplacement
 from timeloom_local.intents.kinds import (
     CalculateIntent,
@@ -18,16 +19,11 @@ from timeloom_local.intents.kinds import (
 )
 from timeloom_local.intents.limits import strip_limits
 from timeloom_local.intents.parse_given import strip_signature
-from timeloom_local.intents.parse_message import parse_message
 from timeloom_local.plan_steps import find_named_steps
 from timeloom_local.text_rules import split_message
 
 A_MD = FileMention(names=("a.md",))
 PLAN = [("mow the lawn", "□"), ("trim the hedge", "□"), ("buy paint", "□"), ("buy brushes", "□"), ("sweep", "✓")]
-
-
-def intents(message: str) -> list[Intent]:
-    return [clause.intent for clause in parse_message(message)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from bench.demo.requests import DemoRequest, OutcomeChecks
 from bench.demo.score import format_transcript, judge_requests
 from tests.harness import local_model
+from tests.harness.local_model import intents
 from timeloom_local.intents.edits import LineInsertion, LineRemoval, TextReplacement
 from timeloom_local.intents.kinds import (
     CalculateIntent,
@@ -19,14 +20,9 @@ from timeloom_local.intents.kinds import (
     SearchIntent,
     WriteIntent,
 )
-from timeloom_local.intents.parse_message import parse_message
 from timeloom_local.intents.typing_errors import count_errors, find_corrections
 
 A_MD = FileMention(names=("a.md",))
-
-
-def intents(message: str) -> list[Intent]:
-    return [clause.intent for clause in parse_message(message)]
 
 
 def failures_of(request: DemoRequest) -> list[str]:

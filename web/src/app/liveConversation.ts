@@ -17,6 +17,8 @@ export interface OpenConversation {
   /** Why the conversation cannot be shown, or why its turn cannot continue. */
   problem: string;
   compacting: boolean;
+  /** Increases with each request of the user whose outcome is at the end, which is then scrolled into view. */
+  endRequests: number;
   /** Whether the user may send messages to it. */
   mayWrite: boolean;
   /** Whether the user may decide on its calls that wait for approval. */
@@ -88,6 +90,7 @@ function newOpenConversation(id: string): OpenConversation {
     connection: "connecting",
     problem: "",
     compacting: false,
+    endRequests: 0,
     mayWrite: true,
     mayDecide: true,
     owner: "",
@@ -313,6 +316,7 @@ export async function compactConversation(focus: string): Promise<string> {
   const { open } = get();
   if (!open) return "There is nothing to compact yet.";
   const { status } = await post<SendReceipt>(apiPath("events", open.id), { kind: "compact", text: focus });
+  updateOpen(open.id, (before) => ({ ...before, endRequests: before.endRequests + 1 }));
   return status === "queued" ? "The conversation is compacted before the next round." : "The conversation is being compacted.";
 }
 

@@ -39,6 +39,11 @@ export function MessageList() {
   }, [rendered]);
 
   useLayoutEffect(() => {
+    // From here on, the list follows its end: a compaction takes a while.
+    if (open.endRequests) isNearEnd.current = true;
+  }, [open.endRequests]);
+
+  useLayoutEffect(() => {
     if (isNearEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [open]);
 

@@ -137,7 +137,7 @@ class _Splitter:
                 is_kind = tag.kind == opened.kind or not tag.name
                 return is_kind and self._last_exact_close.get(opened.name, -1) < tag.start
             if not tag.name:
-                # `</channel>` closes any channel that has no close tag of its own later on.
+                # `</channel>` closes any channel whose close tag does not follow later.
                 return self._last_close.get(opened.kind, -1) < tag.start
             return tag.kind == opened.kind and (tag.kind != "other" or tag.name == opened.name)
         return opened.family != "plain" or tag.name == opened.name

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
@@ -118,6 +118,9 @@ class ChatError(msgspec.Struct, frozen=True, kw_only=True):
     name: ClassVar[str] = "chat.error"
     code: str
     message: str
+
+
+DELETED: Final = ChatError(code="conversation_unknown", message="the conversation was deleted")
 
 
 class PendingApproval(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ from timeloom.ports.ids import Ids
 from timeloom.ports.leases import ConversationHeldError
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store, StoreError
-from timeloom.runtime.hub.events import ChatBlock, ChatError, ConvStatus, Event, as_interrupted, to_status
-from timeloom.runtime.hub.live_conversation import DELETED, ConversationOpener, LiveConversation, LiveOperation
+from timeloom.runtime.hub.events import DELETED, ChatBlock, ChatError, ConvStatus, Event, as_interrupted, to_status
+from timeloom.runtime.hub.live_conversation import ConversationOpener, LiveConversation
 from timeloom.runtime.hub.state import COMPACT_EVENT, USER, IncomingMessage, SendReceipt
 from timeloom.runtime.hub.subscription import SubscriberQueue, Subscription
 from timeloom.runtime.hub.write_recovery import RETRY_DELAYS_S, WriteRecovery, is_write_failure
@@ -37,6 +37,9 @@ CLOSING: Final = ChatError(
 
 SubscriptionContext = AbstractAsyncContextManager[tuple[Subscription, AsyncGenerator[Event]]]
 """A context that yields a subscription and its events; leaving it ends the subscription."""
+
+LiveOperation = Callable[[LiveConversation], Awaitable[SendReceipt]]
+"""An operation on a live conversation."""
 
 _logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Final, Protocol, assert_never
@@ -16,7 +16,7 @@ from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.sources import SourceRow
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
-from timeloom.core.view.progress import CANCEL_EVENT, pending_approvals
+from timeloom.core.view.progress import pending_approvals
 from timeloom.platform.tasks import cancel_and_wait
 from timeloom.ports.leases import LeaseLostError
 from timeloom.ports.store import Store, StoreError
@@ -28,6 +28,7 @@ from timeloom.runtime.hub.events import (
     to_compaction_event,
     to_status,
 )
+from timeloom.runtime.hub.incoming import add_to_turn, to_external_event
 from timeloom.runtime.hub.input_queue import InputItem, InputQueue, Reply
 from timeloom.runtime.hub.live_citations import LiveCitationRewriter
 from timeloom.runtime.hub.state import (
@@ -68,6 +69,7 @@ from timeloom.runtime.hub.state import (
     TurnStopped,
     transition,
 )
+from timeloom.runtime.hub.store_follower import StoreFollower
 from timeloom.runtime.hub.subscription import Broadcaster, StoreTail
 from timeloom.runtime.hub.write_recovery import WriteRecovery, is_write_failure
 from timeloom.runtime.session.session import Session
@@ -76,8 +78,6 @@ from timeloom.runtime.turn.loop import TurnRunner
 _logger = logging.getLogger(__name__)
 
 INTERNAL_ERROR_TEXT: Final = "The turn failed unexpectedly. Send another message to resume it."
-
-DELETED: Final = ChatError(code="conversation_unknown", message="the conversation was deleted")
 
 
 class ConversationOpener(Protocol):
@@ -107,7 +107,6 @@ class LiveConversation:
         self.broadcaster = Broadcaster()
         self.user_count = 0
         """The number of requests and readers that use it now."""
-        self._store = store
         self._opener = opener
         self._rest_s = rest_s
         self._write_recovery = write_recovery
@@ -121,7 +120,7 @@ class LiveConversation:
         self._task: asyncio.Task[None] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._settling: set[asyncio.Task[None]] = set()
-        self._follower: asyncio.Task[None] | None = None
+        self._follower = StoreFollower(conversation, store, self.broadcaster)
 
     @property
     def is_empty(self) -> bool:
@@ -206,20 +205,18 @@ class LiveConversation:
         await self._inputs.submit(CloseRequest(why), first=True)
         if self._settling:
             await asyncio.wait(self._settling)
-        if self._follower:
-            await cancel_and_wait(self._follower)
+        if follower := self._follower.stop():
+            await cancel_and_wait(follower)
 
     def follow(self) -> None:
         """Forward entries that other processes write to the readers, while the conversation is not open here."""
-        follows = self._follower and not self._follower.done()
-        if self._turn_runner is None and not follows and self.broadcaster.has_readers:
-            self._follower = asyncio.create_task(self._follow_store(), name=f"following {self.conversation}")
+        if self._turn_runner is None:
+            self._follower.start()
 
     def unfollow(self) -> None:
         """Stop following if no readers are left, or if the conversation is open here."""
-        if self._follower and (self._turn_runner or not self.broadcaster.has_readers):
-            self._follower.cancel()
-            self._follower = None
+        if self._turn_runner or not self.broadcaster.has_readers:
+            self._follower.stop()
 
     async def _process(self, item: InputItem) -> Reply:
         return await self._advance(item.given, item)
@@ -285,24 +282,15 @@ class LiveConversation:
 
     async def _deliver(self, turns: TurnRunner, message: IncomingMessage) -> SendReceipt:
         """Add the message to the running turn; if none runs, open one with it."""
-        inbox, text, files, author = turns.inbox, message.text, message.files, message.author
-        roles = message.quoted_roles
-        match message.kind:
-            case "followup":
-                entry, status = await inbox.follow_up(text, files, message.started_ts, author, roles), "followup"
-            case "steer":
-                entry, status = await inbox.steer(text, files, message.started_ts, author), "steered"
-            case kind if kind == COMPACT_EVENT:
-                return await self._request_compaction(turns, message)
-            case kind if kind == CANCEL_EVENT:
-                entry, status = await inbox.cancel(message.by, text), "cancelled"
-            case _:
-                event = _to_event(turns.session, message)
-                entry = await inbox.add_event(event, files)
-                return await (self._accept(entry, "told") if entry else self._open_turn(turns, message, event))
+        if message.kind == COMPACT_EVENT:
+            return await self._request_compaction(turns, message)
+        event = to_external_event(turns.session, message)
+        entry, status = await add_to_turn(turns.inbox, message, event)
         if entry:
             return await self._accept(entry, status)
-        if status == "cancelled" or (status == "steered" and not text):
+        if event:
+            return await self._open_turn(turns, message, event)
+        if status == "cancelled" or (status == "steered" and not message.text):
             if status == "steered" and self._is_compacting(turns):
                 (request,) = await turns.session.entries([turns.session.views.compactions.pending[0].seq])
                 return self._to_receipt(request, status)
@@ -385,7 +373,8 @@ class LiveConversation:
     async def _start_work(self, effect: StartTurnTask | ResumeOpenWork) -> None:
         """Start the turn task; after the last task, only for what it did not see, unless that waits for a person."""
         if isinstance(effect, StartTurnTask):
-            self._start_turn_task(effect.task_no)
+            turn = self._run_turn(self._require_session(), effect.task_no)
+            self._task = asyncio.create_task(turn, name=f"turn of {self.conversation}")
         elif self._turn_runner and not pending_approvals(self._turn_runner.session.views.progress):
             await self._report_open_turn()
 
@@ -395,10 +384,6 @@ class LiveConversation:
 
     def _to_receipt(self, entry: Entry, status: SendStatus) -> SendReceipt:
         return SendReceipt(conversation_id=self.conversation, turn_id=entry.turn_id, seq=entry.seq, status=status)
-
-    def _start_turn_task(self, task_no: int) -> None:
-        turns = self._require_session()
-        self._task = asyncio.create_task(self._run_turn(turns, task_no), name=f"turn of {self.conversation}")
 
     async def _run_turn(self, turns: TurnRunner, task_no: int) -> None:
         # Nothing may be awaited after the loop: a message sent then would find a task that no longer looks for it.
@@ -509,32 +494,7 @@ class LiveConversation:
             fields = {"conversation_id": self.conversation, "code": error.code}
             _logger.warning("pending entries could not be stored", extra={"fields": fields})
 
-    async def _follow_store(self) -> None:
-        try:
-            tail = (await self._store.info(self.conversation)).tail
-            self.broadcaster.publish(StoreTail(tail))
-            async for entry in self._store.follow(self.conversation, after=tail):
-                self.broadcaster.publish_entry(entry)
-            self.broadcaster.end(DELETED)
-        except CodedError as error:
-            self.broadcaster.end(ChatError(code=error.code, message=str(error)))
-
-
-def _to_event(session: Session, message: IncomingMessage) -> ExternalEvent:
-    return ExternalEvent(
-        kind=message.kind,
-        message_id=session.new_message_id(),
-        text=message.text,
-        mime=message.mime,
-        started_ts=message.started_ts,
-        author=message.by,
-    )
-
 
 def _receipt(reply: Reply) -> SendReceipt:
     assert isinstance(reply, SendReceipt)
     return reply
-
-
-LiveOperation = Callable[[LiveConversation], Awaitable[SendReceipt]]
-"""An operation on a live conversation."""

@@ -31,6 +31,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.caching import CacheRates
 from timeloom.core.blocks.digest import Shown
+from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.policy.compaction import find_last_cut
 from timeloom.core.policy.pruning import (
@@ -343,8 +344,8 @@ def test_a_turn_of_an_older_log_may_have_no_round() -> None:
     assert find_prunable_rounds(views_of(conversation(4, rounds=0)), PruneSettings(keep_rounds=0)) == ()
 
 
-def answered(**more: object) -> ModelAnswered:
-    return ModelAnswered(round=1, model="m", stop_reason="end", **more)  # pyright: ignore[reportArgumentType]
+def answered(purpose: CallPurpose = "decision", error: str = "", *, interrupted: bool = False) -> ModelAnswered:
+    return ModelAnswered(round=1, model="m", stop_reason="end", purpose=purpose, error=error, interrupted=interrupted)
 
 
 ASKED = ModelCalled(round=1, model="m", request_sha256="0")

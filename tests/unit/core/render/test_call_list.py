@@ -1,13 +1,20 @@
 """Lists of calls: a line for each, or groups of ids, and always the calls with effects."""
 
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.render.v1.call_list import IDS_PER_LINE, MAX_EFFECT_GROUPS, CallFact, call_lines, effects_line
+from timeloom.core.render.v1.call_list import (
+    IDS_PER_LINE,
+    MAX_EFFECT_GROUPS,
+    CallFact,
+    CallOutcome,
+    call_lines,
+    effects_line,
+)
 
 TURN = TurnId("turn_1")
 
 
-def call(n: int, tool: str = "t.look", outcome: str = "ok", *, has_effects: bool = False) -> CallFact:
-    return CallFact(TURN, CallId(f"c{n}"), tool, outcome, has_effects)  # pyright: ignore[reportArgumentType]
+def call(n: int, tool: str = "t.look", outcome: CallOutcome = "ok", *, has_effects: bool = False) -> CallFact:
+    return CallFact(TURN, CallId(f"c{n}"), tool, outcome, has_effects)
 
 
 def test_calls_with_effects_come_last_with_their_outcome_and_path() -> None:

@@ -349,8 +349,11 @@ def test_a_receipt_before_its_call_leaves_no_call_open() -> None:
 
 
 def test_an_entry_out_of_order_is_refused() -> None:
+    late = log(UserPrompt(text="x"))[1]
     with pytest.raises(EntryError, match="after 0"):
-        Views().add(log(UserPrompt(text="x"))[1])
+        Views().add(late)
+    with pytest.raises(EntryError, match="after 0"):
+        fold([late])
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x90", msgspec.msgpack.encode({"tail": "x"})])

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -328,9 +329,9 @@ def test_rounds_that_are_no_number_are_refused_before_they_are_recorded(tmp_path
     async def check() -> None:
         turns = await make_harness(tmp_path, 1).open()
         with pytest.raises(CodedError, match="keep is 0 to"):
-            await turns.compact(keep=keep)  # pyright: ignore[reportArgumentType]
+            await turns.compact(keep=cast(int, keep))
         with pytest.raises(BlockError, match="keep is an integer, got"):
-            CompactionRequested(message_id=MessageId("r1"), keep=keep)  # pyright: ignore[reportArgumentType]
+            CompactionRequested(message_id=MessageId("r1"), keep=cast(int, keep))
         assert await turns.run("ask") == "completed"
 
     run(check)
