@@ -29,6 +29,7 @@ from timeloom.core.render.v2.entries.channel_text import (
     MAX_CODE_CHARS,
     action,
     channel,
+    raw_channel,
     shorten_words,
     text_without_gap,
 )
@@ -116,7 +117,7 @@ def _action_text(block: ToolCall, turn: TurnId, params: str, names: Names) -> En
         return _call_line(block, turn, one_line(params, MAX_CALL_CHARS), [], names)
     where = _long_text_path(fields, path, turn, names)
     raw = [
-        channel(name, shorten_words(text, MAX_PARAM_CHARS, where))
+        raw_channel(name, shorten_words(text, MAX_PARAM_CHARS, where))
         for name in RAW_PARAMS
         if isinstance(text := fields.get(name), str) and _is_long_text(text)
     ]
