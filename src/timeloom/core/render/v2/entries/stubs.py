@@ -14,7 +14,8 @@ from timeloom.core.view.context.visible import Stub
 
 _FIRST_EDITION_CARD: Final = re.compile(
     r"\[(?:PRUNED (?:TURN|ROUND) [0-9]|USER (?:MESSAGE|ATTACHMENT|FOLLOWUP|STEER)\]|EXTERNAL EVENT "
-    r"|TOOL (?:RESULT|CODE) |ASSISTANT MESSAGE\]|WORKING SUMMARY\]|CONVERSATION SUMMARY\]|REACT\.|react\.|stage\.|AI Agent )"
+    r"|TOOL (?:RESULT|CODE) |ASSISTANT MESSAGE\]|WORKING SUMMARY\]|CONVERSATION SUMMARY\]"
+    r"|REACT\.|react\.|stage\.|AI Agent )"
 )
 """The first line of a card, or of a shortened entry, that the first edition recorded."""
 
