@@ -101,6 +101,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
             ),
             policies=settings.policy.to_policies(),
             budgets=settings.budget.to_budgets(),
+            edition=settings.context.edition,
             cache=CacheSettings(
                 min_rounds=settings.cache.min_rounds,
                 offset_rounds=settings.cache.offset_rounds,
@@ -256,6 +257,7 @@ def build_turn_runner(
         emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
         interrupt=inbox.interrupt,
         governor=governor,
+        window_tokens=model.window_tokens,
     )
     prompt_builder = PromptBuilder(session, shared.system, prompts, governor, shared.rates, observers=_prompt_observers)
     model_caller = ModelCaller(
