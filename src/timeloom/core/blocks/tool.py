@@ -15,7 +15,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ToolCode(Block, tag="react.tool.code", frozen=True, kw_only=True):
-    """Program of an exec call; it precedes the call."""
+    """Program of an exec call; it precedes the call in edition 1 and follows it in edition 2."""
 
     type_name: ClassVar[str] = "react.tool.code"
     tool_call_id: CallId

@@ -311,7 +311,7 @@ def _is_shown_whole(whole: Entry, views: Views) -> bool:
         case ContentBlock(data=bytes()):
             return rendered.data is not None
         case ToolCall():
-            return "[see " not in rendered.text
+            return "[see " not in rendered.text and "\n[READ] " not in rendered.text
         case block:
             text: object = getattr(block, "text", "")
             shown = rendered.text

@@ -174,7 +174,7 @@ class _TurnCollector:
             case TurnEnded(reason=reason, text=said):
                 self.ended, self._end_text = reason, said
             case ToolCode() as block:
-                self._codes[block.tool_call_id] = await text(block.text)
+                self._add_code(block.tool_call_id, await text(block.text))
             case ToolCall() as block:
                 await self._add_call(block, text)
             case Completion() as block:
@@ -207,6 +207,13 @@ class _TurnCollector:
             code=self._codes.get(block.tool_call_id, ""),
         )
         self._current().calls.append(call)
+
+    def _add_code(self, call_id: CallId, code: str) -> None:
+        """Add the program of a call, which stands before its call in edition 1 and after it in edition 2."""
+        self._codes[call_id] = code
+        calls = self._current().calls
+        if calls and calls[-1].tool_call_id == call_id:
+            calls[-1] = replace(calls[-1], code=code)
 
     def _add_result(self, result: ResultDigest | ResultStatus) -> None:
         error = result.error if isinstance(result, ResultStatus) else result.digest.error

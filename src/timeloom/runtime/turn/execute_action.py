@@ -41,6 +41,7 @@ from timeloom.core.policy.next_step import (
 from timeloom.core.policy.read_reply import ParsedReply
 from timeloom.core.policy.repair_reply import is_mechanical
 from timeloom.core.render.copied_text import undo_escapes
+from timeloom.core.render.editions import SECOND_EDITION
 from timeloom.core.render.foreign_text.fence import ESCAPE
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.view.calls import CallEntries
@@ -238,16 +239,20 @@ def _approval_request(actions: ActionContext, call: ToolCall, ruling: PolicyResu
 def _call_blocks(
     actions: ActionContext, decision: CallToolDecision, call: ToolCall, reply: ParsedReply
 ) -> list[AnyBlock]:
-    """Return the blocks of the call: notes and code before it, notices after it."""
+    """Return the blocks of the call: notes before it, notices after it, and code where the edition has its channel."""
     call_id = call.tool_call_id
     blocks: list[AnyBlock] = []
     if decision.notes.strip():
         blocks.append(Notes(tool_call_id=call_id, text=decision.notes))
         blocks += _plan_blocks(actions, decision.notes, reply, call_id)
-    if call.known_traits.runs_code and reply.code is not None:
-        blocks.append(ToolCode(tool_call_id=call_id, text=reply.code))
     notices = [block for block in blocks if isinstance(block, Notice)]
-    return [*(block for block in blocks if block not in notices), call, *notices]
+    before = [block for block in blocks if block not in notices]
+    runs_code = call.known_traits.runs_code and reply.code is not None
+    code = [ToolCode(tool_call_id=call_id, text=reply.code or "")] if runs_code else []
+    if actions.session.views.turns.edition >= SECOND_EDITION:
+        # Prompts show the blocks in this order, and the model writes its code after the action.
+        return [*before, call, *code, *notices]
+    return [*before, *code, call, *notices]
 
 
 async def _run_admitted(actions: ActionContext, call: ToolCall, turn: TurnId, admission: Admission) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.harness.replies import answers
 from tests.harness.turn import HEADER, TurnHarness, calls
@@ -34,9 +35,10 @@ from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
 from timeloom.core.policy.pruning import PruneSettings, find_prunable_rounds, find_prunable_turns
+from timeloom.core.render.editions import FIRST_EDITION, SECOND_EDITION, renderer_for
 from timeloom.core.render.facts import CardLimits
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.v1.entries.cards import rounds_card
+from timeloom.core.render.renderer import Renderer
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.ports.blobs import BlobError
@@ -65,6 +67,11 @@ class Forgetful:
     def __init__(self, session: Session) -> None:
         self.session = session
 
+    @property
+    def renderer(self) -> Renderer:
+        """The edition of the conversation."""
+        return renderer_for(self.session.views.turns.edition)
+
     async def hide(self, at: int) -> None:
         """Something that is in sight as itself, under its path."""
         visible = self.session.views.visible
@@ -79,7 +86,7 @@ class Forgetful:
         """Older turns as cards, whether that is worth it or not."""
         if find_prunable_turns(self.session.views, wanted := settings_of(at)):
             pruner = Pruner(session=self.session, model="m", settings=wanted, limits=limits_of(at))
-            await pruner.prune(PromptView(), CacheRates())
+            await pruner.prune(PromptView(renderer=self.renderer), CacheRates())
 
     async def shorten(self, at: int) -> None:
         """Older rounds of newer turns as rows."""
@@ -87,7 +94,9 @@ class Forgetful:
         for one in find_prunable_rounds(self.session.views, settings_of(at)):
             run = (one.first_seq, one.last_seq)
             entries, known = await read_ranges(self.session, [run])
-            cuts.append(Cut(*run, rounds_card((one.n, one.n), one.turn_n, entries, known, limits_of(at))))
+            views, rounds = self.session.views, (one.n, one.n)
+            card = self.renderer.rounds_card(rounds, one.turn_n, entries, views, known, limits_of(at))
+            cuts.append(Cut(*run, card))
         if cuts:
             await self.session.append([Pruned(cuts=tuple(cuts))], self.session.views.turns.newest)
 
@@ -110,7 +119,8 @@ class Forgetful:
     async def say(self, at: int) -> None:
         """Another turn."""
         turn = TurnId(f"turn_more{self.session.views.tail}")
-        said: list[AnyBlock] = [TurnStarted(n=len(self.session.views.turns.turns) + 1), UserPrompt(text="x" * at)]
+        turns = self.session.views.turns
+        said: list[AnyBlock] = [TurnStarted(n=len(turns.turns) + 1, edition=turns.edition), UserPrompt(text="x" * at)]
         await self.session.append([*said, Completion(text="so it is"), TurnEnded(reason="completed")], turn)
 
 
@@ -120,6 +130,11 @@ def settings_of(at: int) -> PruneSettings:
 
 def limits_of(at: int) -> CardLimits:
     return CardLimits(text_chars=10, result_chars=5, rows=at % 4)
+
+
+def in_edition(entry: Entry, edition: int) -> Entry:
+    block = entry.block
+    return replace(entry, block=replace(block, edition=edition)) if isinstance(block, TurnStarted) else entry
 
 
 async def stored(store: Store, entries: list[Entry]) -> Session:
@@ -135,14 +150,15 @@ acts = st.lists(
 )
 
 
+@pytest.mark.parametrize("edition", [FIRST_EDITION, SECOND_EDITION])
 @settings(max_examples=40)
-@given(conversations(forgetting=False), acts)
+@given(entries=conversations(forgetting=False), forgetting=acts)
 def test_all_is_read_again_after_ten_acts_of_forgetting_and_a_fork(
-    entries: list[Entry], forgetting: list[tuple[str, int]]
+    edition: int, entries: list[Entry], forgetting: list[tuple[str, int]]
 ) -> None:
     async def check() -> None:
         store = MemoryStore()
-        session = await stored(store, entries)
+        session = await stored(store, [in_edition(entry, edition) for entry in entries])
         forgetful = Forgetful(session)
         for act, at in forgetting:
             await getattr(forgetful, act)(at)

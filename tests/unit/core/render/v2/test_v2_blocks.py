@@ -221,6 +221,7 @@ def test_paths_in_parameters_are_aliases() -> None:
         call("react.read", paths=["fi:turn_1.files/a.md", "fi:turn_9.files/b.md", "turn_1/files/c.md", "turn_1"])
     )
     assert '"paths":["fi:t1/a.md","fi:turn_9.files/b.md","t1/files/c.md","turn_1"]' in shown_call
+    assert '"path":"fi:t1/"' in text(call("react.pull", path="fi:turn_1.files/"))
     assert '"content":"ref:fi:t1/a.md"' in text(call("x.y", content="ref:fi:turn_1.files/a.md"))
     long = "fi:turn_1.files/" + "x" * 2_000
     assert "fi:turn_1.files/x" in text(call("x.y", note=long))
@@ -238,7 +239,7 @@ def test_long_text_stands_in_a_channel_of_its_own() -> None:
         '{"path":"files/report.md","kind":"file"}}}</channel:action>\n'
         "<channel:content>\n# A\n\nb\n</channel:content>\n"
     )
-    assert "<channel:patch>\n@@ -1 +1 @@\n-a\n+b\n</channel:patch>\n" in text(
+    assert "<channel:patch>\n@@ -1 +1 @@\n-a\n+b\n\n</channel:patch>\n" in text(
         call("react.patch", path="files/a.md", patch="@@ -1 +1 @@\n-a\n+b\n")
     )
     assert '"content":"short"' in text(call(path="files/a.md", content="short"))
@@ -330,6 +331,8 @@ def test_a_read_without_contents_shows_what_it_found() -> None:
     item = {"path": path, "size_bytes": 9, "physical_path": "turn_1/files/a.md"}
     counted = {"paths": [path], "missing": [], "total_tokens": 0, "items": [item]}
     assert text(status(counted)) == '[t1.1]\n{"items":[{"path":"fi:t1/a.md","size_bytes":9}]}\n[/t1.1]\n'
+    visible = {**counted, "exists_in_visible_context": [path]}
+    assert text(status(visible)) == '[t1.1]\n{"exists_in_visible_context":["fi:t1/a.md"]}\n[/t1.1]\n'
     assert text(status({"paths": []})) == "[t1.1 ok]\n"
     assert text(status({"paths": [], "total_tokens": 3, "items": None})) == ""
 
@@ -340,6 +343,7 @@ def test_a_status_of_the_runtime_has_no_empty_fields_and_of_other_tools_all() ->
     assert '"files": []' in text(status(found), "shop.find")
     assert text(status("no json"), "react.rg") == "[t1.1]\nno json\n[/t1.1]\n"
     assert text(status({"changed": []}), "react.plan") == "[t1.1 ok]\n"
+    assert text(status({"changed": [{"plan_id": "p1"}], "current": "p1"}), "react.plan") == "[t1.1 ok]\n"
 
 
 def test_plans_show_their_steps_once_and_then_only_signs() -> None:

@@ -29,6 +29,7 @@ from timeloom.core.render.v2.entries.channel_text import (
     MAX_CODE_CHARS,
     action,
     channel,
+    raw_channel,
     shorten_words,
     text_without_gap,
 )
@@ -117,7 +118,7 @@ def _action_text(block: ToolCall, turn: TurnId, params: str, names: Names) -> En
     where = _long_text_path(fields, path, turn, names)
     raw = [
         # Escapes in a recorded parameter are undone when the call runs, so they are not escaped again.
-        channel(name, shorten_words(text, MAX_PARAM_CHARS, where, refence_words))
+        raw_channel(name, shorten_words(text, MAX_PARAM_CHARS, where, refence_words))
         for name in RAW_PARAMS
         if isinstance(text := fields.get(name), str) and _is_long_text(text)
     ]

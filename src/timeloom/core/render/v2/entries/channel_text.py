@@ -55,8 +55,12 @@ def read_call(path: str) -> str:
 
 def channel(name: str, text: str) -> str:
     """Return the channel with that escaped text on lines of its own."""
-    body = text.removesuffix("\n")
-    return f"<channel:{name}>\n{body}\n</channel:{name}>"
+    return raw_channel(name, text.removesuffix("\n"))
+
+
+def raw_channel(name: str, text: str) -> str:
+    """Return the channel with exactly that text: one line break beside each tag is no part of it."""
+    return f"<channel:{name}>\n{text}\n</channel:{name}>"
 
 
 def short_channel(name: str, text: str) -> str:

@@ -15,6 +15,7 @@ MAX_PATH_CHARS: Final = 1_400
 """Longest text that can be a path. Longer text is not parsed."""
 
 _SCHEMES: Final = ("ar:", "tc:", "fi:", "su:", "ws:", "ref:", "turn_")
+_UNSHOWN: Final = ("path", "cut_line", "next_item", "left_out")
 _PATH_KEYS: Final = frozenset({"path", "logical_path"})
 
 
@@ -41,6 +42,9 @@ def status_json(text: str, traits: ToolTraits, names: Names) -> str | None:
         fields = msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return text
+    if traits.manages_plans and fields.get("changed"):
+        # The changed plans follow in their own entries.
+        return ""
     shows_texts = traits.reads_artifacts and traits.numbers_lines and bool(fields.get("total_tokens"))
     if traits.reads_artifacts and traits.numbers_lines:
         fields = _read_status(fields, shows_texts=shows_texts)
@@ -51,17 +55,18 @@ def status_json(text: str, traits: ToolTraits, names: Names) -> str | None:
 def _read_status(fields: dict[str, object], *, shows_texts: bool) -> dict[str, object]:
     """Return the status of a read with only what its contents do not show: the reasons, and how to continue."""
     kept = {name: value for name, value in fields.items() if name not in ("paths", "total_tokens")}
-    items = kept.get("items")
-    if shows_texts and isinstance(items, list):
+    visible = _as_list(kept.get("exists_in_visible_context"))
+    items = [cast("dict[str, object]", item) for item in _as_list(kept.get("items")) if isinstance(item, dict)]
+    items = [item for item in items if item.get("path") not in visible]
+    if shows_texts:
         # If no text follows, the items are all that the model sees.
-        more = [_unshown_fields(item) for item in cast("list[object]", items)]
-        kept["items"] = [item for item in more if len(item) > 1]
-    return kept
+        more = [{name: item[name] for name in _UNSHOWN if name in item} for item in items]
+        items = [item for item in more if len(item) > 1]
+    return kept | {"items": items}
 
 
-def _unshown_fields(item: object) -> dict[str, object]:
-    fields = cast("dict[str, object]", item) if isinstance(item, dict) else {}
-    return {name: fields[name] for name in ("path", "cut_line", "next_item", "left_out") if name in fields}
+def _as_list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _without_empty(value: object, depth: int) -> object:
@@ -89,6 +94,9 @@ def _is_empty(value: object) -> bool:
 def _alias(text: str, names: Names) -> str:
     if len(text) > MAX_PATH_CHARS or not text.startswith(_SCHEMES):
         return text
+    if text.endswith("/") and not text.startswith("turn_"):
+        # A folder is no path of an artifact, but with a name it is one.
+        return names.path(f"{text}x").removesuffix("x")
     if text.startswith("ref:"):
         return f"ref:{names.path(text.removeprefix('ref:'))}"
     if text.startswith("turn_"):
