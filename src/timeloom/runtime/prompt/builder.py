@@ -142,6 +142,7 @@ class PromptBuilder:
             thinking_tokens=self._settings.thinking_tokens,
             number=rendered.number,
             opening=session.first_user_message,
+            conversation=session.conversation,
         )
         return PromptRequest(
             request,
