@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.core.paths import PathError, parse, rewrite_path
+from timeloom.core.paths import PathError, parse_long, rewrite_path
 from timeloom.core.paths.parse_path import MAX_PATH_CHARS, has_scheme
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.ports.tool import ToolContext, ToolNotice
@@ -132,7 +132,7 @@ class _ParameterBinder:
 
     async def _load_ref(self, text: str, name: str) -> str:
         try:
-            return await load_referenced_text(parse(text), self._context.timeline, MAX_BOUND_BYTES)
+            return await load_referenced_text(parse_long(text), self._context.timeline, MAX_BOUND_BYTES)
         except (NotVisibleError, PathError) as error:
             raise NotVisibleError(f"the parameter `{name}`: {error}") from None
         except ParamsError as error:

@@ -19,8 +19,8 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.points import find_cache_points
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.v1.entries.block_text import entry_text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.store import Store
@@ -168,12 +168,7 @@ class _ConversationInspector:
         payloads: dict[BlobRef, bytes] = {}
         for ref in needed_payloads(entry):
             payloads[ref] = await self._store.read_blob(await self._load_tenant(), ref)
-        call_id = getattr(entry.block, "tool_call_id", None)
-        call = self._views.calls.get(entry.turn_id, call_id) if call_id else None
-        rendered = (
-            entry_text(entry, call.tool_id, payloads, call.traits) if call else entry_text(entry, payloads=payloads)
-        )
-        return rendered.tokens
+        return renderer_for(self._views.turns.edition).entry_text(entry, self._views, payloads).tokens
 
     async def _visibility(self, entry: Entry, tokens: int) -> str:
         visible = self._views.visible

@@ -52,6 +52,14 @@ class TurnsView(BlockView, msgspec.Struct):
 
     turns: dict[TurnId, Turn] = {}
     newest: TurnId = NO_TURN
+    edition: int = 1
+    """The edition of the newest turn."""
+    by_number: list[TurnId] = []
+    """The ids of the turns; the turn with the number 1 comes first."""
+
+    def find(self, number: int) -> TurnId | None:
+        """Return the turn with that number, or None if there are fewer turns."""
+        return self.by_number[number - 1] if 1 <= number <= len(self.by_number) else None
 
     @property
     def open_turn(self) -> TurnId | None:
@@ -67,6 +75,7 @@ class TurnsView(BlockView, msgspec.Struct):
         turn = self.turns.get(name)
         if turn is None:
             turn = self.turns[name] = Turn(len(self.turns) + 1)
+            self.by_number.append(name)
             self.newest = name
         spans = turn.spans
         if spans and spans[-1][1] == seq - 1:
@@ -99,6 +108,7 @@ class TurnsView(BlockView, msgspec.Struct):
     def _begin(self, entry: Entry, block: TurnStarted) -> None:
         if turn := self._add_entry(entry, block):
             turn.ended = None
+            self.edition = block.edition
 
     def _end(self, entry: Entry, block: TurnEnded) -> None:
         if turn := self._add_entry(entry, block):

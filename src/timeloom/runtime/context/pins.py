@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from timeloom.core.blocks import AnyBlock, Cut, Pinned, Pruned
-from timeloom.core.paths import parse
+from timeloom.core.paths import parse_long
 from timeloom.core.policy.pins import find_lapsed_pins
-from timeloom.core.render.v1.entries.cards import shorten_entry
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.timeline import Entry
 from timeloom.runtime.context.read_range import load_card_context
 from timeloom.runtime.session.session import Session
@@ -27,7 +27,7 @@ class PinKeeper:
 
         Raises `pin_not_visible` or `pins_full`.
         """
-        wanted, views = str(parse(path)), self.session.views
+        wanted, views = str(parse_long(path)), self.session.views
         while True:
             tail = views.tail
             block = await make_pin(self.session, wanted, self.window_tokens, author)
@@ -39,7 +39,7 @@ class PinKeeper:
 
     async def unpin(self, path: str, author: str = "user") -> Entry:
         """End the pin of the path and return its entry; raises `pin_unknown`."""
-        wanted, views = str(parse(path)), self.session.views
+        wanted, views = str(parse_long(path)), self.session.views
         while True:
             tail = views.tail
             block = make_unpin(views.visible, wanted, author)
@@ -59,7 +59,10 @@ class PinKeeper:
         alone = sorted(seq for path in paths for seq in visible.pins[path].seqs if seq in visible.kept)
         entries = await self.session.entries(alone)
         known = await load_card_context(self.session, entries)
-        if cuts := tuple(Cut(entry.seq, entry.seq, shorten_entry(entry, 0, known.payloads)) for entry in entries):
+        renderer = renderer_for(self.session.views.turns.edition)
+        views = self.session.views
+        texts = {one.seq: renderer.shorten_entry(one, 0, views, known.payloads) for one in entries}
+        if cuts := tuple(Cut(seq, seq, text) for seq, text in texts.items()):
             blocks.append(Pruned(cuts=cuts, reason=LAPSED))
         await self.session.append(blocks, self.session.views.progress.turn_id)
         return True

@@ -13,7 +13,7 @@ import msgspec
 from timeloom.core.blocks import Attachment, Digest, Hosting, ResultContent
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.paths import FileForm, FilePath, PathError, ResourceName, parse, to_physical
+from timeloom.core.paths import FileForm, FilePath, PathError, ResourceName, parse_long, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, ref_of, size_of
 from timeloom.core.timeline import Entry
 from timeloom.core.view.artifacts import ArtifactHistory, ArtifactVersion
@@ -67,7 +67,7 @@ class HostedFile:
 
 def parse_file_path(text: str) -> FileForm:
     """Parse the logical path of a file; raises `PathError`."""
-    path = parse(text)
+    path = parse_long(text)
     if not isinstance(path, FileForm):
         raise PathError("path_not_a_file", f"only fi: paths name files, got {text[:40]!r}")
     return path

@@ -21,7 +21,7 @@ from timeloom.core.policy.model_retry import BACKOFF_S, retry_delay_s
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
 from timeloom.core.policy.repair_reply import RepairContext, read_or_repair
-from timeloom.core.render.prompt import RENDERING
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.stream.live_reply import LiveDelta, LiveReply
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import MODEL_TOOL_ID
@@ -153,7 +153,7 @@ async def _record_call(
             system=caller.stored_system(prompt.system),
             tail=prompt.tail,
             estimated_tokens=prompt.estimated_tokens,
-            rendering=RENDERING,
+            rendering=renderer_for(session.views.turns.edition).number,
             seen=prompt.seq,
             cache=prompt.cache,
         )

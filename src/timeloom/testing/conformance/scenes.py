@@ -26,9 +26,9 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.render.catalogue import CatalogueTool
+from timeloom.core.render.facts import RoundFacts
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.system import build_system_text
-from timeloom.core.render.v1.tail.announce import RoundFacts
 from timeloom.core.render.v1.tail.tail import tail_text
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry

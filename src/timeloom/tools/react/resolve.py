@@ -23,7 +23,7 @@ from timeloom.core.paths import (
     ToolPath,
     TurnIndexesPath,
     TurnIndexPath,
-    parse,
+    parse_long,
     rewrite_path,
     select_sources,
     strip_here,
@@ -95,9 +95,9 @@ def to_logical_path(text: str, turn: TurnId, views: Views | None = None) -> Logi
     bare = strip_here(text)
     first, slash, _ = bare.partition("/")
     if has_scheme(text) or not first:
-        return parse(text)
+        return parse_long(text)
     if first.startswith("turn_"):
-        return to_logical(bare) if slash else parse(text)
+        return to_logical(bare) if slash else parse_long(text)
     path = rewrite_path(bare, turn).path
     return path if views is None else _find_newest(path, views)
 
@@ -112,7 +112,7 @@ def _find_newest(path: FileForm, views: Views) -> FileForm:
         (name, found) for name, found in known.items() if _without_turn(name) == ending and not _has_failed(found)
     ]
     newest = max(others, key=lambda other: _last_seq(other[1]), default=None)
-    found = parse(newest[0]) if newest else path
+    found = parse_long(newest[0]) if newest else path
     return found if isinstance(found, FileForm) else path
 
 
@@ -166,7 +166,7 @@ async def _resolve_source(row: SourceRow, context: ToolContext) -> ReadableConte
     """Return the row's file if it has one; otherwise the row as text."""
     if row.artifact_path.startswith("fi:"):
         try:
-            path = parse(row.artifact_path)
+            path = parse_long(row.artifact_path)
             file = await find_file(path, context) if isinstance(path, FileForm) else None
         except PathError:
             file = None

@@ -3,7 +3,7 @@
 from typing import Final
 
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import FileForm, PathError, parse
+from timeloom.core.paths import FileForm, PathError, parse_long
 from timeloom.core.view.views import Views
 from timeloom.tools.artifacts import ArtifactError
 from timeloom.tools.react.resolve import to_logical_path
@@ -44,4 +44,4 @@ def _list_below(prefix: str, views: Views) -> tuple[FileForm, ...]:
     if len(names) > MAX_SELECTED_FILES:
         message = f"{prefix} holds {len(names)} files; one call brings at most {MAX_SELECTED_FILES}, so name a part"
         raise ArtifactError("tool_params_invalid", message)
-    return tuple(path for path in map(parse, names) if isinstance(path, FileForm))
+    return tuple(path for path in map(parse_long, names) if isinstance(path, FileForm))

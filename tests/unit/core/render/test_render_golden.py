@@ -28,9 +28,10 @@ from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.prompt import RENDERING, PromptView
+from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.segments import RenderedSegment, as_text
 from timeloom.core.render.system import build_system_text
+from timeloom.core.render.v1.renderer import V1_RENDERER
 from timeloom.core.render.v1.tail.announce import AnnouncedBudget, RoundFacts
 from timeloom.core.render.v1.tail.tail import tail_text
 from timeloom.core.sources import SourceRow
@@ -182,12 +183,12 @@ def test_the_system_text_with_several_actions_skills_and_a_bundles_own_words() -
 
 
 def test_the_rendering_is_that_of_its_version() -> None:
-    """A rendering that changed without a new `RENDERING` would make replays call honest old logs changed."""
+    """A rendering that changed without a new number would make replays call honest old logs changed."""
     drafts = sample_drafts()
     nothing_forgotten = [one for one in drafts if not isinstance(one.block, Hidden | Pruned | RangeSummary)]
-    pinned = FOLDER.parent / "rendering" / f"{RENDERING}.sha256"
+    pinned = FOLDER.parent / "rendering" / f"{V1_RENDERER.number}.sha256"
     found = f"{_fingerprint(drafts)}\n{_fingerprint(nothing_forgotten)}\n"
-    assert found == pinned.read_text(), "the rendering changed: give RENDERING a new value and pin these"
+    assert found == pinned.read_text(), "the frozen rendering changed"
 
 
 def _fingerprint(drafts: Sequence[Draft]) -> str:

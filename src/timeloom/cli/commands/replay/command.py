@@ -16,7 +16,7 @@ from timeloom.config.resolve import LoadedSettings
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.paths import PathError, RoundTextPath, parse
+from timeloom.core.paths import PathError, RoundTextPath, parse_long
 from timeloom.ports.store import Store, StoreProblem
 from timeloom.runtime.replay.replay import RebuiltPrompt, ReplayedCall, find_calls, rebuild_prompt
 from timeloom.runtime.replay.replay import replay as replayed
@@ -205,7 +205,7 @@ class _PromptQuery(msgspec.Struct, frozen=True):
 
 def _parse_model_path(text: str) -> RoundTextPath:
     try:
-        path = parse(text)
+        path = parse_long(text)
     except PathError as error:
         raise click.BadParameter(f"{error} [{error.code}]", param_hint="--prompt") from error
     if not isinstance(path, RoundTextPath) or path.what != "model":

@@ -106,7 +106,7 @@ def refence(text: str) -> str:
     """
     return "".join(
         piece if _PREFIX.match(piece) or piece.startswith(PREVIEW_MARKS) else f"{BAR} {piece}"
-        for piece in split_lines(_BARE.sub(rf"\1{ESCAPE}", text))
+        for piece in split_lines(escape_bare(text))
     )
 
 
@@ -116,7 +116,7 @@ def escape_reserved(text: str, rendering: int = 2) -> str:
     From the rendering `IMITATIONS_FROM` on, lines are also escaped that look reserved: headers with invisible
     characters before or in them, and marks of plan steps.
     """
-    escaped = _TAG.sub(rf"\1\2{ESCAPE}", text)
+    escaped = escape_channels(text)
     if rendering < IMITATIONS_FROM:
         return _RESERVED.sub(rf"\g<start>{ESCAPE}", escaped)
     return _MARK_IMITATION.sub(rf"\g<start>{ESCAPE}", _HEADER_IMITATION.sub(rf"\g<start>{ESCAPE}", escaped))
@@ -140,6 +140,16 @@ def excerpt(text: str, limit: int = MAX_LINE_CHARS) -> str:
 def escape(text: str) -> str:
     """Return the text with every channel tag and citation escaped."""
     return _OPEN.sub(rf"\1\2{ESCAPE}", text)
+
+
+def escape_channels(text: str) -> str:
+    """Return the text with every channel tag escaped; citations stay as they are."""
+    return _TAG.sub(rf"\1\2{ESCAPE}", text)
+
+
+def escape_bare(text: str) -> str:
+    """Return the text with every channel tag and citation escaped that is not yet."""
+    return _BARE.sub(rf"\1{ESCAPE}", text)
 
 
 def unescape(text: str) -> str:
