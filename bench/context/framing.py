@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -24,12 +25,14 @@ from bench.report import BenchSection, BenchTable, BenchTarget, Cell
 from bench.settings import BenchRun
 from bench.traces import Trace
 from timeloom.core.blocks import ToolCall
+from timeloom.core.codes import CodedError
+from timeloom.core.render.editions import FIRST_EDITION, renderer_for
 
 MAX_SHARE: Final = 0.10
 MAX_CALL_TOKENS: Final = 55
 """The framing of a session may be a tenth of its payload or this many tokens for each call, whichever is larger."""
 
-EDITIONS: Final = (1,)
+LAST_EDITION: Final = 2
 
 
 class BlockFraming(msgspec.Struct, frozen=True):
@@ -97,18 +100,29 @@ def measure_framing(run: BenchRun) -> BenchSection:
         "generated": generated,
         "dialogue": run.dialogues[: run.sizes.framing_dialogues],
     }
+    editions = known_editions()
     jobs = [
         _FramingJob(edition, group, trace, run.peer)
-        for edition in EDITIONS
+        for edition in editions
         for group, traces in groups.items()
         for trace in traces
     ]
     with ProcessPoolExecutor(max_workers=2) as pool:
         measured = list(pool.map(_measure_job, jobs))
     count = _tokenizer(run.peer)
-    systems = [measure_system_texts(count, edition) for edition in EDITIONS]
+    systems = [measure_system_texts(count, edition) for edition in editions]
     tables = (_sessions_table(measured, run.peer), _blocks_table(measured), _systems_table(systems))
     return BenchSection(tables=tables, bars=(*_bars(measured), *(bar for one in systems for bar in one.bars())))
+
+
+def known_editions() -> list[int]:
+    """Return the editions that this version renders."""
+    found: list[int] = []
+    for edition in range(FIRST_EDITION, LAST_EDITION + 1):
+        with suppress(CodedError):
+            renderer_for(edition)
+            found.append(edition)
+    return found
 
 
 def frame_entry(shown: ShownEntry, count: CountTokens) -> BlockFraming:
@@ -162,7 +176,7 @@ def _tokenizer(python: Path | None) -> CountTokens:
 
 def _sessions_table(measured: Sequence[SessionFraming], python: Path | None) -> BenchTable:
     rows: list[tuple[Cell, ...]] = []
-    for edition in EDITIONS:
+    for edition in dict.fromkeys(one.edition for one in measured):
         own = [one for one in measured if one.edition == edition]
         dialogues = [one for one in own if one.group == "dialogue"]
         rows += [_session_row(one) for one in own if one.group != "dialogue"]
@@ -187,7 +201,7 @@ def _sessions_table(measured: Sequence[SessionFraming], python: Path | None) -> 
         "framing: all tokens of the rendered timeline less each piece of recorded text and parameters that it shows",
         f"the limit: {MAX_SHARE:.0%} of the payload or {MAX_CALL_TOKENS} tokens a call, whichever is larger",
         f"tokens are counted by {counted}, entry by entry; names of tools count as framing, notices as well",
-        "input: of all requests, with the recorded summaries; the client's are the recorded ones, else a list of messages",
+        "input: of all requests, with the recorded summaries; the client's as recorded, else those of a message list",
         "the ceiling: the share that the best append-only prompt reads from the cache, by the same lengths and times",
     )
     return BenchTable(title="Framing of the timeline", columns=columns, rows=tuple(rows), notes=notes)
@@ -211,7 +225,7 @@ def _session_row(one: SessionFraming, name: str = "") -> tuple[Cell, ...]:
 
 def _blocks_table(measured: Sequence[SessionFraming]) -> BenchTable:
     rows: list[tuple[Cell, ...]] = []
-    for edition in EDITIONS:
+    for edition in dict.fromkeys(one.edition for one in measured):
         for group in dict.fromkeys(one.group for one in measured):
             own = [one for one in measured if (one.edition, one.group) == (edition, group)]
             calls = sum(one.calls for one in own)
@@ -254,7 +268,7 @@ def _systems_table(systems: Sequence[SystemSizes]) -> BenchTable:
 
 def _bars(measured: Sequence[SessionFraming]) -> list[BenchTarget]:
     bars: list[BenchTarget] = []
-    for edition in EDITIONS:
+    for edition in dict.fromkeys(one.edition for one in measured):
         for group in dict.fromkeys(one.group for one in measured):
             own = [one for one in measured if (one.edition, one.group) == (edition, group)]
             named = [(f"edition {edition}, {one.name}", [one]) for one in own] if group == "session" else []

@@ -35,6 +35,7 @@ _MARK: Final = re.compile(r"^(?:[0-9]*\| ?|~+)")
 """The mark of a line of foreign text: a bar after a line number or without one, or escapes."""
 
 _ESCAPED: Final = re.compile(r"(</?|\[)~+(?=channel:|\[S:)", re.IGNORECASE)
+_NOT_SHOWN: Final = object()
 _MIN_PART_CHARS: Final = 12
 """A shorter part of a line may be there by chance."""
 
@@ -113,28 +114,31 @@ def _shown_params(params: str, shown: str) -> tuple[str, ...]:
 
 
 def _shown_value(value: object, shown: str, outside: list[str]) -> object:
+    """Return the value without the texts that the JSON does not show."""
     match value:
         case str():
             return _shown_string(value, shown, outside)
         case dict():
             items = cast("dict[str, object]", value).items()
-            return {key: _shown_value(inner, shown, outside) for key, inner in items}
+            inner = {key: _shown_value(one, shown, outside) for key, one in items}
+            return {key: one for key, one in inner.items() if one is not _NOT_SHOWN}
         case list():
-            return [_shown_value(inner, shown, outside) for inner in cast("list[object]", value)]
+            inner = [_shown_value(one, shown, outside) for one in cast("list[object]", value)]
+            return [one for one in inner if one is not _NOT_SHOWN]
         case _:
             return value
 
 
-def _shown_string(text: str, shown: str, outside: list[str]) -> str:
+def _shown_string(text: str, shown: str, outside: list[str]) -> object:
     """Return the part of the text that stands inside the JSON; if more of it stands outside, that is added there."""
-    if _as_json(text) in shown:
+    if f'"{_as_json(text)}"' in shown:
         return text
-    chars = bisect_left(range(1, len(text) + 1), True, key=lambda n: _as_json(text[:n]) not in shown)
+    chars = bisect_left(range(1, len(text) + 1), True, key=lambda n: f'"{_as_json(text[:n])}' not in shown)
     raw = shown_text(text, shown)
     if sum(map(len, raw)) > chars:
         outside.extend(raw)
-        return ""
-    return text[:chars]
+        return _NOT_SHOWN
+    return text[:chars] if chars else _NOT_SHOWN
 
 
 def _as_json(text: str) -> str:

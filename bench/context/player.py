@@ -27,7 +27,7 @@ from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloa
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.next_step import AskModel, TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.prompt_parts import PromptPart
+from timeloom.core.render.section import Section
 from timeloom.core.stream.channels import DECISION
 from timeloom.core.timeline import Entry
 from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest
@@ -100,7 +100,7 @@ class ShownEntry(msgspec.Struct, frozen=True):
 
 
 class ShownTimeline(msgspec.Struct, frozen=True):
-    """The whole timeline as the last prompt shows it; `titles` are the lines that belong to no entry."""
+    """The whole timeline as the last prompt shows it; `titles` are the lines before it that belong to no entry."""
 
     entries: tuple[ShownEntry, ...]
     titles: str
@@ -131,37 +131,30 @@ async def play_timeline(
         async with await Session.start(store, conversation, HEADER, state, _DeterministicIds()) as session:
             turns = await _run_turns(session, state, agent, Path(folder))
             view = await turns.context_fitter.prompt_builder.render()
-            entries = await session.entries(range(1, session.views.tail + 1))
+            views = session.views
+            entries = await session.entries(range(1, views.tail + 1))
             refs = {ref for entry in entries for ref in find_blob_refs(entry)}
             payloads = {ref: await session.payload(ref) for ref in refs}
         await store.close()
-    parts = list(view.stored_parts())
-    texts = {item.seq: item.text.text for part in parts for item in PromptPart.from_stored(part).items}
-    whole = "".join(segment.text for part in parts for segment in part.segments)
-    shown = [ShownEntry(restore_payloads(one, payloads.__getitem__), texts.get(one.seq, "")) for one in entries]
-    return ShownTimeline(tuple(shown), _between(whole, list(texts.values())), state.sent)
-
-
-def _between(whole: str, texts: Sequence[str]) -> str:
-    """Return what stands between these texts."""
-    gaps: list[str] = []
-    at = 0
-    for text in texts:
-        found = whole.index(text, at)
-        gaps.append(whole[at:found])
-        at = found + len(text)
-    return "".join([*gaps, whole[at:]])
+    shown = [
+        ShownEntry(restore_payloads(one, payloads.__getitem__), view.renderer.entry_text(one, views, payloads).text)
+        for one in entries
+        if one.seq in views.visible.shown
+    ]
+    return ShownTimeline(tuple(shown), view.renderer.titles.texts[Section.INTACT], state.sent)
 
 
 async def _run_turns(session: Session, state: "_PlayState", agent: RecordedAgent, folder: Path) -> TurnRunner:
     session.listen(state.on_entry)
     turns = _turns(session, state, agent, folder)
     while state.asked < len(state.asks):
-        ask = state.asks[state.asked]
+        asked, ask = state.asked, state.asks[state.asked]
         messages = ask.user_messages()
         state.opened_with = 1
         state.now_s = max(state.now_s, ask.at_s)
         await turns.run(messages[0] if messages else _GO_ON)
+        if state.asked == asked:
+            raise RuntimeError(f"the turn of request {asked} ended without asking the model")
     return turns
 
 
@@ -222,6 +215,7 @@ def _turns(session: Session, state: _PlayState, agent: RecordedAgent, folder: Pa
         limits=TurnLimits(max_iterations=1_000_000, fanout="safe_fanout"),
         instructions=agent.instructions,
         prune=PruneSettings() if state.way.prunes else _NO_PRUNING,
+        edition=state.way.edition,
     )
     registry = _catalogue().with_tools(tools)
     turns = build_turn_runner(session, model, setting, lambda _: None, registry, SideModels(summary=model))

@@ -1,18 +1,31 @@
 """Counts the tokens of the system text: instructions, catalogue, and the whole of a small agent."""
 
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from bench.context.tokenizer import CountTokens
+from bench.loops import HEADER, answer_text
 from bench.report import BenchTarget, Cell
+from timeloom.app import AgentSettings, build_turn_runner
 from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.sections.execution import ExecutionSettings
-from timeloom.ports.tool import ToolSpec
-from timeloom.runtime.prompt.builder import PromptSettings, build_system_text
+from timeloom.core.blocks import Usage
+from timeloom.core.ids import ConversationId
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece
+from timeloom.ports.tool import Tool
+from timeloom.runtime.session.session import Session
+from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.define import tool
 from timeloom.tools.exec.tool import ExecTool
 from timeloom.tools.react.toolset import react_tools
+from timeloom.tools.registry import ToolRegistry
 
 MAX_INSTRUCTIONS_TOKENS: Final = 2_000
 MAX_CATALOGUE_TOKENS: Final = 1_500
@@ -54,15 +67,41 @@ class SystemSizes(msgspec.Struct, frozen=True):
 
 def measure_system_texts(count: CountTokens, edition: int) -> SystemSizes:
     """Return the tokens of the default system text in two parts, and of the small agent's."""
-    exec_tool = ExecTool(open_sandbox(ExecutionSettings()))
-    full = _system_text([*(one.spec for one in react_tools()), exec_tool.spec], edition)
-    instructions, _, catalogue = full.partition(CATALOGUE_TITLE)
-    small = _system_text([one.spec for one in (weather, find_flights, send_message)], edition)
-    return SystemSizes(edition, count(instructions), count(CATALOGUE_TITLE + catalogue), count(small))
+    full = _sent_system_text([*react_tools(), ExecTool(open_sandbox(ExecutionSettings()))], edition)
+    instructions, title, catalogue = full.partition(CATALOGUE_TITLE)
+    small = _sent_system_text([weather, find_flights, send_message], edition)
+    return SystemSizes(edition, count(instructions), count(title + catalogue), count(small))
 
 
-def _system_text(tools: list[ToolSpec], edition: int) -> str:
-    return build_system_text(tools, PromptSettings()).text
+def _sent_system_text(tools: Sequence[Tool], edition: int) -> str:
+    """Return the system text of the request that a turn with these tools sends."""
+    model = _SystemTextReader()
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_run_turn(model, AgentSettings(data_dir=Path(folder), edition=edition), tools))
+    return model.system
+
+
+async def _run_turn(model: "_SystemTextReader", settings: AgentSettings, tools: Sequence[Tool]) -> None:
+    async with await SqliteStore.open(settings.data_dir) as store:
+        conversation = ConversationId("conv_system")
+        async with await Session.start(store, conversation, HEADER, SystemClock(), RandomIds()) as session:
+            await build_turn_runner(session, model, settings, lambda _: None, ToolRegistry(tools)).run("Hello.")
+
+
+class _SystemTextReader:
+    """A model that keeps the system text of its request and answers at once."""
+
+    name = "bench:system"
+    window_tokens = 200_000
+    system = ""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.system = request.system
+        yield TextPiece(answer_text())
+        yield FinishEvent("end", Usage(input_tokens=1, output_tokens=1), self.name)
+
+    async def close(self) -> None:
+        """Do nothing: no resource is open."""
 
 
 @tool("own.weather", effect="pure")
