@@ -5,10 +5,12 @@ from typing import Final
 from timeloom.core.codes import CodedError
 from timeloom.core.render.renderer import Renderer
 from timeloom.core.render.v1.renderer import V1_RENDERER
+from timeloom.core.render.v2.renderer import V2_RENDERER
 
 FIRST_EDITION: Final = 1
+SECOND_EDITION: Final = 2
 
-_RENDERERS: Final[dict[int, Renderer]] = {FIRST_EDITION: V1_RENDERER}
+_RENDERERS: Final[dict[int, Renderer]] = {FIRST_EDITION: V1_RENDERER, SECOND_EDITION: V2_RENDERER}
 
 
 def renderer_for(edition: int) -> Renderer:

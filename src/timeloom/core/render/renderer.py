@@ -52,7 +52,7 @@ class Renderer(Protocol):
         """Return the section that says where the current turn begins; empty before the first turn."""
         ...
 
-    def sources(self, pool: SourcesPool) -> str:
+    def sources(self, pool: SourcesPool, views: Views) -> str:
         """Return the section with the newest sources; empty while there are none."""
         ...
 

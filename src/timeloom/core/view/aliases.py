@@ -9,6 +9,7 @@ from timeloom.core.paths import (
     CallTextPath,
     LogicalPath,
     PathError,
+    RewrittenPath,
     ToolPath,
     TurnForm,
     call_alias,
@@ -17,11 +18,13 @@ from timeloom.core.paths import (
     parse,
     parse_long,
     parse_turn_alias,
+    rewrite_path,
     turn_alias,
 )
 from timeloom.core.view.views import Views
 
 _PROBE: Final = "x"
+_MAY_HAVE_ALIAS: Final = re.compile(r"(?:[a-z]{2}:|(?:\./)*)t[0-9]")
 _TURN_FOLDER: Final = re.compile(r"((?:\./)*)(t[0-9]+)(?=/(?:files|outputs|attachments|external)(?:/|\Z))")
 
 
@@ -61,7 +64,7 @@ def resolve_aliases(path: LogicalPath | AliasedPath, views: Views) -> LogicalPat
     """
     if not isinstance(path, AliasedPath):
         return path
-    turn = _find_turn(path.turn, views)
+    turn = find_turn(path.turn, views)
     if path.call is None:
         return path.expand(turn)
     call = views.calls.find(turn, path.call)
@@ -77,18 +80,25 @@ def parse_in(text: str, views: Views) -> LogicalPath:
     return resolve_aliases(parse(text), views)
 
 
+def rewrite_in(text: str, current_turn: TurnId, views: Views) -> RewrittenPath:
+    """Return the file of the current turn that the text names, with its aliases resolved; see `rewrite_path`."""
+    return rewrite_path(expand_aliases(text, views), current_turn)
+
+
 def expand_aliases(text: str, views: Views) -> str:
     """Return the logical or physical path of a file or folder with ids in place of its aliases; raise `PathError`.
 
     In a physical path the alias of a turn stands before one of its folders: `t12/files/report.md`. Every other text,
     such as a relative path, is returned unchanged, and is checked where it is parsed.
     """
+    if not _MAY_HAVE_ALIAS.match(text):
+        return text
     if not has_scheme(text):
         found = _TURN_FOLDER.match(text)
         number = parse_turn_alias(found[2]) if found else None
         if found is None or number is None:
             return text
-        return f"{found[1]}{_find_turn(number, views)}{text[found.end() :]}"
+        return f"{found[1]}{find_turn(number, views)}{text[found.end() :]}"
     # A folder ends with a slash. With a name it is a path that is checked like any other.
     suffix = _PROBE if text.endswith("/") else ""
     try:
@@ -98,7 +108,8 @@ def expand_aliases(text: str, views: Views) -> str:
     return str(resolve_aliases(path, views)).removesuffix(suffix) if isinstance(path, AliasedPath) else text
 
 
-def _find_turn(number: int, views: Views) -> TurnId:
+def find_turn(number: int, views: Views) -> TurnId:
+    """Return the turn with that number; raise `PathError` if the conversation has fewer turns."""
     turn = views.turns.find(number)
     if turn is None:
         count = len(views.turns.by_number)

@@ -294,7 +294,7 @@ class PromptBuilder:
     def _sources_section(self) -> tuple[str, int]:
         """Return the sources section and its tokens; it is rendered again only after sources were added."""
         if self._sources is None:
-            text = self._renderer.sources(self._session.views.sources.pool)
+            text = self._renderer.sources(self._session.views.sources.pool, self._session.views)
             self._sources = text, estimate_tokens(text)
         return self._sources
 

@@ -26,6 +26,7 @@ from timeloom.core.render.prompt import PromptView, needed_seqs
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.aliases import expand_aliases, parse_in
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.store import Store, StoreProblem
 from timeloom.ports.tool import Caller, ToolContext
@@ -40,7 +41,7 @@ NEXT_TURN: Final = TurnId("turn_next")
 
 _PATH_PATTERN: Final = re.compile(r"""(?:ar|tc|fi|so|su|ws|sk|ks):[^\s"'()\]]+(?:\][^\s"'()\]]*)?""")
 _ENTRIES_PATTERN: Final = re.compile(r"ar:log\[[0-9, -]+\]")
-_TURN_HEADER_PATTERN: Final = re.compile(r"^\[TURN (turn_[A-Za-z0-9_-]+)\] ", re.MULTILINE)
+_TURN_HEADER_PATTERN: Final = re.compile(r"^\[TURN (turn_[A-Za-z0-9_-]+|t[0-9]+)\] ", re.MULTILINE)
 _TURN_INDEX_PATTERN: Final = re.compile(r"ar:turns\[[0-9, -]+\]\.react\.turn\.index")
 
 
@@ -94,7 +95,8 @@ class _LoadedTimeline:
         needed = {seq: self.all[seq - 1] for seq in needed_seqs(self.views)}
         payloads = {ref: await self.payload(ref) for one in needed.values() for ref in needed_payloads(one)}
         view = PromptView.from_views(self.views, needed, payloads)
-        return "".join(segment.text for segment in view.segments()) + view.renderer.sources(self.views.sources.pool)
+        sources = view.renderer.sources(self.views.sources.pool, self.views)
+        return "".join(segment.text for segment in view.segments()) + sources
 
 
 class _NamedPaths:
@@ -102,12 +104,13 @@ class _NamedPaths:
 
     def __init__(self, text: str, views: Views) -> None:
         self._text = text
-        self._paths = {found.rstrip(".,:;") for found in _PATH_PATTERN.findall(text)} | set(_PATH_PATTERN.findall(text))
+        named = {path for found in _PATH_PATTERN.findall(text) for path in (found, found.rstrip(".,:;"))}
+        self._paths = {_expand_aliases(path, views) for path in named}
         self._places = {seq for found in _ENTRIES_PATTERN.findall(text) for seq in _numbers(found)}
         turns = {turn.n: turn_id for turn_id, turn in views.turns.turns.items()}
         numbers = (number for found in _TURN_INDEX_PATTERN.findall(text) for number in _numbers(found))
         # The instructions explain how to read the index of a turn, so a turn's header names its index.
-        headers = {TurnId(found) for found in _TURN_HEADER_PATTERN.findall(text)}
+        headers = {views.turns.find_named(found) for found in _TURN_HEADER_PATTERN.findall(text)}
         self._turns = {turns[number] for number in numbers if number in turns} | headers
 
     def has_path(self, path: str) -> bool:
@@ -265,9 +268,17 @@ class _RetrievalChecker:
             epoch_us=0,
         )
         try:
-            return (await resolve(parse_long(path), context, NoContent())).readables
+            return (await resolve(parse_in(path, self._timeline.views), context, NoContent())).readables
         except CodedError:
             return ()
+
+
+def _expand_aliases(path: str, views: Views) -> str:
+    try:
+        return expand_aliases(path, views)
+    except PathError:
+        # Foreign text may name turns that do not exist.
+        return path
 
 
 def _discard_output(_channel: str, _text: str, /) -> None:

@@ -19,7 +19,7 @@ from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, PolicyResult
 from timeloom.core.policy.model_retry import BACKOFF_S, retry_delay_s
 from timeloom.core.policy.next_step import AskModel
-from timeloom.core.policy.read_reply import ParsedReply, read_reply
+from timeloom.core.policy.read_reply import ParsedReply
 from timeloom.core.policy.repair_reply import RepairContext, read_or_repair
 from timeloom.core.render.editions import renderer_for
 from timeloom.core.stream.live_reply import LiveDelta, LiveReply
@@ -71,9 +71,14 @@ class ModelCaller:
             (entry,) = await self.session.entries([progress.answer_seq])
             assert isinstance(entry.block, ModelAnswered)
             text = await self.session.text(entry.block.repaired or entry.block.text)
-            reply = read_reply(text, self.repair_context.custom)
+            reply = self.reply_context.read(text)
             self.cache_reply(progress.answer_seq, replace(reply, repairs=entry.block.repairs))
         return self._parsed_reply[1]
+
+    @property
+    def reply_context(self) -> RepairContext:
+        """The tools and the edition by which replies of the current turn are read."""
+        return replace(self.repair_context, edition=self.session.views.turns.edition)
 
     def cache_reply(self, seq: int, reply: ParsedReply) -> None:
         """Cache the parsed reply of the entry at that seq."""
@@ -104,7 +109,7 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
     if recorded is None:
         return
     prompt, call, admission = recorded
-    buffer = _ReplyBuffer(caller.on_delta)
+    buffer = _ReplyBuffer(caller.on_delta, session.views.turns.edition)
     prompt_tokens = session.views.reported.to_model_tokens(call.model, call.estimated_tokens)
     async with caller.governor.charge_on_exit(admission) as charge:
         charge.cut_cost = lambda most: cut_call_cost(most, prompt_tokens, buffer.received, caller.model)
@@ -117,7 +122,7 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
         if isinstance(ending, FinishEvent):
             reply, repaired = read_or_repair(
                 buffer.text,
-                caller.repair_context,
+                caller.reply_context,
                 lambda: _prompt_texts(prompt),
                 is_cut=ending.stop_reason == "max_tokens",
             )
@@ -220,9 +225,9 @@ def _counted_rounds(step: AskModel) -> int:
 class _ReplyBuffer:
     """Collects a reply while it streams and forwards it to clients."""
 
-    def __init__(self, on_delta: Callable[[LiveDelta], None]) -> None:
+    def __init__(self, on_delta: Callable[[LiveDelta], None], edition: int) -> None:
         self._on_delta = on_delta
-        self._live = LiveReply()
+        self._live = LiveReply(edition)
         self._pieces: list[str] = []
         self.thinking: list[str] = []
 

@@ -10,7 +10,7 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import PathError, parse, parse_long
 from timeloom.core.render.names import Names
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
-from timeloom.core.view.aliases import ConversationNames, expand_aliases, parse_in, resolve_aliases
+from timeloom.core.view.aliases import ConversationNames, expand_aliases, parse_in, resolve_aliases, rewrite_in
 from timeloom.core.view.views import Views, fold
 from timeloom.testing.strategies import timelines
 from timeloom.wire.snapshot import decode_views, encode_views
@@ -158,6 +158,18 @@ def test_folders_and_physical_paths_take_aliases(text: str, expected: str, views
 )
 def test_other_texts_are_left_to_their_parser(text: str, views: Views) -> None:
     assert expand_aliases(text, views) == text
+
+
+def test_a_turn_is_found_by_id_number_and_alias(views: Views) -> None:
+    assert [views.turns.find_named(text) for text in (ONE, "1", "t1", "t2")] == [ONE, ONE, ONE, TWO]
+    assert [views.turns.find_named(text) for text in ("", "0", "3", "t3", "01", "t", "tt1", "turn_9")] == [None] * 8
+
+
+def test_a_file_is_rewritten_into_the_current_turn(views: Views) -> None:
+    assert [
+        (str(found.path), found.changed)
+        for found in (rewrite_in(text, TWO, views) for text in ("fi:t1/a.md", "t2/files/a.md", "a.md"))
+    ] == [(f"fi:{TWO}.files/a.md", True), (f"fi:{TWO}.files/a.md", False), (f"fi:{TWO}.files/a.md", False)]
 
 
 def test_calls_of_programs_are_numbered_too_and_a_repeated_call_keeps_its_number() -> None:

@@ -30,6 +30,7 @@ _OPEN: Final = re.compile(rf"{_OF_TAG}({ESCAPE}*+){_WHAT}", re.IGNORECASE | re.A
 _ESCAPED: Final = re.compile(rf"{_OF_TAG}{ESCAPE}({ESCAPE}*+){_WHAT}", re.IGNORECASE | re.ASCII)
 _BARE: Final = re.compile(rf"{_OF_TAG}{_WHAT}", re.IGNORECASE | re.ASCII)
 _TAG: Final = re.compile(rf"(</?+)({ESCAPE}*+)(?=channel:)", re.IGNORECASE | re.ASCII)
+_BARE_TAG: Final = re.compile(r"(</?+)(?=channel:)", re.IGNORECASE | re.ASCII)
 _PREFIX: Final = re.compile(r"[0-9]*+\|(?: |(?=[" + _BREAK + r"]|\Z))")
 _SPACE: Final = re.compile(r"\s+")
 
@@ -150,6 +151,11 @@ def escape_channels(text: str) -> str:
 def escape_bare(text: str) -> str:
     """Return the text with every channel tag and citation escaped that is not yet."""
     return _BARE.sub(rf"\1{ESCAPE}", text)
+
+
+def escape_bare_channels(text: str) -> str:
+    """Return the text with every channel tag escaped that is not yet; citations stay as they are."""
+    return _BARE_TAG.sub(rf"\1{ESCAPE}", text)
 
 
 def unescape(text: str) -> str:

@@ -57,7 +57,7 @@ class V1Renderer:
     def current_turn(self, views: Views) -> str:
         return current_turn_section(views)
 
-    def sources(self, pool: SourcesPool) -> str:
+    def sources(self, pool: SourcesPool, views: Views) -> str:
         return sources_section(pool)
 
     def announce(self, facts: RoundFacts, views: Views) -> str:

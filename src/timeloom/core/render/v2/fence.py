@@ -25,6 +25,7 @@ from timeloom.core.render.foreign_text.fence import (
     PREVIEW_MARKS,
     escape,
     escape_bare,
+    escape_bare_channels,
     escape_channels,
     fence,
     one_line,
@@ -87,6 +88,11 @@ def unfence_text(text: str, *, numbered: bool = False) -> str:
 def fence_words(text: str) -> str:
     """Return text of the user or the agent that can stand on lines of its own; its citations stay as they are."""
     return _escape_lines(escape_channels(text))
+
+
+def refence_words(text: str) -> str:
+    """Return recorded words of which some are escaped already, such as a summary, with the others escaped once."""
+    return _BARE_LINE.sub(rf"\1{ESCAPE}", f"\n{escape_bare_channels(text)}")[1:]
 
 
 def fence_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
