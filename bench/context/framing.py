@@ -142,14 +142,18 @@ def frame_timeline(timeline: ShownTimeline, count: CountTokens) -> dict[str, Blo
 
 
 def _measure_job(job: _FramingJob) -> SessionFraming:
+    return asyncio.run(_measure_trace(job))
+
+
+async def _measure_trace(job: _FramingJob) -> SessionFraming:
     count = _tokenizer(job.python)
     asks = to_asks(job.trace)
     counter = calibrate_counter(asks, count)
     agent = to_agent(asks, counter)
-    timeline = asyncio.run(play_timeline(asks, agent, counter, PlayMode(forgets=False, edition=job.edition)))
+    timeline = await play_timeline(asks, agent, counter, PlayMode(forgets=False, edition=job.edition))
     sent = timeline.sent
     if any(ask.summary for ask in asks):
-        sent = asyncio.run(play_timeline(asks, agent, counter, PlayMode(edition=job.edition))).sent
+        sent = (await play_timeline(asks, agent, counter, PlayMode(edition=job.edition))).sent
     client = sum(recorded_lengths(asks)) or _tokens(client_requests(asks, agent, counter))
     ceiling = recorded_ceiling(asks, counter.own_tokens) or length_ceiling(sent)
     bill = sum_bills(bill_requests(with_lifetimes(sent, FIXED[next(iter(FIXED))])))
@@ -292,14 +296,15 @@ def _bars(measured: Sequence[SessionFraming]) -> list[BenchTarget]:
     for edition in dict.fromkeys(one.edition for one in measured):
         own = [one for one in measured if one.edition == edition]
         judged = {one.name: [one] for one in own if one.group == "session"}
-        judged["the worst generated session"] = [one for one in own if one.group == "generated"]
+        if generated := [one for one in own if one.group == "generated"]:
+            judged["the worst generated session"] = generated
         if dialogues := [one for one in own if one.group == "dialogue"]:
             judged["all dialogues"] = [_join_sessions(dialogues)]
         for name, sessions in judged.items():
             title = f"edition {edition}, {name}"
-            framing = max((one.of_limit for one in sessions), default=0.0)
-            client = max((one.of_client for one in sessions), default=0.0)
-            below = max((one.below_ceiling for one in sessions), default=0.0)
+            framing = max(one.of_limit for one in sessions)
+            client = max(one.of_client for one in sessions)
+            below = max(one.below_ceiling for one in sessions)
             bars.append(BenchTarget(f"{title}: framing over its limit", framing, at_most=1))
             bars.append(BenchTarget(f"{title}: input tokens over the client's", client, at_most=1))
             bars.append(BenchTarget(f"{title}: points below the append-only ceiling", below, at_most=0.5))
