@@ -9,7 +9,7 @@ from bench import peer, synthetic
 from bench.context.agent import to_agent
 from bench.context.asks import to_asks
 from bench.context.counting import calibrate_counter
-from bench.context.framing import frame_timeline
+from bench.context.framing import frame_timeline, known_editions
 from bench.context.payload import shown_payload, shown_text
 from bench.context.player import PlayMode, ShownTimeline, play_timeline
 from bench.context.tokenizer import PROGRAM
@@ -70,14 +70,16 @@ def test_an_answer_and_its_suggestions_are_payload() -> None:
     assert shown_payload(block, "[ASSISTANT MESSAGE]\nDone.\nsuggested followups: More?\n") == ("Done.", "More?")
 
 
-def timeline_of(steps: int) -> ShownTimeline:
+def timeline_of(steps: int, edition: int) -> ShownTimeline:
     asks = to_asks(synthetic.session("small", steps))
     counter = calibrate_counter(asks)
-    return asyncio.run(play_timeline(asks, to_agent(asks, counter), counter, PlayMode(forgets=False)))
+    way = PlayMode(forgets=False, edition=edition)
+    return asyncio.run(play_timeline(asks, to_agent(asks, counter), counter, way))
 
 
-def test_all_that_is_shown_is_payload_or_framing() -> None:
-    timeline = timeline_of(12)
+@pytest.mark.parametrize("edition", known_editions())
+def test_all_that_is_shown_is_payload_or_framing(edition: int) -> None:
+    timeline = timeline_of(12, edition)
     blocks = frame_timeline(timeline, len)
     shown = sum(len(one.text) for one in timeline.entries) + len(timeline.titles)
     assert sum(block.payload + block.framing for block in blocks.values()) == shown
