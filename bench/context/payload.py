@@ -4,9 +4,10 @@ Whatever else the prompt shows for the entry is framing. Text that is recorded b
 is shown twice counts once. So a renderer cannot look better by leaving out what it should show.
 """
 
+import json
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import msgspec
@@ -107,39 +108,58 @@ def _find_line(line: str, lines: Sequence[str], places: dict[str, list[int]], at
 
 
 def _shown_params(params: str, shown: str) -> tuple[str, ...]:
-    """Return the parameters in compact JSON without what is not shown of their texts, and texts that stand outside."""
-    outside: list[str] = []
-    value = _shown_value(msgspec.json.decode(params), shown, outside)
-    return (msgspec.json.encode(value).decode(), *outside)
+    """Return the parameters in compact JSON without what is not shown of their texts, and texts that stand outside.
+
+    A model may have written other letters as they are or as escapes, and a prompt shows them in either form.
+    """
+    found = [_ShownParams(params, shown, encode) for encode in (_plain_json, _ascii_json)]
+    return max(found, key=lambda one: one.text_chars).pieces
 
 
-def _shown_value(value: object, shown: str, outside: list[str]) -> object:
-    """Return the value without the texts that the JSON does not show."""
-    match value:
-        case str():
-            return _shown_string(value, shown, outside)
-        case dict():
-            items = cast("dict[str, object]", value).items()
-            inner = {key: _shown_value(one, shown, outside) for key, one in items}
-            return {key: one for key, one in inner.items() if one is not _NOT_SHOWN}
-        case list():
-            inner = [_shown_value(one, shown, outside) for one in cast("list[object]", value)]
-            return [one for one in inner if one is not _NOT_SHOWN]
-        case _:
-            return value
+class _ShownParams:
+    """The shown pieces of parameters, if the prompt shows JSON in the form of `encode`."""
+
+    def __init__(self, params: str, shown: str, encode: Callable[[object], str]) -> None:
+        self.text_chars = 0
+        """Characters of all texts that were found."""
+        self._shown = shown
+        self._encode = encode
+        self._outside: list[str] = []
+        value = self._value(msgspec.json.decode(params))
+        self.pieces = (encode(value), *self._outside)
+
+    def _value(self, value: object) -> object:
+        """Return the value without the texts that the JSON does not show."""
+        match value:
+            case str():
+                return self._string(value)
+            case dict():
+                items = cast("dict[str, object]", value).items()
+                inner = {key: self._value(one) for key, one in items}
+                return {key: one for key, one in inner.items() if one is not _NOT_SHOWN}
+            case list():
+                inner = [self._value(one) for one in cast("list[object]", value)]
+                return [one for one in inner if one is not _NOT_SHOWN]
+            case _:
+                return value
+
+    def _string(self, text: str) -> object:
+        """Return the part of the text that stands inside the JSON; if more stands outside, that is added there."""
+        if self._encode(text) in self._shown:
+            self.text_chars += len(text)
+            return text
+        chars = bisect_left(range(1, len(text) + 1), True, key=lambda n: self._encode(text[:n])[:-1] not in self._shown)
+        raw = shown_text(text, self._shown)
+        self.text_chars += max(chars, sum(map(len, raw)))
+        if sum(map(len, raw)) > chars:
+            self._outside.extend(raw)
+            return _NOT_SHOWN
+        return text[:chars] if chars else _NOT_SHOWN
 
 
-def _shown_string(text: str, shown: str, outside: list[str]) -> object:
-    """Return the part of the text that stands inside the JSON; if more of it stands outside, that is added there."""
-    if f'"{_as_json(text)}"' in shown:
-        return text
-    chars = bisect_left(range(1, len(text) + 1), True, key=lambda n: f'"{_as_json(text[:n])}' not in shown)
-    raw = shown_text(text, shown)
-    if sum(map(len, raw)) > chars:
-        outside.extend(raw)
-        return _NOT_SHOWN
-    return text[:chars] if chars else _NOT_SHOWN
+def _plain_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
-def _as_json(text: str) -> str:
-    return msgspec.json.encode(text).decode()[1:-1]
+def _ascii_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -60,6 +60,12 @@ def test_parameters_count_as_they_are_shown() -> None:
     assert shown_payload(call, beside) == ('{"path":"a.md"}', "x" * 50 + "\ny")
 
 
+@pytest.mark.parametrize("form", ['"größer"', '"gr\\u00f6\\u00dfer"'])
+def test_parameters_count_in_the_form_in_which_they_are_shown(form: str) -> None:
+    call = ToolCall(tool_id="own.find", tool_call_id=CallId("tc_1"), params=f'{{"what": {form}}}')
+    assert shown_payload(call, f'{{"tool_id":"own.find","params":{{"what":{form}}}}}') == (f'{{"what":{form}}}',)
+
+
 def test_what_the_runtime_wrote_is_framing() -> None:
     assert shown_payload(TurnStarted(n=1), "[TURN turn_1] ts=now\n\n") == ()
     assert shown_payload(Notice(code="loop", text="Do something else."), "[NOTICE] loop: Do something else.\n") == ()
