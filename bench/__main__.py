@@ -11,6 +11,7 @@ import msgspec
 from bench import peer, synthetic, trace_files
 from bench.appends import measure_concurrent, measure_dialogues, measure_long, measure_traces
 from bench.chain import measure_chain
+from bench.context.framing import measure_framing
 from bench.context.generated import measure_generated
 from bench.context.measure import measure_context
 from bench.deltas import measure_deltas
@@ -48,6 +49,7 @@ MEASURES: Final[dict[str, Callable[[BenchRun], BenchSection]]] = {
     "peers": measure_peers,
     "context": measure_context,
     "generated": measure_generated,
+    "framing": measure_framing,
     "sandbox": measure_sandbox,
     "server": measure_server,
     "page": measure_page,

@@ -54,6 +54,11 @@ class BenchSizes(msgspec.Struct, frozen=True, kw_only=True):
     other_family_seeds: int
     """Generated sessions of each other family."""
 
+    framing_seeds: int
+    """Generated sessions whose framing is counted."""
+
+    framing_dialogues: int
+
 
 FULL: Final = BenchSizes(
     replays=7,
@@ -84,6 +89,8 @@ FULL: Final = BenchSizes(
     delta_repeats=9,
     family_seeds=20,
     other_family_seeds=10,
+    framing_seeds=20,
+    framing_dialogues=200,
 )
 
 QUICK: Final = BenchSizes(
@@ -115,6 +122,8 @@ QUICK: Final = BenchSizes(
     delta_repeats=2,
     family_seeds=4,
     other_family_seeds=2,
+    framing_seeds=4,
+    framing_dialogues=20,
 )
 
 TINY: Final = BenchSizes(
@@ -146,6 +155,8 @@ TINY: Final = BenchSizes(
     delta_repeats=1,
     family_seeds=0,
     other_family_seeds=1,
+    framing_seeds=0,
+    framing_dialogues=2,
 )
 """Measures nothing worth reading: it shows that the benchmarks still run."""
 

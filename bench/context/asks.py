@@ -70,9 +70,9 @@ def to_asks(trace: Trace) -> list[TraceRequest]:
 
 
 def recorded_lengths(asks: Sequence[TraceRequest]) -> list[int]:
-    """Return the billed tokens of each request; empty if they were not recorded, as in synthetic traces."""
+    """Return the billed tokens of each request; empty if not all were recorded, as in synthetic traces."""
     lengths = [ask.tokens.input + ask.tokens.cache_read + ask.tokens.cache_write for ask in asks]
-    return lengths if len(set(lengths)) > 1 else []
+    return lengths if len(set(lengths)) > 1 and all(lengths) else []
 
 
 def _to_ask(

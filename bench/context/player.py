@@ -23,9 +23,11 @@ from timeloom.app import AgentSettings, SideModels, build_turn_runner
 from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.sections.execution import ExecutionSettings
 from timeloom.core.blocks import ConversationStarted, Pruned, RangeSummary, ToolError, Usage
+from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.next_step import AskModel, TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
+from timeloom.core.render.section import Section
 from timeloom.core.stream.channels import DECISION
 from timeloom.core.timeline import Entry
 from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest
@@ -64,6 +66,10 @@ class PlayMode(msgspec.Struct, frozen=True):
     own_summary: bool = False
     """Whether the runtime compacts by itself, and not where the recorded agent did."""
     prunes: bool = False
+    forgets: bool = True
+    """Whether anything leaves the prompt; otherwise neither summaries nor pruning apply."""
+    edition: int = 1
+    """The edition of everything that a model reads and writes."""
 
 
 APPEND_ONLY: Final = "recorded summary"
@@ -86,6 +92,21 @@ class PlayResult(msgspec.Struct, frozen=True):
     prunes: int
 
 
+class ShownEntry(msgspec.Struct, frozen=True):
+    """An entry of the timeline with its stored texts, and the text that the prompt shows for it."""
+
+    entry: Entry
+    text: str
+
+
+class ShownTimeline(msgspec.Struct, frozen=True):
+    """The whole timeline as the last prompt shows it; `titles` are the lines before it that belong to no entry."""
+
+    entries: tuple[ShownEntry, ...]
+    titles: str
+    sent: list[SentRequest]
+
+
 async def play(asks: Sequence[TraceRequest], agent: RecordedAgent, counter: TokenCounter, way: PlayMode) -> PlayResult:
     """Run the trace in a new conversation."""
     state = _PlayState(asks, counter, way)
@@ -93,16 +114,48 @@ async def play(asks: Sequence[TraceRequest], agent: RecordedAgent, counter: Toke
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteStore.open(Path(folder))
         async with await Session.start(store, conversation, HEADER, state, _DeterministicIds()) as session:
-            session.listen(state.on_entry)
-            turns = _turns(session, state, agent, Path(folder))
-            while state.asked < len(asks):
-                messages = asks[state.asked].user_messages()
-                state.opened_with = 1
-                state.now_s = max(state.now_s, asks[state.asked].at_s)
-                await turns.run(messages[0] if messages else _GO_ON)
+            await _run_turns(session, state, agent, Path(folder))
         forecasts = await compare_forecasts(store, conversation, state.bills)
         await store.close()
     return PlayResult(state.sent, forecasts, state.reads_again.bills, state.prunes)
+
+
+async def play_timeline(
+    asks: Sequence[TraceRequest], agent: RecordedAgent, counter: TokenCounter, way: PlayMode
+) -> ShownTimeline:
+    """Run the trace in a new conversation and return its timeline as the prompt shows it at the end."""
+    state = _PlayState(asks, counter, way)
+    with tempfile.TemporaryDirectory() as folder:
+        store = await SqliteStore.open(Path(folder))
+        conversation = ConversationId("conv_trace")
+        async with await Session.start(store, conversation, HEADER, state, _DeterministicIds()) as session:
+            turns = await _run_turns(session, state, agent, Path(folder))
+            view = await turns.context_fitter.prompt_builder.render()
+            views = session.views
+            entries = await session.entries(range(1, views.tail + 1))
+            refs = {ref for entry in entries for ref in find_blob_refs(entry)}
+            payloads = {ref: await session.payload(ref) for ref in refs}
+        await store.close()
+    shown = [
+        ShownEntry(restore_payloads(one, payloads.__getitem__), view.renderer.entry_text(one, views, payloads).text)
+        for one in entries
+        if one.seq in views.visible.shown
+    ]
+    return ShownTimeline(tuple(shown), view.renderer.titles.texts[Section.INTACT], state.sent)
+
+
+async def _run_turns(session: Session, state: "_PlayState", agent: RecordedAgent, folder: Path) -> TurnRunner:
+    session.listen(state.on_entry)
+    turns = _turns(session, state, agent, folder)
+    while state.asked < len(state.asks):
+        asked, ask = state.asked, state.asks[state.asked]
+        messages = ask.user_messages()
+        state.opened_with = 1
+        state.now_s = max(state.now_s, ask.at_s)
+        await turns.run(messages[0] if messages else _GO_ON)
+        if state.asked == asked:
+            raise RuntimeError(f"the turn of request {asked} ended without asking the model")
+    return turns
 
 
 class _DeterministicIds:
@@ -162,6 +215,7 @@ def _turns(session: Session, state: _PlayState, agent: RecordedAgent, folder: Pa
         limits=TurnLimits(max_iterations=1_000_000, fanout="safe_fanout"),
         instructions=agent.instructions,
         prune=PruneSettings() if state.way.prunes else _NO_PRUNING,
+        edition=state.way.edition,
     )
     registry = _catalogue().with_tools(tools)
     turns = build_turn_runner(session, model, setting, lambda _: None, registry, SideModels(summary=model))
@@ -197,7 +251,7 @@ class _PlayedContextFitter(ContextFitter):
         stage, ask = self.state, self.state.next
         if ask is not None:
             stage.now_s = max(stage.now_s, ask.at_s)
-            if ask.summary and not stage.way.own_summary:
+            if ask.summary and stage.way.forgets and not stage.way.own_summary:
                 await _append_summary(self.session, ask.summary)
             for text in ask.user_messages()[stage.opened_with :]:
                 await self.inbox.follow_up(text)

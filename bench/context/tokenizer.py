@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from timeloom.core.tokens import estimate_tokens
 
@@ -13,20 +13,23 @@ PROGRAM: Final = Path(__file__).with_name("tokenizer_side.py")
 
 CountTokens = Callable[[str], int]
 
+Vocabulary = Literal["llama3", "anthropic"]
+"""`llama3` is not the one that timeloom's estimate was fitted to, so that its errors show. `anthropic` is published."""
 
-def open_tokenizer(python: Path | None) -> CountTokens:
+
+def open_tokenizer(python: Path | None, vocabulary: Vocabulary = "llama3") -> CountTokens:
     """Return a counter that uses a tokenizer of the benchmark-only environment; without it, timeloom's estimate."""
     if python is None:
         return cache(estimate_tokens)
     # Cached, because the same text is in every later request.
-    return cache(_TokenizerProcess(python).count)
+    return cache(_TokenizerProcess(python, vocabulary).count)
 
 
 class _TokenizerProcess:
     """The process lives as long as this one: its input is closed then."""
 
-    def __init__(self, python: Path) -> None:
-        command = [str(python), "-I", str(PROGRAM)]
+    def __init__(self, python: Path, vocabulary: Vocabulary) -> None:
+        command = [str(python), "-I", str(PROGRAM), vocabulary]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def count(self, text: str) -> int:

@@ -1,2 +1,1 @@
-"""OpenAI-compatible chat completions: `model` (the adapter), `request` (the JSON body),
-`content` (its user message), `reply` (the chunk stream)."""
+"""OpenAI-compatible chat completions: `model`, `request` (the JSON body), `content` (its message), `reply` (chunks)."""
