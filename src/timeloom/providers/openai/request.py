@@ -6,6 +6,7 @@ from typing import assert_never
 
 import msgspec
 
+from timeloom.core.render.native_tools import NativeTool
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
 
 Part = dict[str, object]
@@ -26,7 +27,18 @@ def request_body(model: str, request: ModelRequest, *, official: bool) -> bytes:
     }
     if request.temperature is not None:
         body["temperature"] = request.temperature
+    if request.tools:
+        body["tools"] = [_tool(one) for one in request.tools]
+        if official:
+            # Other services may reject a parameter that they do not know.
+            body["parallel_tool_calls"] = request.several_calls
     return msgspec.json.encode(body)
+
+
+def _tool(tool: NativeTool) -> Part:
+    schema = msgspec.Raw(tool.params_schema.encode())
+    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    return {"type": "function", "function": function}
 
 
 def _content(segments: Sequence[Segment], *, official: bool) -> str | list[Part]:
