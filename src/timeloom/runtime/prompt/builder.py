@@ -12,11 +12,11 @@ import msgspec
 
 from timeloom.core.blocks import ModelAnswered, ModelCalled, SourcesAdded
 from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, CacheSettings, Lifetime
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan_cache
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.policy.next_step import AskModel, TurnLimits
-from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.prompt import PromptDelta, PromptView, needs_rendering
 from timeloom.core.render.segments import RenderedSegment
@@ -24,6 +24,7 @@ from timeloom.core.render.system import build_system_text as render_system_text
 from timeloom.core.render.v1.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
 from timeloom.core.render.v1.tail.sources_section import sources_section
 from timeloom.core.render.v1.tail.tail import current_turn_section, join_sections
+from timeloom.core.stream.native_reply import NativeReply, decode_calls
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.visible import ShownEntries
@@ -32,6 +33,7 @@ from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.governance.governor import Governor
 from timeloom.runtime.prompt.hashing import request_sha256, system_hash
 from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.native_functions import NativeFunctions, build_native_functions, to_catalogue_tool
 from timeloom.runtime.prompt.payload_cache import PayloadCache
 from timeloom.runtime.prompt.prompt_snapshot import SAVE_AFTER, load_prompt_snapshot, save_prompt_snapshot
 from timeloom.runtime.prompt.request import PromptRequest
@@ -59,21 +61,37 @@ class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str = ""
     """Instructions of this deployment, placed after the built-in ones."""
     cache: CacheSettings = CacheSettings()
+    protocol: ReplyProtocol = "channels"
+    """How the model states its decisions."""
 
 
 class SystemText(msgspec.Struct, frozen=True):
-    """A system text with its token estimate and hash; conversations with the same tools and settings share it."""
+    """A system text with its token estimate and hash; conversations with the same tools and settings share it.
+
+    With native tool calling, the functions precede the text and count as a part of it.
+    """
 
     text: str
     tokens: int
     hash: str
+    native: NativeFunctions = NativeFunctions()
 
 
-def build_system_text(tools: Sequence[ToolSpec], settings: PromptSettings) -> SystemText:
-    """Return the system text of conversations that have these tools."""
+def build_system_text(tools: Sequence[ToolSpec], settings: PromptSettings, pinned: str = "") -> SystemText:
+    """Return the system text of conversations that have these tools.
+
+    `pinned` is the list of functions that the conversation's first native call has recorded.
+    """
+    if settings.protocol == "native":
+        several = settings.limits.fanout == "safe_fanout"
+        text, native = build_native_functions(
+            tools, pinned, several_actions=several, instructions=settings.instructions
+        )
+        whole = native.text + text
+        return SystemText(text, estimate_tokens(whole), system_hash(whole), native)
     text = render_system_text(
         load_instructions(),
-        [_to_catalogue_tool(spec) for spec in tools],
+        [to_catalogue_tool(spec) for spec in tools],
         several_actions=settings.limits.fanout == "safe_fanout",
         bundle_text=settings.instructions,
     )
@@ -97,6 +115,8 @@ class PromptBuilder:
         self._governor = governor or Governor(session=session)
         self._settings = settings
         self._system = system
+        self._is_pinned = settings.protocol == "channels"
+        """Whether the functions of the system text are those that the conversation has pinned."""
         # Looked up only when a prompt is built, because loading prices may take a while.
         self._rates = cache(rates)
         self._sources: tuple[str, int] | None = None
@@ -142,15 +162,18 @@ class PromptBuilder:
             thinking_tokens=self._settings.thinking_tokens,
             number=rendered.number,
             opening=session.first_user_message,
+            tools=self._system.native.functions,
+            several_calls=self._settings.limits.fanout == "safe_fanout",
         )
         return PromptRequest(
             request,
-            request_sha256(self._system.text, rendered.fingerprint, rendered.tail),
+            request_sha256(self._system.text, rendered.fingerprint, rendered.tail, self._system.native.text),
             self._system.text,
             rendered.tail,
             rendered.seq,
             rendered.estimated_tokens,
             rendered.plan,
+            self._system.native.text,
         )
 
     def _render_prompt(
@@ -204,7 +227,10 @@ class PromptBuilder:
             return ""
         (entry,) = await self._session.entries([progress.answer_seq])
         assert isinstance(entry.block, ModelAnswered)
-        return await self._session.text(entry.block.text)
+        text = await self._session.text(entry.block.text)
+        if entry.block.protocol == "channels":
+            return text
+        return NativeReply(text, decode_calls(await self._session.text(entry.block.tool_calls))).as_text()
 
     def _on_entry(self, entry: Entry) -> None:
         self._unrendered.append(entry)
@@ -225,7 +251,16 @@ class PromptBuilder:
             rates=self._rates(),
         )
 
+    async def _pin_functions(self) -> None:
+        """Take over the functions that the conversation has pinned, if they are others than those of its tools now."""
+        pinned = await self._session.text(self._session.views.native_tools.pinned)
+        if pinned and pinned != self._system.native.text:
+            self._system = build_system_text(self._system.native.specs, self._settings, pinned)
+        self._is_pinned = True
+
     async def _render_pending(self) -> PromptView:
+        if not self._is_pinned:
+            await self._pin_functions()
         if self._view is None:
             # Pending entries must not wait until a long conversation is read.
             await self._session.flush()
@@ -339,14 +374,3 @@ def _to_segment(rendered: RenderedSegment) -> Segment:
     if rendered.data is None:
         return TextSegment(rendered.text)
     return DataSegment(rendered.mime, rendered.data if isinstance(rendered.data, bytes) else b"")
-
-
-def _to_catalogue_tool(spec: ToolSpec) -> CatalogueTool:
-    return CatalogueTool(
-        tool_id=spec.tool_id,
-        purpose=spec.purpose,
-        description=spec.description,
-        params_schema=spec.params_schema,
-        effect=spec.effect,
-        examples=spec.examples,
-    )

@@ -23,6 +23,8 @@ class PromptRequest(msgspec.Struct, frozen=True):
     """The estimated tokens of the whole request."""
     cache: CacheForecast | None = None
     """The cache points, and the expected use of the provider's cache."""
+    tools: str = ""
+    """The text of the functions of native tool calling; empty with channels."""
 
 
 class PromptSource(Protocol):
