@@ -32,6 +32,8 @@ class _LoadTimes(msgspec.Struct):
     decode_s: list[float] = []
     fold_s: list[float] = []
     total_s: list[float] = []
+    cpu_ratio: list[float] = []
+    """The CPU time from opening to views over that of decoding just before, which other programs affect less."""
     snapshot_s: list[float] = []
 
 
@@ -59,10 +61,12 @@ def measure_loads(run: BenchRun) -> BenchSection:
         "open to views ms",
         "from snapshot ms",
         "snapshot KB",
+        "CPU over decoding",
     )
     notes = (
         "read: the store's load, decoding included",
         f"from snapshot: opening the store, reading the snapshot and folding the {_TAIL} entries after it",
+        "CPU over decoding: the CPU time of opening, reading, folding and closing over that of decoding",
         "LangGraph: open and get_state; one of its messages holds what two to three blocks hold",
         "files are in the system's cache",
     )
@@ -90,7 +94,8 @@ def _measure_timeloom(run: BenchRun, trace: Trace, blocks: int) -> tuple[_LoadTi
 def _row(trace: Trace, blocks: int, times: _LoadTimes, snapshot_bytes: int) -> tuple[Cell, ...]:
     parts = (times.read_s, times.decode_s, times.fold_s, times.total_s, times.snapshot_s)
     medians = (statistics.median(part) * 1000 for part in parts)
-    return ("timeloom", blocks, trace.payload_bytes() / 1e6, *medians, snapshot_bytes / 1000)
+    cpu_ratio = statistics.median(times.cpu_ratio)
+    return ("timeloom", blocks, trace.payload_bytes() / 1e6, *medians, snapshot_bytes / 1000, cpu_ratio)
 
 
 async def _measure(folder: Path, drafts: list[Draft], repeats: int) -> tuple[_LoadTimes, int]:
@@ -103,9 +108,12 @@ async def _measure(folder: Path, drafts: list[Draft], repeats: int) -> tuple[_Lo
     records = [encode_record(entry) for entry in entries]
     times = _LoadTimes()
     for _ in range(repeats):
-        times.decode_s.append(timed_s(lambda: [decode_record(record, seq) for seq, record in enumerate(records, 1)]))
         times.fold_s.append(timed_s(lambda: fold(entries)))
+        began = time.process_time()
+        times.decode_s.append(timed_s(lambda: [decode_record(record, seq) for seq, record in enumerate(records, 1)]))
+        decoded = time.process_time()
         await _open_and_fold(folder, times)
+        times.cpu_ratio.append((time.process_time() - decoded) / (decoded - began))
         await _open_from_snapshot(folder, times)
     return times, len(snapshot)
 
@@ -134,4 +142,4 @@ def _measure_langgraph(run: BenchRun, python: Path, trace: Trace, name: str) -> 
     with fresh_folder(run.work) as folder:
         loaded = peer.load_trace(python, folder, trace, run.sizes.repeats)
     seconds = statistics.median(loaded.seconds)
-    return (name, loaded.messages, trace.payload_bytes() / 1e6, None, None, None, seconds * 1000, None, None)
+    return (name, loaded.messages, trace.payload_bytes() / 1e6, None, None, None, seconds * 1000, None, None, None)

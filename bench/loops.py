@@ -52,7 +52,7 @@ def answer_text() -> str:
     return _reply({"action": "complete", "final_answer": ANSWER})
 
 
-def look(before: Callable[[], None], after: Callable[[], None]) -> FunctionTool:
+def look(before: Callable[[], None], after: Callable[[], None], seen: str = TOOL_TEXT) -> FunctionTool:
     """Return a tool that always returns the same text; the callbacks run when it begins and ends."""
 
     # A benchmark repeats one call, which would otherwise end its turn.
@@ -64,9 +64,9 @@ def look(before: Callable[[], None], after: Callable[[], None]) -> FunctionTool:
             place: Where to look.
         """
         before()
-        seen = f"{place}\n{TOOL_TEXT}"
+        result = f"{place}\n{seen}"
         after()
-        return seen
+        return result
 
     return look_at_place
 

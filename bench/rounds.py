@@ -4,7 +4,7 @@ Measured: wall time from one request to the next, less the time inside the model
 reading the reply, folding it, the gates, two synced appends (SQLite), rendering of new entries and building the
 request. Nothing is compacted: the whole conversation is visible, and every request contains all of it.
 
-Not measured: serialising and sending the request, which a provider does (`peers` has that); the first two rounds of a
+Not measured: serialising and sending the request, which a provider does (`rounds_providers`); the first two rounds of a
 turn, of which one renders the existing entries ("first prompt"); titles, shared budgets, and connected clients.
 """
 
@@ -20,6 +20,7 @@ import msgspec
 
 from bench.measures import StepTimes, fresh_folder
 from bench.report import BenchSection, BenchTable, BenchTarget, Cell
+from bench.rounds_providers import measure_provider_rounds
 from bench.rounds_side import RoundsJob, RoundsReady, TurnTimes
 from bench.settings import BenchRun
 
@@ -92,7 +93,8 @@ def measure_rounds(run: BenchRun) -> BenchSection:
         f"own cost of a round at {longest:,} over {shortest:,} blocks", longest_s / shortest_s, at_most=1.5
     )
     cost = BenchTarget(f"own cost of a round at {longest:,} blocks, ms in the median", median_s * 1000, at_most=5)
-    return BenchSection(tables=(table,), bars=(growth, cost))
+    providers = measure_provider_rounds(run)
+    return BenchSection(tables=(table, *providers.tables), bars=(growth, cost, *providers.bars))
 
 
 @contextmanager

@@ -35,6 +35,11 @@ class BenchSizes(msgspec.Struct, frozen=True, kw_only=True):
     round_count: int
     """Rounds of a turn that count."""
 
+    provider_rounds: int
+    """Rounds of the turn that runs through each provider."""
+
+    provider_runs: int
+
     loop_turns: int
     loop_rounds: int
     loop_runs: int
@@ -69,6 +74,8 @@ FULL: Final = BenchSizes(
     round_blocks=(100, 1_000, 10_000, 100_000),
     round_turns=7,
     round_count=20,
+    provider_rounds=200,
+    provider_runs=5,
     loop_turns=10,
     loop_rounds=20,
     loop_runs=3,
@@ -98,6 +105,8 @@ QUICK: Final = BenchSizes(
     round_blocks=(100, 10_000),
     round_turns=3,
     round_count=10,
+    provider_rounds=60,
+    provider_runs=2,
     loop_turns=4,
     loop_rounds=10,
     loop_runs=1,
@@ -127,6 +136,8 @@ TINY: Final = BenchSizes(
     round_blocks=(20, 200),
     round_turns=1,
     round_count=2,
+    provider_rounds=12,
+    provider_runs=1,
     loop_turns=2,
     loop_rounds=3,
     loop_runs=1,

@@ -12,7 +12,7 @@ import msgspec
 from timeloom.config.models import model_settings, protocol_of
 from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.settings import Settings
-from timeloom.core.blocks import ConversationStarted
+from timeloom.core.blocks import ConversationStarted, Shown
 from timeloom.core.blocks.caching import CacheRates, CacheSettings
 from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.codes import CodedError
@@ -24,8 +24,8 @@ from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.policy.repair_reply import RepairContext, ToolForm
-from timeloom.core.render.v1.entries.cards import CardLimits
-from timeloom.core.render.v1.entries.previews import outlined_preview, preview_for_programs
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.facts import CardLimits
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
@@ -51,6 +51,7 @@ from timeloom.runtime.turn.execute_action import ActionContext
 from timeloom.runtime.turn.inbox import Inbox
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.runtime.turn.title import TitleGenerator
+from timeloom.runtime.turn.tool_result import Show
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.exec.tool import ExecTool
 from timeloom.tools.react.hide import HideTool
@@ -75,6 +76,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     cards: CardLimits = CardLimits()
     compact: CompactSettings = CompactSettings()
     model_call_s: float = MAX_CALL_S
+    edition: int = 1
+    """The edition of everything that models read and write in new turns."""
     protocol: ReplyProtocol = "channels"
     protocols: Mapping[str, ReplyProtocol] = {}
     """The protocols of models that have another one than `protocol`, by name; names may end in `*`."""
@@ -259,7 +262,7 @@ def build_turn_runner(
     action_context = ActionContext(
         session=session,
         registry=registry,
-        show=preview_for_programs if _runs_programs(registry) else outlined_preview,
+        show=_previewer(session, for_programs=_runs_programs(registry)),
         out_dir=settings.workspaces / session.conversation,
         emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
         interrupt=inbox.interrupt,
@@ -299,7 +302,16 @@ def build_turn_runner(
         inbox=inbox,
         titles=TitleGenerator(session, side_models.title, governor=governor),
         limits=settings.limits,
+        edition=settings.edition,
     )
+
+
+def _previewer(session: Session, *, for_programs: bool) -> Show:
+    def show(text: str, mime: str, path: str) -> Shown:
+        renderer = renderer_for(session.views.turns.edition)
+        return renderer.preview(text, mime, path, session.views, for_programs=for_programs)
+
+    return show
 
 
 def _runs_programs(registry: ToolRegistry) -> bool:

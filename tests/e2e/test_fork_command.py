@@ -29,7 +29,7 @@ def conversation_of(stderr: str) -> str:
 
 def test_a_fork_goes_on_by_itself_with_its_files(stage: ChatHarness) -> None:
     first = conversation_of(stage.run("chat", typed="one\ntwo\n").stderr)
-    done = stage.run("fork", first, "--turn", "1")
+    done = stage.run("fork", first, "--turn", "t1")
     copy = done.stdout.strip()
     assert (done.returncode, copy != first) == (0, True)
     assert stage.run("chat", "--conversation", copy, typed="again\n").stdout == "The second answer.\n"
@@ -49,6 +49,7 @@ def test_a_fork_says_where_it_began_and_refuses_what_is_not_there(stage: ChatHar
     done = stage.run("fork", first, "--turn", "7")
     assert (done.returncode, done.stdout) == (1, "")
     assert "there is no turn '7'" in done.stderr
+    assert stage.run("fork", first, "--turn", "1").returncode == 0
     assert stage.run("fork", "conv_nope").returncode == 1
 
 

@@ -128,13 +128,13 @@ def test_rows_are_chosen_by_turn_and_type(odd: Path) -> None:
     def seqs(*options: str) -> list[int]:
         return [json.loads(line)["seq"] for line in inspect(odd, "--json", *options).stdout.splitlines()]
 
-    assert seqs("--turn", "turn_2") == seqs("--turn", "2") == [6, 7, 8, 9]
+    assert seqs("--turn", "turn_2") == seqs("--turn", "2") == seqs("--turn", "t2") == [6, 7, 8, 9]
     assert seqs("--type", "user.*") == [3, 4, 7]
     assert seqs("--turn", "1", "--type", "user.prompt") == [3]
 
 
 def test_one_block_is_shown_in_full_by_seq_or_path(odd: Path) -> None:
-    for what in ("3", "ar:turn_1.user.prompt"):
+    for what in ("3", "ar:turn_1.user.prompt", "ar:t1.user.prompt"):
         done = inspect(odd, what)
         assert done.returncode == 0
         assert "type: user.prompt" in done.stdout

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -151,6 +152,18 @@ def test_one_prompt_is_printed_as_it_was_sent(held: Path) -> None:
     assert printed["call"]["attempt"] == 1
     texts = [segment["text"] for segment in printed["segments"]]
     assert all(text in first for text in (printed["system"], *texts, printed["tail"]))
+
+
+def test_a_prompt_is_found_by_the_alias_of_its_turn_within_a_conversation(held: Path) -> None:
+    call = calls_of(held)[1]
+    alias = re.sub(r"turn_\w+", "t1", str(call["path"]))
+    long = timeloom("replay", str(call["conversation"]), "--data-dir", held, "--prompt", str(call["path"]))
+    done = timeloom("replay", str(call["conversation"]), "--data-dir", held, "--prompt", alias)
+    assert (done.returncode, done.stdout) == (0, long.stdout)
+    several = timeloom("replay", "--data-dir", held, "--prompt", alias)
+    assert (several.returncode, "pass --conversation too" in several.stderr) == (2, True)
+    nothing = timeloom("replay", str(call["conversation"]), "--data-dir", held, "--prompt", "ar:t99.react.model.1")
+    assert (nothing.returncode, "t99 names no turn" in nothing.stderr) == (2, True)
 
 
 def test_the_prompt_of_a_title_is_asked_for_by_its_purpose(held: Path) -> None:

@@ -180,6 +180,7 @@ class ServerHarness:
         self.rules = AccessPolicy()
         self.limits = RateLimits()
         self.budgets = Budgets()
+        self.edition = 1
         self.policies: tuple[Policy, ...] = DEFAULT_POLICIES
         self.registers: tuple[TokenVerifier, ...] = ()
         self.waiting = asyncio.Event()
@@ -228,7 +229,9 @@ class ServerHarness:
             model=self.model,
             rerun_models=tuple((model, None) for model in self.models),
             tools=self.registry(),
-            agent_settings=AgentSettings(data_dir=self.folder, budgets=self.budgets, policies=self.policies),
+            agent_settings=AgentSettings(
+                data_dir=self.folder, budgets=self.budgets, policies=self.policies, edition=self.edition
+            ),
             hub_settings=self.settings,
             authenticator=Authenticator(KEYS, *self.registers),
             access_policy=self.rules,

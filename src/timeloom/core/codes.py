@@ -35,6 +35,7 @@ CODES: Final = MappingProxyType(
         "protocol_violation.decision_missing": "The reply has no decision.",
         "protocol_violation.code_missing": "A call runs code, and the reply has no code channel.",
         "protocol_violation.code_without_exec": "The reply has code that no call of it runs.",
+        "protocol_violation.channel_unused": "A channel holds a field that no action of the reply takes.",
         "protocol_violation.several_actions": "The reply has several actions where a round has one.",
         "protocol_violation.fanout_refused": "The actions of the reply may not share a round.",
         "protocol_violation.last_round": "The reply calls a tool in the turn's last round, which must answer.",

@@ -66,8 +66,9 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request: the system text, then one user message that consists of the segments.
 
     `number` counts the recorded outcomes of this purpose in the conversation, from 0. A request that is sent again
-    after a crash has the same number. `opening` is the conversation's first user message. `tools` are the functions of
-    native tool calling; only a `NativeToolModel` accepts them.
+    after a crash has the same number. `opening` is the conversation's first user message. `conversation` is set if the
+    next request of the same conversation extends this one, so that a client can keep what it encoded; it is not sent.
+    `tools` are the functions of native tool calling; only a `NativeToolModel` accepts them.
     """
 
     system: str
@@ -80,6 +81,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     system_cache_lifetime: Lifetime = "5m"
     number: int = 0
     opening: str = ""
+    conversation: str = ""
     tools: tuple[NativeTool, ...] = ()
     several_calls: bool = False
     """Whether a reply may call several of the tools."""

@@ -171,7 +171,13 @@ def open_turn_after(before: TurnId | None, entries: Iterable[Entry]) -> TurnId |
 
 def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:
     """Return the checksum of a record with its conversation and seq, so that a moved record is detected too."""
-    return zlib.crc32(record, zlib.crc32(b"%s %d " % (conversation.encode(), seq)))
+    return zlib.crc32(record, zlib.crc32(b"%d " % seq, _conversation_crc(conversation)))
+
+
+@lru_cache(maxsize=64)
+def _conversation_crc(conversation: ConversationId) -> int:
+    # Cached, because all records of a conversation begin with its id.
+    return zlib.crc32(b"%s " % conversation.encode())
 
 
 def _make_plain_batch(conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]) -> Batch:

@@ -9,9 +9,10 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.core.paths import PathError, parse, rewrite_path
+from timeloom.core.paths import PathError
 from timeloom.core.paths.parse_path import MAX_PATH_CHARS, has_scheme
 from timeloom.core.stream.surrogates import replace_lone_surrogates
+from timeloom.core.view.aliases import parse_in, rewrite_in
 from timeloom.ports.tool import ToolContext, ToolNotice
 from timeloom.tools.parameters import ParamsError
 from timeloom.tools.references import NotVisibleError, load_referenced_text
@@ -105,7 +106,7 @@ class _ParameterBinder:
 
     def _bind_path(self, text: str, name: str) -> str:
         try:
-            target = rewrite_path(text, self._context.turn_id)
+            target = rewrite_in(text, self._context.turn_id, self._context.timeline.views)
         except PathError as error:
             raise PathError(error.code, f"the parameter `{name}`: {error}") from None
         if not target.writable:
@@ -132,7 +133,8 @@ class _ParameterBinder:
 
     async def _load_ref(self, text: str, name: str) -> str:
         try:
-            return await load_referenced_text(parse(text), self._context.timeline, MAX_BOUND_BYTES)
+            path = parse_in(text, self._context.timeline.views)
+            return await load_referenced_text(path, self._context.timeline, MAX_BOUND_BYTES)
         except (NotVisibleError, PathError) as error:
             raise NotVisibleError(f"the parameter `{name}`: {error}") from None
         except ParamsError as error:

@@ -20,7 +20,7 @@ from timeloom.core.paths import (
     RoundTextPath,
     ToolPath,
     WorkingSummaryPath,
-    parse,
+    parse_long,
 )
 from timeloom.core.payload import BlobRef
 from timeloom.core.stream.surrogates import replace_lone_surrogates
@@ -168,7 +168,7 @@ def _guessed_role(wire: BlockJson) -> str:
 def _fields_from_path(path: str) -> Fields:
     """Return the fields that the path contains; older logs store a call's id or a round's number only there."""
     try:
-        return _path_fields(parse(path))
+        return _path_fields(parse_long(path))
     except PathError:
         return {}
 

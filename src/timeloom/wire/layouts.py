@@ -24,7 +24,7 @@ from timeloom.core.blocks import (
     ToolCall,
 )
 from timeloom.core.ids import CallId, PlanId, TurnId
-from timeloom.core.paths import parse, to_physical
+from timeloom.core.paths import parse_long, to_physical
 from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
 from timeloom.core.sources import row_from_json, row_to_json
 from timeloom.core.timeline import Draft
@@ -212,7 +212,7 @@ def _pack_content(draft: Draft, fields: Fields) -> str | None:
 
 def _physical_path(path: str) -> str:
     """Return the path of the artifact on disk; empty if it is not a file."""
-    return str(to_physical(parse(path))) if path.startswith("fi:") else ""
+    return str(to_physical(parse_long(path))) if path.startswith("fi:") else ""
 
 
 def _unpack_content(text: str | None, fields: Fields) -> None:

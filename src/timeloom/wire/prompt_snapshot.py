@@ -5,12 +5,9 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.render.prompt import RENDERING, PromptView
+from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.prompt_parts import StoredPart
 from timeloom.core.view.views import VIEWS_VERSION
-
-PROMPT_SNAPSHOT_VERSION: Final = f"prompt-1-{RENDERING}-{VIEWS_VERSION}"
-"""The key under which heads are stored. Snapshots of another format, rendering or views version are never read."""
 
 PAGE_CHARS: Final = 1_000_000
 """Characters after which a page ends. A larger page needs more memory when it is written or read; a smaller one more
@@ -31,9 +28,17 @@ _HEAD: Final = msgspec.msgpack.Decoder(PromptHead)
 _PAGE: Final = msgspec.msgpack.Decoder(list[StoredPart])
 
 
-def page_version(page: int) -> str:
+def head_version(rendering: int) -> str:
+    """Return the key under which heads are stored.
+
+    Snapshots of another format, rendering or views version are never read.
+    """
+    return f"prompt-1-{rendering}-{VIEWS_VERSION}"
+
+
+def page_version(rendering: int, page: int) -> str:
     """Return the key under which a page is stored, counted from 0."""
-    return f"{PROMPT_SNAPSHOT_VERSION}#{page}"
+    return f"{head_version(rendering)}#{page}"
 
 
 def encode_head(view: PromptView, pages: int, erasures: int) -> bytes:

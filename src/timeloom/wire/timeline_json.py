@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import Completion, RangeSummary, ResultDigest, ToolCall, WorkingSummary
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.paths import PathError, rewrite_path
+from timeloom.core.paths import PathError
 from timeloom.core.sources import SourceRow, row_to_json, to_compact_row
 from timeloom.core.timeline import Entry
+from timeloom.core.view.aliases import rewrite_in
 from timeloom.core.view.views import Views
 from timeloom.wire.block_json import encode_block
 
@@ -105,16 +106,16 @@ def _shorten_content(entry: Entry, views: Views) -> Entry:
     content, path = params.get("content"), params.get("path")
     if not isinstance(content, str) or len(content) <= CONTENT_CHARS or not isinstance(path, str):
         return entry
-    written = _written_path(path, entry.turn_id)
+    written = _written_path(path, entry.turn_id, views)
     if written not in views.artifacts.artifacts:
         return entry
     params["content"] = f"{content[:CONTENT_CHARS]}... [see {written}]"
     return replace(entry, block=replace(block, params=msgspec.json.encode(params).decode()), original="")
 
 
-def _written_path(path: str, turn: TurnId) -> str:
+def _written_path(path: str, turn: TurnId, views: Views) -> str:
     try:
-        return str(rewrite_path(path, turn).path)
+        return str(rewrite_in(path, turn, views).path)
     except PathError:
         return ""
 

@@ -4,7 +4,7 @@ from tests.harness.config import resolve_settings
 from timeloom.app import AgentSettings
 from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.v1.entries.cards import CardLimits
+from timeloom.core.render.facts import CardLimits
 
 
 def test_without_a_word_the_defaults_count() -> None:

@@ -64,6 +64,53 @@ def test_replies_are_judged_by_rules(case: ConformanceCase, text: str, wrong: st
     assert (verdict.sensible, verdict.why) == (not wrong, wrong)
 
 
+WRITE_RAW = (
+    '<channel:action>{"action":"call_tool","tool_call":{"tool_id":"react.write","params":{"path":"a.txt"}}}'
+    "</channel:action>\n<channel:content>\nIt is Paris, of course.\n</channel:content>"
+)
+COMPLETE_RAW = (
+    '<channel:action>{"action":"complete"}</channel:action>\n<channel:final_answer>\nIn Paris\n</channel:final_answer>'
+)
+KEEP = ConformanceCase(
+    id="keep", say="keep it", tool="react.write", params={"content": ExpectedText(has="Paris", ends="course.")}
+)
+
+
+@pytest.mark.parametrize(
+    ("case", "text"),
+    [
+        (KEEP, WRITE_RAW),
+        (SAY, "<channel:final_answer>\nIt is Paris.\n</channel:final_answer>"),
+        (SAY, COMPLETE_RAW),
+    ],
+)
+def test_replies_with_raw_channels_are_judged_in_the_second_edition(case: ConformanceCase, text: str) -> None:
+    assert judge_reply(case, text, edition=2).sensible
+    first = judge_reply(case, text)
+    assert not first.well_formed
+    assert "There is no channel" in first.why or "malformed" in first.why or "no decision" in first.why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (WRITE_RAW[:-9], "ended inside the channel `content`"),
+        (WRITE_RAW.replace("react.write", "react.read"), "takes no text `content`"),
+    ],
+)
+def test_raw_channels_that_break_the_contract_are_not_well_formed(text: str, why: str) -> None:
+    verdict = judge_reply(KEEP, text, edition=2)
+    assert not verdict.well_formed
+    assert why in verdict.why
+
+
+@pytest.mark.parametrize("text", [WRITE_RAW, "<channel:final_answer>\nIt is Paris.\n</channel:final_answer>"])
+def test_a_stream_with_raw_channels_passes_all_checks_of_the_second_edition(text: str) -> None:
+    step = Step(reply=text, chunk=5, repeat=True)
+    report = scored(step, selection=Selection(only=("stream",), edition=2))
+    assert [check.name for check in report.stream if not check.passed] == []
+
+
 @pytest.mark.parametrize(
     "text", ["", "Paris", answer("a") + answer("b"), f"well, {answer('It is Paris')}", answer("a")[:-9]]
 )

@@ -32,7 +32,7 @@ def store_and_load(prompt: PromptView) -> PromptView:
     assert head
     assert head.pages == len(pages)
     parts = [part for page in pages for part in decode_page(page) or ()]
-    return PromptView.from_stored(prompt.seq, parts, head.aliases)
+    return PromptView.from_stored(prompt.seq, parts, head.aliases, prompt.renderer)
 
 
 @given(conversations(), st.data())

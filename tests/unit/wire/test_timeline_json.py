@@ -83,6 +83,9 @@ def test_metadata_of_a_later_version_says_edited() -> None:
     [
         ("files/a.md", FILE, True),
         ("a.md", FILE, True),
+        ("fi:t1/a.md", FILE, True),
+        ("t1/files/a.md", FILE, True),
+        ("t2/files/a.md", FILE, False),
         ("b.md", FILE, False),
         ("../a.md", FILE, False),
         (7, FILE, False),

@@ -16,7 +16,9 @@ from timeloom.runtime.fork import fork as fork_module
 
 @click.command()
 @data_dir_option
-@click.option("--turn", metavar="TURN", help="The last turn to copy, by id or number. Default: the last ended turn.")
+@click.option(
+    "--turn", metavar="TURN", help="The last turn to copy, by id, number or alias. Default: the last ended turn."
+)
 @click.option("--at", "seq", type=click.IntRange(1), metavar="SEQ", help="The last entry to copy; may cut a turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("conversation")

@@ -19,9 +19,10 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.points import find_cache_points
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.v1.entries.block_text import entry_text
 from timeloom.core.timeline import Entry
+from timeloom.core.view.aliases import expand_aliases
 from timeloom.core.view.views import Views
 from timeloom.ports.store import Store
 from timeloom.runtime.read.export import with_payloads
@@ -59,7 +60,7 @@ class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @data_dir_option
 @click.option("--conversation", "wanted", metavar="ID", help="The conversation; the default is the newest.")
-@click.option("--turn", metavar="TURN", help="Show only this turn, by id or number.")
+@click.option("--turn", metavar="TURN", help="Show only this turn, by id, number or alias.")
 @click.option("--type", "type_name", metavar="TYPE", help="Show only blocks of this type or family, e.g. react.tool.*")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line; SEQ or PATH with payloads.")
 @click.argument("what", required=False, metavar="[SEQ, PATH or CONVERSATION]")
@@ -119,7 +120,8 @@ class _ConversationInspector:
 
     async def find_entries(self, what: str) -> list[Entry]:
         """Return the entries with that seq or path; raises `CodedError` if there are none."""
-        seqs = [int(what)] if what.isascii() and what.isdigit() else list(self._views.paths.find(what))
+        is_seq = what.isascii() and what.isdigit()
+        seqs = [int(what)] if is_seq else list(self._views.paths.find(expand_aliases(what, self._views)))
         if not seqs or not 1 <= seqs[0] <= self._views.tail:
             expected = f"expected a seq from 1 to {self._views.tail} or a path"
             raise CodedError("entry_unknown", f"{what[:80]!r} is not a block of {self.conversation}; {expected}")
@@ -150,12 +152,12 @@ class _ConversationInspector:
         if turn is None:
             return [(1, self._views.tail)]
         turns = self._views.turns.turns
-        found = next((known for name, known in turns.items() if turn in (name, str(known.n))), None)
+        found = self._views.turns.find_named(turn)
         if found is None:
             raise CodedError(
                 "entry_unknown", f"there is no turn {turn[:60]!r}; turns are numbered from 1 to {len(turns)}"
             )
-        return list(found.spans)
+        return list(turns[found].spans)
 
     async def _load(self, after: int, limit: int) -> list[Entry]:
         return await self._store.load(self.conversation, after=after, limit=limit)
@@ -168,12 +170,7 @@ class _ConversationInspector:
         payloads: dict[BlobRef, bytes] = {}
         for ref in needed_payloads(entry):
             payloads[ref] = await self._store.read_blob(await self._load_tenant(), ref)
-        call_id = getattr(entry.block, "tool_call_id", None)
-        call = self._views.calls.get(entry.turn_id, call_id) if call_id else None
-        rendered = (
-            entry_text(entry, call.tool_id, payloads, call.traits) if call else entry_text(entry, payloads=payloads)
-        )
-        return rendered.tokens
+        return renderer_for(self._views.turns.edition).entry_text(entry, self._views, payloads).tokens
 
     async def _visibility(self, entry: Entry, tokens: int) -> str:
         visible = self._views.visible

@@ -8,7 +8,7 @@ from msgspec import Meta
 from timeloom.config.field_help import SettingHelp
 from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.v1.entries.cards import CardLimits
+from timeloom.core.render.facts import CardLimits
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 OptionalCount = Annotated[int, Meta(ge=0, le=10_000_000)]

@@ -7,7 +7,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, IdError, MessageId, TurnId, parse_call_id, parse_message_id
-from timeloom.core.paths import MAX_NUMBER, MAX_SID, PathError, parse
+from timeloom.core.paths import MAX_NUMBER, MAX_SID, PathError, parse_long
 
 MAX_COUNT: Final = 2**53 - 1
 """Largest seq, size or count: the largest integer that every JSON reader decodes exactly."""
@@ -111,6 +111,6 @@ def need_path(value: str, field: str) -> None:
 def _is_canonical_path(value: str) -> bool:
     # Cached, because metadata and content of one artifact carry the same path in a row.
     try:
-        return str(parse(value)) == value
+        return str(parse_long(value)) == value
     except PathError:
         return False

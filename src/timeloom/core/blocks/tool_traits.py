@@ -5,6 +5,7 @@ Logs without recorded traits therefore keep their meaning.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -56,8 +57,10 @@ def resolve_traits(tool_id: str, traits: ToolTraits | None) -> ToolTraits:
     return find_builtin_traits(tool_id) if traits is None else traits
 
 
+@lru_cache(maxsize=256)
 def find_builtin_traits(tool_id: str) -> ToolTraits:
     """Return the traits of that built-in tool or of its family; for all other ids, the defaults."""
+    # Cached, because each call is looked up several times, and a conversation has few tools.
     known = _TRAITS_BY_ID.get(tool_id)
     if known is not None:
         return known

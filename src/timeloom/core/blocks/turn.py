@@ -29,10 +29,13 @@ class TurnStarted(Block, tag="turn.header", frozen=True, kw_only=True):
     type_name: ClassVar[str] = "turn.header"
     n: int
     rerun: bool = False
+    edition: int = 1
+    """The edition of everything that the model reads and writes in the turn."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:
         need_positive(self.n, "n")
+        need_positive(self.edition, "edition")
 
 
 class AgentLogStarted(Block, tag="agent.log.header", frozen=True, kw_only=True):

@@ -1,9 +1,10 @@
 """Logical paths of everything on a timeline, the physical paths of files, and the checks that refuse unsafe names.
 
-Reading order: `forms` and `selection` (the values), `parse_path`, `names` (safe file names), `physical`, `rewrite`
-(paths given to tools), `resource` (names across conversations), `errors`.
+Reading order: `forms`, `selection` and `aliases` (the values), `parse_path`, `names` (safe file names), `physical`,
+`rewrite` (paths given to tools), `resource` (names across conversations), `errors`.
 """
 
+from timeloom.core.paths.aliases import AliasedPath, call_alias, make_alias, parse_turn_alias, turn_alias
 from timeloom.core.paths.errors import PathError
 from timeloom.core.paths.forms import (
     MAX_NUMBER,
@@ -23,12 +24,13 @@ from timeloom.core.paths.forms import (
     RoundTextPath,
     SkillPath,
     ToolPath,
+    TurnForm,
     TurnIndexPath,
     UserPromptPath,
     WorkingSummaryPath,
 )
 from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES, has_invisible_characters
-from timeloom.core.paths.parse_path import MAX_PATH_CHARS, parse
+from timeloom.core.paths.parse_path import MAX_PATH_CHARS, has_scheme, parse, parse_long
 from timeloom.core.paths.physical import PhysicalPath, to_logical, to_physical
 from timeloom.core.paths.resource import ResourceName, parse_resource
 from timeloom.core.paths.rewrite import RewrittenPath, rewrite_path, strip_here
@@ -48,6 +50,7 @@ __all__ = [
     "MAX_RELATIVE_BYTES",
     "MAX_SELECTED",
     "MAX_SID",
+    "AliasedPath",
     "ArtifactPath",
     "AttachmentPath",
     "CallTextPath",
@@ -70,16 +73,23 @@ __all__ = [
     "SkillPath",
     "SourcesPath",
     "ToolPath",
+    "TurnForm",
     "TurnIndexPath",
     "TurnIndexesPath",
     "UserPromptPath",
     "WorkingSummaryPath",
+    "call_alias",
     "has_invisible_characters",
+    "has_scheme",
+    "make_alias",
     "parse",
+    "parse_long",
     "parse_resource",
+    "parse_turn_alias",
     "rewrite_path",
     "select_sources",
     "strip_here",
     "to_logical",
     "to_physical",
+    "turn_alias",
 ]

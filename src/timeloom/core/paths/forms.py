@@ -302,6 +302,22 @@ MessageForm = (
 FileForm = FilePath | AttachmentPath | EventAttachmentPath
 """The `fi:` forms, which are the only ones with a physical path."""
 
+TurnForm = (
+    UserPromptPath
+    | CompletionPath
+    | CallTextPath
+    | RoundTextPath
+    | PlanPath
+    | TurnIndexPath
+    | ArtifactPath
+    | EventPath
+    | ToolPath
+    | FileForm
+    | RangeSummaryPath
+    | WorkingSummaryPath
+)
+"""The forms that name a turn."""
+
 LogicalPath = (
     MessageForm | ToolPath | FileForm | SourcesPath | RangeSummaryPath | WorkingSummaryPath | SkillPath | KnowledgePath
 )

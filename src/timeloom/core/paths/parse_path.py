@@ -1,10 +1,11 @@
-"""Parses logical paths, including older spellings, into canonical values."""
+"""Parses logical and aliased paths, including older spellings, into canonical values."""
 
 import re
 from types import MappingProxyType
 from typing import Final
 
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
+from timeloom.core.paths.aliases import AliasedPath, make_alias, parse_call_number, parse_turn_alias
 from timeloom.core.paths.errors import PathError, quote_prefix
 from timeloom.core.paths.forms import (
     ArtifactPath,
@@ -24,6 +25,7 @@ from timeloom.core.paths.forms import (
     RoundTextPath,
     SkillPath,
     ToolPath,
+    TurnForm,
     TurnIndexPath,
     UserPromptPath,
     WorkingSummaryPath,
@@ -36,10 +38,24 @@ text."""
 
 _LATEST_PLAN = "plan.latest:"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_TURN_WORD = re.compile(r"[^./]*")
+_TURN_SCHEMES = frozenset({"ar", "tc", "fi", "su", "ws"})
 
 
-def parse(text: str) -> LogicalPath:
-    """Return the logical path that the text spells; raise `PathError` for any other text."""
+def parse(text: str) -> LogicalPath | AliasedPath:
+    """Return the logical or aliased path that the text spells; raise `PathError` for any other text.
+
+    The views of a conversation turn an aliased path into a logical one: see `core/view/aliases.py`.
+    """
+    check_length(text)
+    return _parse_alias(text) or parse_long(text)
+
+
+def parse_long(text: str) -> LogicalPath:
+    """Return the logical path that the text spells with the ids of its turn and call; raise `PathError` otherwise.
+
+    Recorded paths and those of other conversations are always long.
+    """
     check_length(text)
     scheme, colon, rest = text.partition(":")
     form = _SCHEMES.get(scheme) if colon else None
@@ -58,6 +74,26 @@ def check_length(text: str) -> None:
     """Raise if the text is longer than `MAX_PATH_CHARS`."""
     if len(text) > MAX_PATH_CHARS:
         raise PathError("path_too_long", f"a path has at most {MAX_PATH_CHARS} characters, got {len(text)}")
+
+
+def _parse_alias(text: str) -> AliasedPath | None:
+    """Return the aliased path that the text spells; None if it names its turn by id, or no turn."""
+    scheme, _, rest = text.partition(":")
+    found = _TURN_WORD.match(rest)
+    number = parse_turn_alias(found[0]) if found else None
+    if found is None or number is None or scheme not in _TURN_SCHEMES:
+        return None
+    after = rest[found.end() :]
+    if scheme == "fi" and after.startswith("/"):
+        after = f".files{after}"
+    # Any turn id takes the place of the alias while the other parts are checked.
+    try:
+        form = parse_long(f"{scheme}:turn_0{after}")
+    except PathError as error:
+        raise PathError(error.code, str(error).replace("turn_0", found[0])) from None
+    assert isinstance(form, TurnForm)
+    call = parse_call_number(form.call) if isinstance(form, ToolPath | CallTextPath) else None
+    return make_alias(form, number, call)
 
 
 def _parse_message(rest: str) -> MessageForm:

@@ -7,7 +7,7 @@ import msgspec
 from timeloom.core.ids import IdError, TurnId, parse_turn_id
 from timeloom.core.paths.errors import PathError, quote_prefix
 from timeloom.core.paths.forms import FileForm, FilePath
-from timeloom.core.paths.parse_path import check_length, has_scheme, parse
+from timeloom.core.paths.parse_path import check_length, has_scheme, parse_long
 from timeloom.core.paths.physical import PhysicalPath, to_logical, to_physical
 
 _TURN_FOLDERS = frozenset({"files", "outputs", "attachments", "external"})
@@ -60,7 +60,7 @@ def _parse_given(text: str, current_turn: TurnId) -> FileForm:
 
 
 def _parse_file_path(text: str) -> FileForm:
-    path = parse(text)
+    path = parse_long(text)
     if not isinstance(path, FileForm):
         raise PathError("path_not_a_file", f"expected a file's path, got {quote_prefix(text)}")
     return path

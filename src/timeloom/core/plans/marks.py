@@ -27,9 +27,7 @@ MARKERS: Final = MappingProxyType[StepStatus, str](
 )
 """Sign of each status, as prompts show and request it."""
 
-# Models write these variants of the signs above: heavy, emoji and ballot forms, and the ASCII ellipsis.
-# `[x]` and `[ ]` are excluded, because ordinary Markdown uses them for task lists.
-_SPELLINGS: Final = MappingProxyType[str, StepStatus](
+SPELLINGS: Final = MappingProxyType[str, StepStatus](
     {
         **dict.fromkeys(("✓", "✔", "✅", "☑"), "done"),
         **dict.fromkeys(("✗", "✘", "❌", "✖"), "failed"),
@@ -37,10 +35,14 @@ _SPELLINGS: Final = MappingProxyType[str, StepStatus](
         **dict.fromkeys(("□", "☐"), "pending"),
     }
 )
+"""All spellings of the signs: models also write heavy, emoji and ballot forms, and the ASCII ellipsis.
+
+`[x]` and `[ ]` are excluded, because ordinary Markdown uses them for task lists.
+"""
 
 # Atomic, not possessive: possessive groups match wrongly before Python 3.11.5.
 _LEAD = r"[ \t]*+(?>(?:[-*+•][ \t]++)?)"
-SIGN: Final = "|".join(re.escape(spelling) for spelling in _SPELLINGS)
+SIGN: Final = "|".join(re.escape(spelling) for spelling in SPELLINGS)
 """A pattern of all spellings of the signs."""
 
 _NUMBER = r"(?:\[(?P<boxed>[1-9][0-9]?)\]|(?P<listed>[1-9][0-9]?)[.)](?!\S))"
@@ -75,7 +77,7 @@ def find_marks(notes: str) -> tuple[StepMark, ...]:
             step = int(found["boxed"] or found["listed"])
             # Removed first, so that the dict is ordered by the marks that count.
             marks.pop(step, None)
-            marks[step] = StepMark(step, _SPELLINGS[found["sign"]], line[:MAX_MARK_CHARS].strip())
+            marks[step] = StepMark(step, SPELLINGS[found["sign"]], line[:MAX_MARK_CHARS].strip())
     return tuple(marks.values())
 
 

@@ -18,6 +18,10 @@ class ToolForm(msgspec.Struct, frozen=True):
     params_schema: str = "{}"
 
 
+NO_TOOLS: Final[Mapping[str, ToolForm]] = {}
+"""No known tools."""
+
+
 @cache
 def read_properties(schema: str) -> dict[str, object]:
     """Return the schemas of the parameters by name."""

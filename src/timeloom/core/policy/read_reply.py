@@ -1,12 +1,24 @@
 """Parses a model's reply into thinking, decisions, code and a summary, with the problems found in it."""
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits, resolve_traits
+from timeloom.core.codes import CodedError
+from timeloom.core.policy.convert_params import NO_TOOLS, ToolForm
+from timeloom.core.policy.raw_fields import (
+    BARE_ANSWER,
+    RawField,
+    assign_fields,
+    collect_fields,
+    fill_decision,
+    is_bare_answer,
+    only_params,
+    without_params,
+)
 from timeloom.core.stream.channels import (
     DECISION,
     THOUGHT_TAGS,
@@ -17,9 +29,10 @@ from timeloom.core.stream.channels import (
     OutsideText,
     ProtocolViolation,
     coalesce,
+    declared_channels,
     trim_channel_text,
 )
-from timeloom.core.stream.decision import CallToolDecision, Decision, DecisionError, parse_decision
+from timeloom.core.stream.decision import NO_TEXTS, CallToolDecision, Decision, parse_decision
 
 
 class ReplyIssue(msgspec.Struct, frozen=True):
@@ -42,14 +55,23 @@ class ParsedReply(msgspec.Struct, frozen=True):
     """Names of the repairs without which the reply could not be read."""
     prose: str = ""
     """Text outside all channels."""
+    filled: tuple[tuple[int, Mapping[str, str]], ...] = ()
+    """The parameters that stand in raw channels, by the position of their decision."""
 
 
-def read_reply(text: str, custom: CustomTraits = NO_CUSTOM_TRAITS) -> ParsedReply:
+def read_reply(
+    text: str,
+    custom: CustomTraits = NO_CUSTOM_TRAITS,
+    *,
+    edition: int = 1,
+    tools: Mapping[str, ToolForm] = NO_TOOLS,
+) -> ParsedReply:
     """Return the parts of a complete reply.
 
-    `custom` holds the traits of the conversation's tools that differ from the built-in ones.
+    `custom` holds the traits of the conversation's tools that differ from the built-in ones. From edition 2 on, raw
+    channels fill fields of the decisions; `tools` shows which tools take them.
     """
-    parser = ChannelParser()
+    parser = ChannelParser(declared_channels(edition))
     text = _rename_thought_tokens(text)
     events = coalesce([*parser.feed(text), *parser.close()])
     thought, events = _split_thoughts(events)
@@ -59,17 +81,25 @@ def read_reply(text: str, custom: CustomTraits = NO_CUSTOM_TRAITS) -> ParsedRepl
             texts[event.channel, event.index] = event.text
     cut = {(event.channel, event.index) for event in events if isinstance(event, ChannelClosed) and event.is_cut}
     remarks = tuple(ReplyIssue(event.code, event.message) for event in events if isinstance(event, ProtocolViolation))
-    decisions, faults = _parse_decisions(texts, cut)
+    fields = collect_fields(events)
+    if is_bare_answer(events, fields):
+        texts[DECISION, 0] = BARE_ANSWER
+        fields = [msgspec.structs.replace(field, after=0) for field in fields]
+    if any(channel == DECISION for channel, _ in texts):
+        read = _parse_decisions(texts, cut, _RawChannels(fields, tools))
+    else:
+        read = _Decisions(faults=(_decision_missing(edition),))
     code = _join_channel(texts, "code")
     thinking = _join_channel(texts, "thinking") or ""
     return ParsedReply(
         thinking="\n\n".join(part for part in (thought, thinking) if part),
-        decisions=decisions,
+        decisions=read.decisions,
         code=code,
         summary=_join_channel(texts, "summary") or "",
-        faults=(*faults, *(_check_code(decisions, code, custom) if not faults else ())),
+        faults=read.faults or _check_code(read.decisions, code, custom),
         remarks=remarks,
         prose="\n\n".join(event.text.strip() for event in events if isinstance(event, OutsideText)),
+        filled=read.filled,
     )
 
 
@@ -128,26 +158,44 @@ def _split_thoughts(events: list[ChannelEvent]) -> tuple[str, list[ChannelEvent]
 _THOUGHTS_END: Final = re.compile(rf"</(?:{'|'.join(THOUGHT_TAGS)})>")
 
 
-def _parse_decisions(
-    texts: dict[tuple[str, int], str], cut: set[tuple[str, int]]
-) -> tuple[tuple[Decision, ...], tuple[ReplyIssue, ...]]:
+class _RawChannels(NamedTuple):
+    fields: Sequence[RawField]
+    tools: Mapping[str, ToolForm]
+
+
+class _Decisions(NamedTuple):
+    decisions: tuple[Decision, ...] = ()
+    faults: tuple[ReplyIssue, ...] = ()
+    filled: tuple[tuple[int, Mapping[str, str]], ...] = ()
+
+
+def _parse_decisions(texts: dict[tuple[str, int], str], cut: set[tuple[str, int]], raw: _RawChannels) -> _Decisions:
+    written = [(key, text) for key, text in texts.items() if key[0] == DECISION]
     decisions: list[Decision] = []
     faults: list[ReplyIssue] = []
-    written = [(key, text) for key, text in texts.items() if key[0] == DECISION]
+    filled: list[tuple[int, Mapping[str, str]]] = []
+    try:
+        given = assign_fields(raw.fields, [index for (_, index), _ in written])
+    except CodedError as error:
+        return _Decisions(faults=(ReplyIssue(error.code, str(error)),))
     for key, text in written:
+        given_here = given.get(key[1], NO_TEXTS)
         try:
-            decisions.append(parse_decision(text))
-        except DecisionError as error:
+            decision = fill_decision(parse_decision(text, without_params(given_here)), given_here, raw.tools)
+        except CodedError as error:
             ending = " The reply ended before the decision did." if key in cut else ""
             faults.append(ReplyIssue(error.code, f"{error}{ending}"))
-    if not written:
-        faults.append(ReplyIssue("protocol_violation.decision_missing", _DECISION_MISSING))
-    return tuple(decisions), tuple(faults)
+        else:
+            if params := only_params(given_here):
+                filled.append((len(decisions), params))
+            decisions.append(decision)
+    return _Decisions(tuple(decisions), tuple(faults), tuple(filled))
 
 
-_DECISION_MISSING: Final = (
-    f"the reply has no decision; write one JSON object in the channel {DECISION}, between its two tags"
-)
+def _decision_missing(edition: int) -> ReplyIssue:
+    name = next(one.taught_name for one in declared_channels(edition) if one.name == DECISION)
+    text = f"the reply has no decision; write one JSON object in the channel {name}, between its two tags"
+    return ReplyIssue("protocol_violation.decision_missing", text)
 
 
 def _check_code(decisions: tuple[Decision, ...], code: str | None, custom: CustomTraits) -> tuple[ReplyIssue, ...]:

@@ -14,15 +14,34 @@ import msgspec
 from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits, resolve_traits
 from timeloom.core.policy.convert_params import Fields, ToolForm, convert_params
 from timeloom.core.policy.find_candidates import Candidate, find_candidates
+from timeloom.core.policy.normalise_raw import normalise_raw_channels
+from timeloom.core.policy.raw_fields import (
+    ANSWER,
+    BARE_ANSWER,
+    UnusedChannelError,
+    add_text,
+    fill_decision,
+    is_decision_like,
+    is_shown_only,
+    read_text,
+    without_params,
+)
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
 from timeloom.core.policy.shape_decision import DecisionShaper, ToolNames, encode, skeleton
 from timeloom.core.policy.vendor_calls import AmbiguousReplyError
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.stream.channels import DECISION, trim_channel_text
-from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, DecisionError
+from timeloom.core.stream.decision import (
+    NO_TEXTS,
+    CallToolDecision,
+    CompleteDecision,
+    Decision,
+    DecisionError,
+    parse_decision,
+)
 from timeloom.core.stream.lenient_json import MECHANICAL_REPAIRS, LenientJsonError, read_lenient_json
 from timeloom.core.stream.quoted_text import FENCE_LINE
-from timeloom.core.stream.reply_regions import Region, split_regions
+from timeloom.core.stream.reply_regions import RAW_KINDS, Region, split_regions
 
 
 class RepairContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +52,12 @@ class RepairContext(msgspec.Struct, frozen=True, kw_only=True):
     custom: CustomTraits = NO_CUSTOM_TRAITS
     allows_several: bool = False
     """Whether a round may have several actions."""
+    edition: int = 1
+    """The edition of what the model reads and writes."""
+
+    def read(self, text: str) -> ParsedReply:
+        """Return the parts of a complete reply."""
+        return read_reply(text, self.custom, edition=self.edition, tools=self.by_name)
 
 
 class RepairedReply(msgspec.Struct, frozen=True):
@@ -47,6 +72,8 @@ class RepairedReply(msgspec.Struct, frozen=True):
     thinking: str = ""
     program: str = ""
     """The program, if it did not stand in the code channel."""
+    params: tuple[str, ...] = ()
+    """The parameters whose raw channels had a slip in their tags or their order."""
 
 
 def is_mechanical(repairs: Sequence[str]) -> bool:
@@ -59,18 +86,25 @@ def repair_reply(text: str, context: RepairContext, *, is_cut: bool = False) -> 
 
     `is_cut` says that the reply reached its length limit.
     """
-    return _repair_parsed(read_reply(text, context.custom), text, context, is_cut=is_cut)
+    return _repair_parsed(context.read(text), text, context, is_cut=is_cut)
 
 
 def _repair_parsed(parsed: ParsedReply, text: str, context: RepairContext, *, is_cut: bool) -> RepairedReply | None:
     repair = _Repair(context)
     try:
+        if context.edition > 1 and (parsed.faults or parsed.remarks):
+            text = repair.repair_channels(text, is_cut=is_cut)
+            parsed = context.read(text)
+        codes = {issue.code for issue in parsed.faults}
+        if not codes.isdisjoint(_CHANNEL_FAULTS) or (parsed.decisions and _MALFORMED in codes):
+            return None
         if parsed.decisions:
-            is_mixed = any(issue.code == "protocol_violation.decision_malformed" for issue in parsed.faults)
-            return None if is_mixed else repair.repair_decisions(parsed, text, allows_several=context.allows_several)
-        regions = split_regions(text)
+            return repair.repair_decisions(parsed, text, allows_several=context.allows_several)
+        regions = split_regions(text, context.edition)
+        if context.edition > 1:
+            regions = repair.take_channels(regions)
         return repair.repair_candidates(find_candidates(regions, is_cut=is_cut, is_tool=repair.is_tool), regions)
-    except (AmbiguousReplyError, DecisionError, msgspec.DecodeError):
+    except (AmbiguousReplyError, DecisionError, UnusedChannelError, msgspec.DecodeError):
         # The strict reader's faults say what is wrong with the reply.
         return None
 
@@ -82,11 +116,12 @@ def read_or_repair(
 
     A decision that stands in the prompt is not repaired: the model may only have quoted it.
     """
-    parsed = read_reply(text, context.custom)
+    parsed = context.read(text)
     repaired = _repair_parsed(parsed, text, context, is_cut=is_cut)
-    if repaired is None or ((repaired.written or repaired.program) and stands_in_prompt(repaired, prompt())):
+    is_checked = repaired and (repaired.written or repaired.program or repaired.params)
+    if repaired is None or (is_checked and stands_in_prompt(repaired, prompt())):
         return parsed, None
-    read = read_reply(repaired.text, context.custom)
+    read = context.read(repaired.text)
     thinking = repaired.thinking or parsed.thinking
     return msgspec.structs.replace(read, thinking=thinking, repairs=repaired.repairs), repaired
 
@@ -101,7 +136,7 @@ def repair_calls(
     repaired = _Repair(context, repairs).repair_decisions(parsed, "", allows_several=context.allows_several)
     if repaired is None:
         return None
-    return msgspec.structs.replace(read_reply(repaired.text, context.custom), repairs=repaired.repairs), repaired
+    return msgspec.structs.replace(context.read(repaired.text), repairs=repaired.repairs), repaired
 
 
 def stands_in_prompt(repaired: RepairedReply, prompt: Sequence[str]) -> bool:
@@ -109,7 +144,7 @@ def stands_in_prompt(repaired: RepairedReply, prompt: Sequence[str]) -> bool:
 
     The comparison ignores everything but letters and digits. It also undoes JSON escapes and HTML entities.
     """
-    pieces = [piece for piece in (repaired.written, repaired.program) if piece]
+    pieces = [piece for piece in (repaired.written, repaired.program, *repaired.params) if skeleton(piece)]
     wanted = {skeleton(form) for piece in pieces for form in _unescaped_forms(piece)}
     shown = (skeleton(form) for text in prompt for form in _unescaped_forms(unfence(text)))
     return any(piece in text for text in shown for piece in wanted)
@@ -121,10 +156,32 @@ class _Repair:
     def __init__(self, context: RepairContext, repairs: Collection[str] = ()) -> None:
         self._tools = context.by_name
         self._names = ToolNames(context.by_name)
+        self._context = context
         self._custom = context.custom
         self._repairs: set[str] = set(repairs)
         self._code: str | None = None
         self._program = ""
+        self._params: tuple[str, ...] = ()
+        self._given: dict[str, str] = {}
+
+    def repair_channels(self, text: str, *, is_cut: bool) -> str:
+        """Return the reply with exact tags around its raw channels."""
+        normalised = normalise_raw_channels(text, self._context.edition, is_cut=is_cut)
+        self._repairs |= normalised.repairs
+        self._params = normalised.params
+        return normalised.text
+
+    def take_channels(self, regions: Sequence[Region]) -> list[Region]:
+        """Collect the texts of the raw channels, and return the other regions."""
+        before = ""
+        for region in regions:
+            if region.kind in RAW_KINDS:
+                if is_shown_only(before):
+                    raise AmbiguousReplyError("the prose speaks about a channel")
+                name = RAW_KINDS[region.kind]
+                add_text(self._given, name, read_text(name, region.text))
+            before = region.text if region.kind == "outside" else ""
+        return [region for region in regions if region.kind not in RAW_KINDS]
 
     def is_tool(self, name: str) -> bool:
         """Whether a tool has this name or one that is spelled alike."""
@@ -137,23 +194,31 @@ class _Repair:
         if not allows_several and len(decisions) > 1 and all(one == decisions[0] for one in decisions):
             self._repairs.add("repeated_decision")
             decisions = decisions[:1]
-        regions = split_regions(text) if len(decisions) == 1 and isinstance(decisions[0], CallToolDecision) else []
+        is_call = len(decisions) == 1 and isinstance(decisions[0], CallToolDecision)
+        regions = split_regions(text, self._context.edition) if is_call else []
         fields = _decision_fields(regions)
-        repaired = [self._repair_decision(self._move_fields(one, fields), regions, fields) for one in decisions]
+        filled = dict(parsed.filled)
+        repaired: list[Decision] = []
+        for at, one in enumerate(decisions):
+            given = filled.get(at, NO_TEXTS)
+            moved = self._move_fields(_without_params(one, given), fields)
+            repaired.append(self._fill(self._repair_decision(moved, regions, fields), given))
         return self._finish(repaired, parsed.summary)
 
     def repair_candidates(self, candidates: Sequence[Candidate], regions: Sequence[Region]) -> RepairedReply | None:
         """Repair a reply without a well-formed decision from its only candidate."""
+        candidates = candidates or self._find_answer()
         if not candidates:
             return None
         self._code = _join_regions(regions, "code")
         decisions: list[Decision] = []
         for candidate in candidates:
             self._repairs |= candidate.repairs
-            shaper = DecisionShaper(self._names)
+            shaper = DecisionShaper(self._names, without_params(self._given))
             shaped = shaper.read(candidate.json)
             self._repairs |= shaper.repairs
-            decisions.append(self._repair_decision(shaped, regions, _read_fields(candidate.json)))
+            repaired = self._repair_decision(shaped, regions, _read_fields(candidate.json))
+            decisions.append(self._fill(repaired, self._given))
         if not self._repairs:
             self._repairs.add("tags")
         if any(one != decisions[0] for one in decisions):
@@ -161,17 +226,32 @@ class _Repair:
         if len(decisions) > 1:
             self._repairs.add("repeated_decision")
         summary = _join_regions(regions, "summary") or ""
-        repaired = self._finish(decisions[:1], summary, candidates[0].written)
-        return repaired and msgspec.structs.replace(repaired, thinking=_join_regions(regions, "thinking") or "")
+        finished = self._finish(decisions[:1], summary, candidates[0].written)
+        return finished and msgspec.structs.replace(finished, thinking=_join_regions(regions, "thinking") or "")
+
+    def _find_answer(self) -> list[Candidate]:
+        """Return the final answer of a raw channel as the decision, which may also stand in that channel as JSON."""
+        answer = self._given.get(ANSWER, "")
+        if not answer.strip():
+            return []
+        if is_decision_like(answer):
+            if isinstance(parse_decision(answer), CallToolDecision):
+                raise AmbiguousReplyError("a raw channel holds no call")
+            del self._given[ANSWER]
+            return [Candidate(answer, answer, frozenset({"answer_channel"}))]
+        return [Candidate(answer, BARE_ANSWER, frozenset({"answer_channel"}))]
+
+    def _fill(self, decision: Decision, given: Mapping[str, str]) -> Decision:
+        return fill_decision(decision, given, self._tools) if given else decision
 
     def _finish(self, decisions: Sequence[Decision], summary: str, written: str = "") -> RepairedReply | None:
         if not self._repairs:
             return None
         text = _write_reply(decisions, self._code, summary)
-        read = read_reply(text, self._custom)
+        read = self._context.read(text)
         if read.faults or read.remarks or read.decisions != tuple(_without_ignored(one) for one in decisions):
             return None
-        return RepairedReply(text, tuple(sorted(self._repairs)), written, program=self._program)
+        return RepairedReply(text, tuple(sorted(self._repairs)), written, program=self._program, params=self._params)
 
     def _move_fields(self, decision: Decision, fields: Fields) -> Decision:
         """Return a well-formed call with the parameters that stand beside it."""
@@ -224,6 +304,14 @@ class _Repair:
                 self._code = self._program = programs[0]
                 self._repairs.add(repair)
                 return
+
+
+def _without_params(decision: Decision, given: Mapping[str, str]) -> Decision:
+    """Return the call without the parameters of its raw channels, as the decision's JSON has it."""
+    if not given or not isinstance(decision, CallToolDecision):
+        return decision
+    params = {name: raw for name, raw in _OBJECT.decode(decision.params).items() if name not in given}
+    return msgspec.structs.replace(decision, params=encode(params))
 
 
 def _read_program(raw: msgspec.Raw) -> str:
@@ -302,6 +390,10 @@ def _unescaped_forms(text: str) -> tuple[str, ...]:
     plain = _ESCAPE.sub("", text)
     return text, plain, html.unescape(text)
 
+
+_MALFORMED: Final = "protocol_violation.decision_malformed"
+_CHANNEL_FAULTS: Final = frozenset({"protocol_violation.channel_unused", "protocol_violation.channel_unclosed"})
+"""Faults of a raw channel that has no reading."""
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ESCAPE: Final = re.compile(r"\\+(?:[nrtbf]|u[0-9A-Fa-f]{4})?")

@@ -11,7 +11,7 @@ import msgspec
 
 from timeloom.core.policy.convert_params import Fields, ToolForm, read_properties, read_required
 from timeloom.core.policy.vendor_calls import AmbiguousReplyError
-from timeloom.core.stream.decision import CallToolDecision, Decision, parse_decision
+from timeloom.core.stream.decision import NO_TEXTS, CallToolDecision, Decision, parse_decision
 from timeloom.core.stream.lenient_json import LenientJsonError, read_lenient_json
 
 
@@ -55,8 +55,9 @@ class ToolNames:
 class DecisionShaper:
     """Reads the decision of one candidate and collects the names of the repairs in `repairs`."""
 
-    def __init__(self, names: ToolNames) -> None:
+    def __init__(self, names: ToolNames, given: Mapping[str, str] = NO_TEXTS) -> None:
         self._names = names
+        self._given = given  # fields that stand in channels of their own
         self.repairs: set[str] = set()
 
     def read(self, text: str) -> Decision:
@@ -64,14 +65,16 @@ class DecisionShaper:
         fields = self._unwrap(self._as_object(text))
         if not _DECISION_FIELDS.isdisjoint(self._rename_fields(fields)):
             shaped = self._shape_decision(fields)
-            decision = parse_decision(encode(shaped))
+            decision = parse_decision(encode(shaped), self._given)
             return self.move_params(decision, shaped) if isinstance(decision, CallToolDecision) else decision
         if len(fields) == 1 and skeleton(next(iter(fields))) in _ANSWER_ALONE:
             self.repairs.add("call_names")
-            return parse_decision(encode({"action": "complete", "final_answer": next(iter(fields.values()))}))
+            return parse_decision(
+                encode({"action": "complete", "final_answer": next(iter(fields.values()))}), self._given
+            )
         # An object without a decision's fields is a call only if it names a tool.
         self.repairs.add("flat_call")
-        decision = parse_decision(encode({"action": _QUOTED_CALL, "tool_call": self._shape_call(fields)}))
+        decision = parse_decision(encode({"action": _QUOTED_CALL, "tool_call": self._shape_call(fields)}), self._given)
         if not isinstance(decision, CallToolDecision) or self._names.find(decision.tool_id) is None:
             raise AmbiguousReplyError("the object names no tool")
         return decision
@@ -142,6 +145,8 @@ class DecisionShaper:
         else:
             shaped.pop("tool_call", None)
         self._shape_answer(shaped)
+        if "final_answer" in self._given and not _is_filled(shaped.get("final_answer")):
+            shaped["final_answer"] = msgspec.Raw(msgspec.json.encode(self._given["final_answer"]))
         shaped["action"] = self._shape_action(shaped)
         followups = shaped.get("suggested_followups")
         if followups is not None and bytes(followups).startswith(b'"'):

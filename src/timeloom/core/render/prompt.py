@@ -11,27 +11,22 @@ from typing import Final, assert_never
 import msgspec
 
 from timeloom.core.blocks import Hidden, ModelCalled, Pruned, RangeSummary
-from timeloom.core.ids import CallId
+from timeloom.core.render.editions import FIRST_EDITION, renderer_for
 from timeloom.core.render.entry_text import NO_PAYLOADS, EntryText, Payloads
 from timeloom.core.render.prompt_parts import (
     PromptItem,
     PromptPart,
-    Section,
     StoredPart,
     chain_hash,
     split_into_parts,
 )
+from timeloom.core.render.renderer import Renderer
+from timeloom.core.render.section import Section
 from timeloom.core.render.segments import RenderedSegment
-from timeloom.core.render.v1.entries.block_text import entry_text
-from timeloom.core.render.v1.entries.stubs import stub_text
 from timeloom.core.timeline import Entry, EntryError
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.visible import Stub, StubKind
 from timeloom.core.view.views import Views
-
-RENDERING: Final = 2
-"""The rendering version, recorded with every model call. Increase it whenever a byte of a rendered prompt changes; a
-golden test fails if that is forgotten."""
 
 PREFIX_CHARS: Final = 16
 """Number of hexadecimal digits of the hash that identifies a prefix. Fewer digits would let two prefixes of a
@@ -42,11 +37,6 @@ _SECTIONS: Final[Mapping[StubKind, Section]] = {
     "pruned": Section.PRUNED,
     "summary": Section.COMPACTED,
 }
-
-PINNED_LINE: Final = "[PINNED] kept on request\n"
-"""Stands before a pinned entry once the entries around it are removed, so that it is not taken for a new message."""
-
-_PINNED_TOKENS: Final = estimate_tokens(PINNED_LINE)
 
 
 class PrefixEnd(msgspec.Struct, frozen=True):
@@ -79,7 +69,9 @@ class PromptDelta(msgspec.Struct, frozen=True):
 class PromptView:
     """The cacheable part of the prompt at one point of the log; each visible entry is rendered once."""
 
-    def __init__(self, seq: int = 0) -> None:
+    def __init__(self, seq: int = 0, renderer: Renderer | None = None) -> None:
+        self.renderer = renderer or renderer_for(FIRST_EDITION)
+        """The edition that renders the prompt; a turn with another edition needs another view."""
         self.seq = seq
         """The last entry that was added: the prompt shows the log up to it and nothing after it."""
         self.tokens = 0
@@ -103,28 +95,30 @@ class PromptView:
         if not needs_rendering(entry, views):
             self.seq = entry.seq
             return
-        text = _render_entry(entry, views, payloads)
+        text = self.renderer.entry_text(entry, views, payloads)
         self.seq = entry.seq
         if isinstance(entry.block, Hidden | Pruned | RangeSummary):
             self._apply_forgetting(self._affected_parts(entry.block, views), entry, text, views)
         if entry.seq in views.visible.shown:
             self._record_alias(entry)
-            self._append(_make_item(entry.seq, None, entry, text))
+            self._append(self._make_item(entry.seq, None, entry, text, views))
 
     @classmethod
     def from_views(cls, views: Views, entries: Mapping[int, Entry], payloads: Payloads = NO_PAYLOADS) -> "PromptView":
         """Return the prompt at these views, rendered from the entries of `needed_seqs` alone."""
-        prompt = cls(views.tail)
+        prompt = cls(views.tail, renderer_for(views.turns.edition))
         for seq, stub in views.visible.shown.items():
             prompt.append_visible(seq, stub, entries[stub.by if stub else seq], views, payloads)
         return prompt
 
     @classmethod
-    def from_stored(cls, seq: int, parts: Iterable[StoredPart], aliases: Mapping[str, Sequence[int]]) -> "PromptView":
+    def from_stored(
+        cls, seq: int, parts: Iterable[StoredPart], aliases: Mapping[str, Sequence[int]], renderer: Renderer
+    ) -> "PromptView":
         """Return the prompt at that entry, as `stored_parts` and `aliases` described it."""
-        prompt = cls(seq)
+        prompt = cls(seq, renderer)
         for part in parts:
-            prompt._parts.append(PromptPart.from_stored(part))
+            prompt._parts.append(PromptPart.from_stored(part, renderer.titles))
             prompt._chain.append(part.digest)
             prompt.tokens += part.tokens
         prompt._aliases = {alias: list(seqs) for alias, seqs in aliases.items()}
@@ -146,8 +140,8 @@ class PromptView:
         """Append the rendering at `seq`; `entry` is the entry there, or the entry that put the stub there."""
         if stub is None:
             self._record_alias(entry)
-        item = _make_item(seq, stub, entry, _render_entry(entry, views, payloads))
-        self._append(_mark_pinned(item, views) if stub is None else item)
+        item = self._make_item(seq, stub, entry, self.renderer.entry_text(entry, views, payloads), views)
+        self._append(self._mark_pinned(item, views) if stub is None else item)
 
     def segments(self, cache_after: Iterable[int] = ()) -> tuple[RenderedSegment, ...]:
         """Return the segments; each seq in `cache_after` marks the last segment that ends at or before it."""
@@ -260,7 +254,7 @@ class PromptView:
             part.append(item)
             del self._chain[len(self._parts) - 1 :]
         else:
-            part = PromptPart([item])
+            part = PromptPart([item], self.renderer.titles)
             part.start_in(self._parts[-1].section_after if self._parts else Section.NONE)
             self._parts.append(part)
         self.tokens += part.tokens
@@ -279,7 +273,7 @@ class PromptView:
         lowest = len(self._parts)
         for index in sorted(indexes, reverse=True):
             before = self._parts[index].items
-            items = [item for old in before if (item := _updated_item(old, by, text, views))]
+            items = [item for old in before if (item := self._updated_item(old, by, text, views))]
             if items != before:
                 self._replace(index, items)
                 lowest = index
@@ -292,7 +286,7 @@ class PromptView:
             items = items + self._parts[end].items
             end += 1
         self.tokens -= sum(part.tokens for part in self._parts[index:end])
-        fresh = split_into_parts(items)
+        fresh = split_into_parts(items, self.renderer.titles)
         self._parts[index:end] = fresh
         for part in fresh:
             part.start_in(Section.NONE)
@@ -310,6 +304,36 @@ class PromptView:
                 self.tokens += part.tokens
             leaves = part.section_after
 
+    def _make_item(self, seq: int, stub: Stub | None, entry: Entry, text: EntryText, views: Views) -> PromptItem:
+        """Return the item at that seq; `entry` is the entry there, or the entry that put the stub there."""
+        if stub is None:
+            section = Section.COMPACTED if isinstance(entry.block, RangeSummary) else Section.INTACT
+            asked = isinstance(entry.block, ModelCalled) and entry.block.purpose == "decision"
+            return PromptItem(seq, text, section, ends_part=asked)
+        # A stub for many entries ends its part, so that the parts depend only on the visible entries.
+        shown = self.renderer.stub_text(stub, entry, text, views)
+        return PromptItem(seq, shown, _SECTIONS[stub.kind], ends_part=stub.kind != "hidden")
+
+    def _updated_item(self, old: PromptItem, by: Entry, text: EntryText, views: Views) -> PromptItem | None:
+        """Return the item after the forgetting entry `by` was applied, or None if the item is no longer visible."""
+        if old.seq not in views.visible.shown:
+            return None
+        stub = views.visible.shown[old.seq]
+        if stub is None:
+            return self._mark_pinned(old, views)
+        return self._make_item(old.seq, stub, by, text, views) if stub.by == by.seq else old
+
+    def _mark_pinned(self, item: PromptItem, views: Views) -> PromptItem:
+        """Return the item of a visible entry in the section around it, marked if only a pin kept it there."""
+        kind = views.visible.kept.get(item.seq)
+        if kind is None or item.section == _SECTIONS[kind]:
+            return item
+        text = item.text
+        if item.section == Section.INTACT and not text.is_empty:
+            mark = self.renderer.pinned_line
+            text = EntryText(mark + text.text, text.data, text.mime, text.tokens + estimate_tokens(mark))
+        return PromptItem(item.seq, text, _SECTIONS[kind], item.ends_part)
+
 
 def needs_rendering(entry: Entry, views: Views) -> bool:
     """Whether adding the entry to a prompt needs its text: it is visible, or it forgets others."""
@@ -321,37 +345,6 @@ def needed_seqs(views: Views) -> list[int]:
     return sorted({stub.by if stub else seq for seq, stub in views.visible.shown.items()})
 
 
-def _make_item(seq: int, stub: Stub | None, entry: Entry, text: EntryText) -> PromptItem:
-    """Return the item at that seq; `entry` is the entry there, or the entry that put the stub there."""
-    if stub is None:
-        section = Section.COMPACTED if isinstance(entry.block, RangeSummary) else Section.INTACT
-        asked = isinstance(entry.block, ModelCalled) and entry.block.purpose == "decision"
-        return PromptItem(seq, text, section, ends_part=asked)
-    # A stub for many entries ends its part, so that the parts depend only on the visible entries.
-    return PromptItem(seq, stub_text(stub, entry, text), _SECTIONS[stub.kind], ends_part=stub.kind != "hidden")
-
-
-def _updated_item(old: PromptItem, by: Entry, text: EntryText, views: Views) -> PromptItem | None:
-    """Return the item after the forgetting entry `by` was applied, or None if the item is no longer visible."""
-    if old.seq not in views.visible.shown:
-        return None
-    stub = views.visible.shown[old.seq]
-    if stub is None:
-        return _mark_pinned(old, views)
-    return _make_item(old.seq, stub, by, text) if stub.by == by.seq else old
-
-
-def _mark_pinned(item: PromptItem, views: Views) -> PromptItem:
-    """Return the item of a visible entry in the section around it, marked if only a pin kept it there."""
-    kind = views.visible.kept.get(item.seq)
-    if kind is None or item.section == _SECTIONS[kind]:
-        return item
-    text = item.text
-    if item.section == Section.INTACT and not text.is_empty:
-        text = EntryText(PINNED_LINE + text.text, text.data, text.mime, text.tokens + _PINNED_TOKENS)
-    return PromptItem(item.seq, text, _SECTIONS[kind], item.ends_part)
-
-
 def _parts_between(parts: Sequence[PromptPart], first: int, last: int) -> range:
     return range(max(0, _part_of(parts, first)), _part_of(parts, last) + 1)
 
@@ -359,12 +352,6 @@ def _parts_between(parts: Sequence[PromptPart], first: int, last: int) -> range:
 def _part_of(parts: Sequence[PromptPart], seq: int) -> int:
     """Return the last part that begins at or before that seq; -1 if none does."""
     return bisect_right(parts, seq, key=_first_seq) - 1
-
-
-def _render_entry(entry: Entry, views: Views, payloads: Payloads) -> EntryText:
-    call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
-    call = views.calls.get(entry.turn_id, call_id) if call_id else None
-    return entry_text(entry, call.tool_id, payloads, call.traits) if call else entry_text(entry, payloads=payloads)
 
 
 def _first_seq(part: PromptPart) -> int:

@@ -3,32 +3,14 @@
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from enum import IntEnum
 from typing import Final
 
 import msgspec
 
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.render.entry_text import EntryText
+from timeloom.core.render.section import Section, SectionTitles
 from timeloom.core.render.segments import RenderedSegment
-from timeloom.core.tokens import estimate_tokens
-
-
-class Section(IntEnum):
-    """The sections of the cacheable prompt, in order."""
-
-    NONE = 0
-    COMPACTED = 1
-    PRUNED = 2
-    INTACT = 3
-
-
-TITLES: Final = {
-    Section.COMPACTED: "[COMPACTED PRIOR CONVERSATION MEMORY]\n\n",
-    Section.PRUNED: "PRUNED PRIOR TURNS\n\n",
-    Section.INTACT: "RECENT INTACT TURNS\n(oldest first; the last turn here is the CURRENT TURN)\n\n",
-}
-TITLE_TOKENS: Final = {section: estimate_tokens(title) for section, title in TITLES.items()}
 
 _WIDTH: Final = 4
 """How many numbers a part keeps of each item."""
@@ -65,9 +47,10 @@ class PromptPart:
     made again from these if an entry changes the part.
     """
 
-    __slots__ = ("_items", "_numbers", "_rendered", "section_after", "section_before", "tokens")
+    __slots__ = ("_items", "_numbers", "_rendered", "_titles", "section_after", "section_before", "tokens")
 
-    def __init__(self, items: Sequence[PromptItem]) -> None:
+    def __init__(self, items: Sequence[PromptItem], titles: SectionTitles) -> None:
+        self._titles = titles
         self._items: list[PromptItem] | None = list(items)
         self._numbers = array("q", [number for item in items for number in _numbers(item)])
         self._rendered: tuple[RenderedSegment, ...] | None = None
@@ -76,9 +59,9 @@ class PromptPart:
         self.tokens = 0
 
     @classmethod
-    def from_stored(cls, stored: StoredPart) -> "PromptPart":
+    def from_stored(cls, stored: StoredPart, titles: SectionTitles) -> "PromptPart":
         """Return the part that was stored."""
-        part = cls(())
+        part = cls((), titles)
         part._items, part._numbers, part._rendered = None, array("q", stored.numbers), stored.segments
         part.section_before, part.section_after = stored.section_before, stored.section_after
         part.tokens = stored.tokens
@@ -93,7 +76,7 @@ class PromptPart:
     def items(self) -> list[PromptItem]:
         """The items in order."""
         if self._items is None:
-            return list(_read_items(self._numbers, self.segments(), self.section_before))
+            return list(_read_items(self._numbers, self.segments(), self.section_before, self._titles))
         return self._items
 
     @property
@@ -140,7 +123,7 @@ class PromptPart:
     def segments(self) -> tuple[RenderedSegment, ...]:
         """Return the rendered segments, split only at attachments; they are rendered once."""
         if self._rendered is None:
-            self._rendered = tuple(_render_items(self.items, self.section_before))
+            self._rendered = tuple(_render_items(self.items, self.section_before, self._titles))
             if self.is_sealed:
                 self._items = None
         return self._rendered
@@ -150,17 +133,17 @@ class PromptPart:
             self.tokens += item.text.tokens
             if item.section > self.section_after:
                 self.section_after = item.section
-                self.tokens += TITLE_TOKENS[item.section]
+                self.tokens += self._titles.tokens[item.section]
 
 
-def split_into_parts(items: Iterable[PromptItem]) -> list[PromptPart]:
+def split_into_parts(items: Iterable[PromptItem], titles: SectionTitles) -> list[PromptPart]:
     """Split the items into parts, each ended by an item that seals."""
     parts: list[PromptPart] = []
     for item in items:
         if parts and not parts[-1].is_sealed:
             parts[-1].append(item)
         else:
-            parts.append(PromptPart([item]))
+            parts.append(PromptPart([item], titles))
     return parts
 
 
@@ -171,7 +154,9 @@ def _numbers(item: PromptItem) -> tuple[int, int, int, int]:
     return item.seq, text.tokens, len(text.text), flags
 
 
-def _read_items(numbers: Sequence[int], segments: Sequence[RenderedSegment], section: Section) -> Iterator[PromptItem]:
+def _read_items(
+    numbers: Sequence[int], segments: Sequence[RenderedSegment], section: Section, titles: SectionTitles
+) -> Iterator[PromptItem]:
     """Yield the items from their numbers and the segments that `_render_items` made of them."""
     place = offset = 0
     for at in range(0, len(numbers), _WIDTH):
@@ -179,7 +164,7 @@ def _read_items(numbers: Sequence[int], segments: Sequence[RenderedSegment], sec
         own, data, mime, text = Section(flags & _SECTION), None, "", ""
         if (chars or flags & _HAS_DATA) and own > section:
             section = own
-            offset += len(TITLES[section])
+            offset += len(titles.texts[section])
         if chars:
             text = segments[place].text[offset : offset + chars]
             offset += chars
@@ -206,7 +191,7 @@ def chain_hash(before: bytes, segments: Sequence[RenderedSegment]) -> bytes:
     return digest.digest()
 
 
-def _render_items(items: Sequence[PromptItem], section: Section) -> Iterable[RenderedSegment]:
+def _render_items(items: Sequence[PromptItem], section: Section, titles: SectionTitles) -> Iterable[RenderedSegment]:
     texts: list[str] = []
     for item in items:
         shown = item.text
@@ -214,7 +199,7 @@ def _render_items(items: Sequence[PromptItem], section: Section) -> Iterable[Ren
             continue
         if item.section > section:
             section = item.section
-            texts.append(TITLES[section])
+            texts.append(titles.texts[section])
         texts.append(shown.text)
         if shown.data is not None:
             if text := "".join(texts):

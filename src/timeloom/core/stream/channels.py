@@ -27,6 +27,13 @@ class Channel(msgspec.Struct, frozen=True):
     name: str
     holds: Literal["prose", "raw", "json"]
     aliases: tuple[str, ...] = ()
+    taught: str = ""
+    """The name that messages use, if it is not the first one."""
+
+    @property
+    def taught_name(self) -> str:
+        """The name under which the model is instructed to write it."""
+        return self.taught or self.name
 
 
 THINKING: Final = "thinking"
@@ -45,6 +52,20 @@ DECLARED: Final = (
     Channel("summary", "prose"),
 )
 """The channels that the model is instructed to use."""
+
+RAW_FIELDS: Final = ("final_answer", "content", "patch", "notes")
+"""From edition 2 on, the channels that hold one field of a decision as raw text."""
+
+
+def declared_channels(edition: int) -> tuple[Channel, ...]:
+    """Return the channels that the model may use in that edition."""
+    return DECLARED if edition < 2 else _DECLARED_WITH_FIELDS
+
+
+_DECLARED_WITH_FIELDS: Final = (
+    *(msgspec.structs.replace(one, taught="action") if one.name == DECISION else one for one in DECLARED),
+    *(Channel(name, "raw") for name in RAW_FIELDS),
+)
 
 
 class ChannelOpened(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -342,10 +363,11 @@ class ChannelParser:
         self._out.append(ProtocolViolation(self._name, self._index, code, message))
 
     def _close_rule(self) -> str:
-        return f"End every channel with its own close tag, here `</channel:{self._name}>`, before anything else."
+        name = self._name if self._channel is None else self._channel.taught_name
+        return f"End every channel with its own close tag, here `</channel:{name}>`, before anything else."
 
     def _channels_rule(self) -> str:
-        names = dict.fromkeys(channel.name for channel in self._declared.values())
+        names = dict.fromkeys(channel.taught_name for channel in self._declared.values())
         return f"Write everything inside one of the channels {', '.join(f'`<channel:{name}>`' for name in names)}."
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.stream.json_fields import FieldEvent, FieldScanner
+from timeloom.core.stream.raw_text import unescape_tags
 from timeloom.core.stream.surrogates import replace_lone_escapes, replace_lone_surrogates
 
 STREAMED_FIELDS: Final = ("final_answer", "notes", "tool_call.params.content")
@@ -14,6 +15,9 @@ STREAMED_FIELDS: Final = ("final_answer", "notes", "tool_call.params.content")
 
 MAX_DECISION_CHARS: Final = 4_000_000
 """Longest decision. A smaller limit refuses files that fit in one reply; a larger one lets one reply fill memory."""
+
+NO_TEXTS: Final[Mapping[str, str]] = {}
+"""No field that stands in a channel of its own."""
 
 _T = TypeVar("_T")
 
@@ -65,14 +69,28 @@ class DecisionError(CodedError):
         )
 
 
-def parse_decision(text: str) -> Decision:
-    """Parse a text that is one decision, apart from white space and a Markdown fence around it."""
-    if len(text) > MAX_DECISION_CHARS:
-        raise DecisionError(f"it has {len(text)} characters, more than {MAX_DECISION_CHARS}")
+def parse_decision(text: str, given: Mapping[str, str] = NO_TEXTS) -> Decision:
+    """Parse a text that is one decision, apart from white space and a Markdown fence around it.
+
+    `given` holds the fields of the decision that stand in channels of their own: `final_answer` and `notes`.
+    """
+    chars = len(text) + sum(map(len, given.values()))
+    if chars > MAX_DECISION_CHARS:
+        raise DecisionError(f"it has {chars} characters, more than {MAX_DECISION_CHARS}")
     text = replace_lone_surrogates(text)
     start, end = _object_span(text)
     _check_structure(text, start, end)
-    return _build_decision(_decode_fields(text[start:end]))
+    fields = _decode_fields(text[start:end])
+    return _build_decision({**fields, **_merge_texts(fields, given)} if given else fields)
+
+
+def fill_params(decision: CallToolDecision, given: Mapping[str, str]) -> CallToolDecision:
+    """Return the call with the parameters that stand in channels of their own; raise if one has two values."""
+    if len(decision.params) + sum(map(len, given.values())) > MAX_DECISION_CHARS:
+        raise DecisionError(f"with its channels it has more than {MAX_DECISION_CHARS} characters")
+    params = _OBJECT.decode(decision.params)
+    filled = params | _merge_texts(params, given, inside="tool_call.params.")
+    return msgspec.structs.replace(decision, params=msgspec.json.encode(filled).decode())
 
 
 class DecisionStream:
@@ -169,6 +187,22 @@ def _decode_fields(document: str) -> Mapping[str, msgspec.Raw]:
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _merge_texts(
+    fields: Mapping[str, msgspec.Raw], given: Mapping[str, str], inside: str = ""
+) -> dict[str, msgspec.Raw]:
+    """Return the fields that stand in channels; one that the object also has must have the same text or none."""
+    merged: dict[str, msgspec.Raw] = {}
+    for name, text in given.items():
+        written = _read_field(fields, name, _TEXT, inside) or ""
+        if written.strip() and text.strip() and unescape_tags(written) != unescape_tags(text):
+            raise DecisionError(
+                f"`{inside}{name}` and the channel `{name}` have different texts; write the text in one of them"
+            )
+        if not written.strip():
+            merged[name] = msgspec.Raw(msgspec.json.encode(text))
+    return merged
 
 
 def _build_decision(fields: Mapping[str, msgspec.Raw]) -> Decision:

@@ -8,15 +8,27 @@ from typing import Final
 import msgspec
 
 from timeloom.core.paths import MAX_PATH_CHARS
-from timeloom.core.stream.channels import DECISION, ChannelDelta, ChannelParser
+from timeloom.core.stream.channels import (
+    DECISION,
+    RAW_FIELDS,
+    ChannelClosed,
+    ChannelDelta,
+    ChannelOpened,
+    ChannelParser,
+    declared_channels,
+)
 from timeloom.core.stream.decision import DecisionStream
 from timeloom.core.stream.json_fields import STRING_CHARACTERS, FieldDelta, decode_characters
+from timeloom.core.stream.raw_text import RawTextStream
 
 SHOWN_CHANNELS: Final = ("thinking", "code")
 """Channels that clients see live."""
 
 SHOWN_FIELDS: Final = {"final_answer": "answer", "notes": "timeline_text", "tool_call.params.content": "canvas"}
 """Fields of a decision that clients see live, each with the channel on which they see it."""
+
+RAW_SHOWN: Final = {"final_answer": "final_answer", "notes": "notes", "content": "tool_call.params.content"}
+"""Raw channels that clients see live, each with the field of the decision that it holds."""
 
 FILE_FIELD: Final = "tool_call.params.path"
 """Field of a decision that names the file being written."""
@@ -46,11 +58,15 @@ class LiveReply:
     later.
     """
 
-    __slots__ = ("_decisions", "_fields", "_known", "_parser", "_way")
+    __slots__ = ("_decisions", "_fields", "_known", "_last", "_notes_lead", "_parser", "_raw", "_said", "_way")
 
-    def __init__(self, fields: Mapping[str, str] = SHOWN_FIELDS) -> None:
+    def __init__(self, edition: int = 1, fields: Mapping[str, str] = SHOWN_FIELDS) -> None:
         self._fields = fields  # fields of a decision that are shown, each with its channel
-        self._parser = ChannelParser()
+        self._parser = ChannelParser(declared_channels(edition))
+        self._last = -1  # index of the last decision that has begun
+        self._notes_lead: bool | None = None  # whether notes stand before their decisions; None before the first notes
+        self._raw: _RawText | None = None  # the open raw channel
+        self._said: set[tuple[int, str]] = set()  # fields of which text was shown
         self._decisions: dict[int, DecisionStream] = {}
         self._known: dict[tuple[int, str], str] = {}  # path and channel of the files that the decisions write
         self._way: _FastPath | None = None
@@ -67,22 +83,48 @@ class LiveReply:
         fast_path.remaining_chars -= len(text)
         if not fast_path.channel:
             return []
-        return [
-            LiveDelta(
-                fast_path.channel,
-                fast_path.index,
-                text if fast_path.decision is None else decode_characters(text),
-                fast_path.file,
-            )
-        ]
+        if fast_path.raw is not None:
+            text = fast_path.raw.feed(text)
+            if not text:
+                return []
+        elif fast_path.decision is not None:
+            text = decode_characters(text)
+        return [LiveDelta(fast_path.channel, fast_path.index, text, fast_path.file)]
 
     def _feed(self, text: str) -> list[LiveDelta]:
         shown: list[LiveDelta] = []
         for event in self._parser.feed(text):
             if isinstance(event, ChannelDelta):
                 self._show(event, shown)
+            elif isinstance(event, ChannelOpened):
+                self._open(event)
+            elif isinstance(event, ChannelClosed) and self._raw is not None:
+                self._show_raw(self._raw, self._raw.stream.close(), shown)
+                self._raw = None
         self._way = self._find_fast_path()
         return shown
+
+    def _open(self, event: ChannelOpened) -> None:
+        if event.channel == DECISION:
+            self._last = event.index
+        elif event.channel in RAW_FIELDS:
+            index = self._owner(event.channel)
+            field = RAW_SHOWN.get(event.channel, "")
+            # A field that also stands in the decision, or in two channels, is shown once.
+            channel = self._visible_channel(field, index) if (index, field) not in self._said else ""
+            self._said.add((index, field))
+            stream = RawTextStream(unescapes=event.channel != "content")
+            self._raw = _RawText(channel, index, self._file_path(field, index), stream)
+
+    def _owner(self, name: str) -> int:
+        """Return the index of the decision that a raw channel belongs to if the reply is well-formed."""
+        if name == "notes" and self._notes_lead is None:
+            self._notes_lead = self._last < 0
+        return self._last + 1 if name == "notes" and self._notes_lead else max(self._last, 0)
+
+    def _show_raw(self, raw: "_RawText", text: str, shown: list[LiveDelta]) -> None:
+        if raw.channel and text:
+            shown.append(LiveDelta(raw.channel, raw.index, text, raw.file))
 
     def _show(self, delta: ChannelDelta, shown: list[LiveDelta]) -> None:
         if delta.channel == DECISION:
@@ -92,6 +134,8 @@ class LiveReply:
             for event in stream.feed(delta.text):
                 if isinstance(event, FieldDelta):
                     self._show_field(delta.index, event, shown)
+        elif self._raw is not None:
+            self._show_raw(self._raw, self._raw.stream.feed(delta.text), shown)
         elif delta.channel in SHOWN_CHANNELS:
             shown.append(LiveDelta(delta.channel, delta.index, delta.text))
 
@@ -101,7 +145,9 @@ class LiveReply:
             # A longer text is not a path, and appending to it would copy it for each piece.
             if len(known) <= MAX_PATH_CHARS:
                 self._known[index, field.path] = known + field.text
-        elif channel := self._visible_channel(field.path, index):
+            return
+        self._said.add((index, field.path))
+        if channel := self._visible_channel(field.path, index):
             shown.append(LiveDelta(channel, index, field.text, self._file_path(field.path, index)))
 
     def _visible_channel(self, field: str, index: int) -> str:
@@ -124,6 +170,8 @@ class LiveReply:
         if current is None:
             return None
         name, index = current
+        if self._raw is not None:
+            return _FastPath(self._raw.channel, self._raw.index, self._raw.file, raw=self._raw.stream)
         if name != DECISION:
             return _FastPath(name if name in SHOWN_CHANNELS else "", index)
         decision = self._decisions.get(index)
@@ -131,13 +179,26 @@ class LiveReply:
         if decision is None or field is None or field in (FILE_FIELD, CHANNEL_FIELD):
             return None
         channel = self._visible_channel(field, index)
-        return _FastPath(channel, index, self._file_path(field, index), decision, decision.remaining_chars)
+        return _FastPath(
+            channel, index, self._file_path(field, index), decision, remaining_chars=decision.remaining_chars
+        )
 
     def _sync_parsers(self, fast_path: "_FastPath") -> None:
         if fast_path.last_piece:
             self._parser.record_skipped(fast_path.last_piece)
         if fast_path.decision is not None:
             fast_path.decision.record_skipped(fast_path.decision.remaining_chars - fast_path.remaining_chars)
+
+
+@dataclass(slots=True)
+class _RawText:
+    """An open raw channel: where its text is shown, and its text."""
+
+    channel: str
+    """Channel on which the text is shown; empty if it is not shown."""
+    index: int
+    file: str
+    stream: RawTextStream
 
 
 @dataclass(slots=True)
@@ -149,6 +210,7 @@ class _FastPath:
     index: int
     file: str = ""
     decision: DecisionStream | None = None
+    raw: RawTextStream | None = None
     remaining_chars: int = 2**62
     """Number of characters that may still bypass the parsers."""
     last_piece: str = ""
@@ -161,5 +223,5 @@ class _FastPath:
         return text != "" and not _TAG_OR_SURROGATE.search(text)
 
 
-_TAG_OR_SURROGATE: Final = re.compile(r"[\ud800-\udfff]|</?(?:c|\Z)|</[tr]")
+_TAG_OR_SURROGATE: Final = re.compile(r"[\ud800-\udfff]|</?(?:c|\Z)|</[airst]")
 """Matches a possible beginning of a channel tag, and half of a surrogate pair."""

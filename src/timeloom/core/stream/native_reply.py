@@ -82,7 +82,7 @@ class _LiveCall:
 
     def __init__(self, index: int, name: str, *, runs_code: bool) -> None:
         self._index = index
-        self._reply = LiveReply({**SHOWN_FIELDS, **_CODE_FIELD} if runs_code else SHOWN_FIELDS)
+        self._reply = LiveReply(fields={**SHOWN_FIELDS, **_CODE_FIELD} if runs_code else SHOWN_FIELDS)
         # Everything after the first brace continues the object that is begun here.
         self._awaits_brace = True
         self._opening = _OPENINGS.get(name, _CALL_OPENING)

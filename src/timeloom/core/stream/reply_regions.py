@@ -6,16 +6,27 @@ thought stays thought: an open tag inside thoughts begins a region only if no la
 """
 
 import re
+from collections.abc import Container, Mapping
 from typing import Final, Literal
 
 import msgspec
 
-from timeloom.core.stream.channels import DECLARED
+from timeloom.core.stream.channels import DECLARED, RAW_FIELDS
 from timeloom.core.stream.lenient_json import INVISIBLE
 from timeloom.core.stream.quoted_text import CodeSpans, is_quoted
 
-RegionKind = Literal["outside", "thinking", "decision", "answer", "code", "summary", "call", "other"]
+RegionKind = Literal[
+    "outside", "thinking", "decision", "answer", "code", "summary", "call", "content", "patch", "notes", "other"
+]
 """The kind of a region; `call` is a tool call in the format of another vendor, `answer` a final answer."""
+
+RAW_KINDS: Final[Mapping[RegionKind, str]] = {
+    "answer": "final_answer",
+    "content": "content",
+    "patch": "patch",
+    "notes": "notes",
+}
+"""From edition 2 on, the kinds of regions that hold a field of a decision as raw text, with the names of the fields."""
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -27,12 +38,15 @@ class Region(msgspec.Struct, frozen=True):
     name: str = ""
     is_exact: bool = True
     """Whether its tags are spelled as declared."""
+    start: int = 0
+    end: int = 0
+    """Where its open tag begins and where its close tag ends."""
 
 
-def split_regions(text: str) -> list[Region]:
+def split_regions(text: str, edition: int = 1) -> list[Region]:
     """Return the regions of a reply in order; text between tags is `outside`."""
-    tags = [_read_tag(found) for found in _TAG.finditer(text)]
-    return _Splitter(text, tags).split()
+    tags = [_read_tag(found, edition) for found in _TAG.finditer(text)]
+    return _Splitter(text, tags, edition).split()
 
 
 Family = Literal["channel", "think", "call", "plain", "token"]
@@ -51,14 +65,18 @@ class _Tag(msgspec.Struct, frozen=True):
 class _Splitter:
     """Walks over the tags of a reply and collects its regions."""
 
-    def __init__(self, text: str, tags: list[_Tag]) -> None:
+    def __init__(self, text: str, tags: list[_Tag], edition: int) -> None:
         self._text = text
         self._tags = tags
+        self._raw_kinds: Container[RegionKind] = RAW_KINDS if edition > 1 else ()
         self._last_close: dict[str, int] = {}
+        self._last_exact_close: dict[str, int] = {}
         for tag in tags:
             if tag.is_close:
                 self._last_close[tag.kind] = tag.start
                 self._last_close[tag.name] = tag.start
+                if tag.is_exact:
+                    self._last_exact_close[tag.name] = tag.start
         self._regions: list[Region] = []
         self._open: _Tag | None = None
         self._start = 0
@@ -85,7 +103,8 @@ class _Splitter:
             return
         if tag.family == "plain" and self._last_close.get(tag.name, -1) < tag.start:
             return  # an ordinary tag that nothing closes is text
-        if tag.kind in ("decision", "answer", "call") and self._is_quoted(tag):
+        is_carried_out = tag.kind in ("decision", "answer", "call") or tag.kind in self._raw_kinds
+        if is_carried_out and self._is_quoted(tag):
             tag = msgspec.structs.replace(tag, kind="other")
         self._add("outside", tag.start)
         self._begin(tag)
@@ -103,6 +122,8 @@ class _Splitter:
             return False
         if opened.kind == "thinking":
             return self._last_close.get("thinking", -1) < tag.start
+        if opened.kind in self._raw_kinds:
+            return False
         return opened.kind in ("decision", "answer", "summary", "call")
 
     def _closes(self, opened: _Tag, tag: _Tag) -> bool:
@@ -111,6 +132,10 @@ class _Splitter:
         if tag.family != opened.family:
             return False
         if opened.family == "channel":
+            if opened.kind in self._raw_kinds and opened.is_exact and not tag.is_exact:
+                # Another tag closes a raw channel only if its own close tag is missing.
+                is_kind = tag.kind == opened.kind or not tag.name
+                return is_kind and self._last_exact_close.get(opened.name, -1) < tag.start
             if not tag.name:
                 # `</channel>` closes any channel that has no close tag of its own later on.
                 return self._last_close.get(opened.kind, -1) < tag.start
@@ -123,6 +148,8 @@ class _Splitter:
     def _finish(self, opened: _Tag, tag: _Tag, *, is_closed: bool = True) -> None:
         is_exact = opened.is_exact and tag.is_exact and is_closed
         self._add(opened.kind, tag.start, is_closed=is_closed, name=opened.name, is_exact=is_exact)
+        end = tag.end if is_closed else tag.start
+        self._regions[-1] = msgspec.structs.replace(self._regions[-1], start=opened.start, end=end)
         self._open, self._start = None, tag.end
 
     def _finish_last(self) -> None:
@@ -130,7 +157,9 @@ class _Splitter:
         if opened is None:
             self._add("outside", len(self._text))
         else:
-            self._add(opened.kind, len(self._text), is_closed=False, name=opened.name, is_exact=opened.is_exact)
+            end = len(self._text)
+            self._add(opened.kind, end, is_closed=False, name=opened.name, is_exact=opened.is_exact)
+            self._regions[-1] = msgspec.structs.replace(self._regions[-1], start=opened.start, end=end)
 
     def _add(
         self, kind: RegionKind, end: int, *, is_closed: bool = True, name: str = "", is_exact: bool = True
@@ -143,7 +172,7 @@ def _starts_line(text: str, at: int) -> bool:
     return not before.rpartition("\n")[2].strip() and ("\n" in before or at <= _MAX_INDENT)
 
 
-def _read_tag(found: re.Match[str]) -> _Tag:
+def _read_tag(found: re.Match[str], edition: int) -> _Tag:
     start, end = found.span()
     is_close = any(found[slash] for slash in ("slash", "slash2", "slash3"))
     if found["token"] or found["message"] is not None:
@@ -157,8 +186,12 @@ def _read_tag(found: re.Match[str]) -> _Tag:
         name = "<!--" if found["comment"] else plain.lower()
         return _Tag(start, end, is_end, "plain", _find_kind(name), name)
     name = found["channel"] or ""
-    is_exact = name in _DECLARED_NAMES and found[0] == f"<{found['slash2']}channel:{name}>"
-    return _Tag(start, end, is_close, "channel", _find_kind(name), name, is_exact)
+    is_declared = name in _DECLARED_NAMES or (edition > 1 and name in RAW_FIELDS)
+    is_exact = is_declared and found[0] == f"<{found['slash2']}channel:{name}>"
+    kind = _find_kind(name)
+    if kind == "other" and edition > 1:
+        kind = _RAW_KIND_BY_NAME.get(name.lower(), kind)
+    return _Tag(start, end, is_close, "channel", kind, name, is_exact)
 
 
 def _read_token(found: re.Match[str]) -> _Tag:
@@ -193,6 +226,8 @@ _KIND_BY_NAME: Final[dict[str, RegionKind]] = {
     **dict.fromkeys(("code", "python"), "code"),
     "summary": "summary",
 }
+
+_RAW_KIND_BY_NAME: Final[dict[str, RegionKind]] = {"content": "content", "patch": "patch", "notes": "notes"}
 
 _CLOSING_TOKENS: Final = ("toolcallend", "endaction", "eomid", "call", "end", "return")
 

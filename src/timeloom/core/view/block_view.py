@@ -24,6 +24,8 @@ class BlockView(msgspec.Struct):
     """A view that only the block classes in `folds` change."""
 
     folds: ClassVar[Folds] = MappingProxyType({})
+    resets: ClassVar[frozenset[type[AnyBlock]]] = frozenset()
+    """Block classes after which the view does not depend on any earlier entry."""
 
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""

@@ -37,6 +37,8 @@ class CallEntries(msgspec.Struct, gc=False):
     approved: bool | None = None
     inner: tuple[CallId, ...] = ()
     """The nested calls that this call made, as a program does."""
+    n: int = 0
+    """The number of the call in its turn, in the order of the `react.tool.call` blocks; 0 before that block."""
 
 
 class CallsView(BlockView, msgspec.Struct):
@@ -44,6 +46,13 @@ class CallsView(BlockView, msgspec.Struct):
 
     calls: dict[str, CallEntries] = {}
     open: dict[str, int] = {}
+    by_number: dict[TurnId, list[CallId]] = {}
+    """The ids of each turn's calls; the call with the number 1 comes first."""
+
+    def find(self, turn: TurnId, number: int) -> CallId | None:
+        """Return the call of that turn with that number, or None if the turn has fewer calls."""
+        calls = self.by_number.get(turn, ())
+        return calls[number - 1] if 1 <= number <= len(calls) else None
 
     def get(self, turn: TurnId, call_id: CallId) -> CallEntries | None:
         """Return the call of that turn, or None if it is unknown."""
@@ -55,6 +64,10 @@ class CallsView(BlockView, msgspec.Struct):
         if block.by:
             self._call(entry, block.by).inner += (block.tool_call_id,)
         call.tool_id, call.traits, call.call_seq = block.tool_id, block.traits, entry.seq
+        if not call.n:
+            numbered = self.by_number.setdefault(entry.turn_id, [])
+            numbered.append(block.tool_call_id)
+            call.n = len(numbered)
         if not call.receipt_seqs:
             self.open[key] = entry.seq
 

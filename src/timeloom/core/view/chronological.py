@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, ExternalEvent, Followup, Steer, TurnStarted
 from timeloom.core.ids import MessageId, TurnId
-from timeloom.core.paths import EventAttachmentPath, parse
+from timeloom.core.paths import EventAttachmentPath, parse_long
 from timeloom.core.timeline import Entry, microseconds_between
 
 
@@ -51,7 +51,7 @@ class _StartTimes:
         return min(self._latest_us, began_us)
 
     def _attachment_start_us(self, path: str) -> int:
-        match parse(path):
+        match parse_long(path):
             case EventAttachmentPath(message=message):
                 return self._events.get(MessageId(message), self._latest_us)
             case _:

@@ -20,15 +20,18 @@ class PathsView(msgspec.Struct):
 
     def add(self, entry: Entry) -> None:
         """Fold in the next entry."""
-        block, turn, seq = entry.block, entry.turn_id, entry.seq
-        if path := block.path(turn):
+        self.add_path(entry)
+        if type(entry.block) in NUMBERED:
+            self.aliases[entry.alias] = entry.seq
+
+    def add_path(self, entry: Entry) -> None:
+        """Fold in the next entry, which is not of a numbered family."""
+        if path := entry.block.path(entry.turn_id):
             seqs = self.seqs.get(path)
             if seqs is None:
-                self.seqs[path] = [seq]
+                self.seqs[path] = [entry.seq]
             else:
-                seqs.append(seq)
-        if type(block) in NUMBERED:
-            self.aliases[block.alias(turn)] = seq
+                seqs.append(entry.seq)
 
     def find(self, path: str) -> Sequence[int]:
         """Return the entries at that path, oldest first; for an alias, its newest entry."""

@@ -192,7 +192,8 @@ class ProgressView(BlockView, msgspec.Struct):
         self.tool_calls[call.tool_id] = self.tool_calls.get(call.tool_id, 0) + 1
 
     def _add_receipt(self, _: Entry, result: ResultDigest | ResultStatus) -> None:
-        if self._gated_steps(result.tool_call_id):
+        call_id, open_call, model_call = result.tool_call_id, self.open_call, self.model_call
+        if (open_call and open_call.call_id == call_id) or (model_call and model_call.call_id == call_id):
             self.open_call = None
 
     def _add_completion(self, _: Entry, __: Completion) -> None:
@@ -243,6 +244,7 @@ class ProgressView(BlockView, msgspec.Struct):
         **for_blocks(folds_in_turn, _add_in_turn),
         TurnStarted: _begin_turn,
     }
+    resets: ClassVar[frozenset[type[AnyBlock]]] = frozenset((TurnStarted,))
 
 
 def pending_approvals(progress: ProgressView) -> tuple[GatedStep, ...]:

@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from timeloom.core.blocks import (
+    AnyBlock,
     Pruned,
     RangeSummary,
     ResultContent,
@@ -25,7 +26,7 @@ Texts below it are never stored as payloads, so a call has the same key before a
 """
 
 
-class RepeatedResult(msgspec.Struct, frozen=True):
+class RepeatedResult(msgspec.Struct, frozen=True, gc=False):
     """The digest of a call's last result, and how many times in a row the call had it."""
 
     digest: str
@@ -96,6 +97,7 @@ class RepeatedCallsView(BlockView, msgspec.Struct):
         ResultDigest: _add_digest,
         ResultContent: _add_content,
     }
+    resets: ClassVar[frozenset[type[AnyBlock]]] = frozenset((TurnStarted, RangeSummary, Pruned))
 
 
 def call_key(tool_id: str, params: Text) -> str:

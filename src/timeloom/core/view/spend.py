@@ -41,13 +41,10 @@ class Spend(msgspec.Struct, gc=False):
     wall_us: int = 0
     """Total duration of model and tool calls, without calls cut off by a crash and without waiting for people."""
 
-    def add_answer(self, answer: ModelAnswered) -> None:
-        """Add the cost of one model call."""
-        usage = answer.usage
+    def add_usage(self, usage: Usage, *, is_unknown: bool) -> None:
+        """Add the usage of one model call, whose cost may be unknown."""
         self.model_calls += 1
-        # An estimate of zero cost for real usage is exact: the model is free.
-        is_guess = not answer.usage_reported and (usage.cost_nano_usd > 0 or usage == Usage())
-        self.unknown_costs += not answer.priced or is_guess
+        self.unknown_costs += is_unknown
         self.input_tokens += usage.input_tokens
         self.cache_read_tokens += usage.cache_read_tokens
         self.cache_write_tokens += usage.cache_write_tokens
@@ -68,6 +65,14 @@ class Spend(msgspec.Struct, gc=False):
             self.output_tokens = min(self.output_tokens, MAX_SUM)
         if self.cost_nano_usd > MAX_SUM:
             self.cost_nano_usd = MAX_SUM
+
+
+def has_unknown_cost(answer: ModelAnswered) -> bool:
+    """Return whether the cost of the model call is unknown, or only estimated."""
+    usage = answer.usage
+    # An estimate of zero cost for real usage is exact: the model is free.
+    is_guess = not answer.usage_reported and (usage.cost_nano_usd > 0 or usage == Usage())
+    return not answer.priced or is_guess
 
 
 class SpendView(BlockView, msgspec.Struct):
@@ -108,11 +113,11 @@ class SpendView(BlockView, msgspec.Struct):
 
     def _add_answer(self, entry: Entry, answer: ModelAnswered) -> None:
         self._add_time(entry, answer.purpose)
-        self.total.add_answer(answer)
-        self._of_turn(entry.turn_id).add_answer(answer)
         if answer.model not in self.by_model:
             self.by_model[answer.model] = Spend()
-        self.by_model[answer.model].add_answer(answer)
+        is_unknown = has_unknown_cost(answer)
+        for spend in (self.total, self._of_turn(entry.turn_id), self.by_model[answer.model]):
+            spend.add_usage(answer.usage, is_unknown=is_unknown)
         self.outcomes[answer.purpose] = self.outcomes.get(answer.purpose, 0) + 1
 
     def _add_result(self, entry: Entry, block: ResultDigest | ResultStatus) -> None:

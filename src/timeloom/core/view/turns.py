@@ -17,6 +17,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.ids import TurnId
+from timeloom.core.paths import parse_turn_alias
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.block_view import BlockView, Folds, for_all_blocks
 
@@ -52,6 +53,21 @@ class TurnsView(BlockView, msgspec.Struct):
 
     turns: dict[TurnId, Turn] = {}
     newest: TurnId = NO_TURN
+    edition: int = 1
+    """The edition of the newest turn."""
+    by_number: list[TurnId] = []
+    """The ids of the turns; the turn with the number 1 comes first."""
+
+    def find(self, number: int) -> TurnId | None:
+        """Return the turn with that number, or None if there are fewer turns."""
+        return self.by_number[number - 1] if 1 <= number <= len(self.by_number) else None
+
+    def find_named(self, text: str) -> TurnId | None:
+        """Return the turn with that id, number or alias (`turn_…`, `12` or `t12`), or None if there is none."""
+        number = parse_turn_alias(text) or parse_turn_alias(f"t{text}")
+        if number:
+            return self.find(number)
+        return TurnId(text) if text in self.turns else None
 
     @property
     def open_turn(self) -> TurnId | None:
@@ -67,12 +83,15 @@ class TurnsView(BlockView, msgspec.Struct):
         turn = self.turns.get(name)
         if turn is None:
             turn = self.turns[name] = Turn(len(self.turns) + 1)
+            self.by_number.append(name)
             self.newest = name
         spans = turn.spans
-        if spans and spans[-1][1] == seq - 1:
-            spans[-1] = (spans[-1][0], seq)
-        else:
-            spans.append((seq, seq))
+        if spans:
+            first, last = spans[-1]
+            if last == seq - 1:
+                spans[-1] = (first, seq)
+                return turn
+        spans.append((seq, seq))
         return turn
 
     def _add_round(self, entry: Entry, block: RoundStarted) -> None:
@@ -99,6 +118,7 @@ class TurnsView(BlockView, msgspec.Struct):
     def _begin(self, entry: Entry, block: TurnStarted) -> None:
         if turn := self._add_entry(entry, block):
             turn.ended = None
+            self.edition = block.edition
 
     def _end(self, entry: Entry, block: TurnEnded) -> None:
         if turn := self._add_entry(entry, block):

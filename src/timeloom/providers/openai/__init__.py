@@ -1,1 +1,2 @@
-"""OpenAI-compatible chat completions: `model` (the adapter), `request` (the JSON body), `reply` (the chunk stream)."""
+"""OpenAI-compatible chat completions: `model` (the adapter), `request` (the JSON body),
+`content` (its user message), `reply` (the chunk stream)."""

@@ -6,6 +6,7 @@ from typing import Final
 from timeloom.core.blocks import Usage
 from timeloom.ports.clock import Clock
 from timeloom.ports.model import ModelEvent, ModelRequest
+from timeloom.providers.openai.content import ContentCache
 from timeloom.providers.openai.reply import OpenAIReplyParser
 from timeloom.providers.openai.request import request_body
 from timeloom.providers.prices import Cost, Prices
@@ -37,6 +38,7 @@ class OpenAIModel:
         )
         self._service_name = service.name
         self._client = ServiceClient(service, clock)
+        self._contents = ContentCache()
 
     @property
     def name(self) -> str:
@@ -53,7 +55,7 @@ class OpenAIModel:
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         self._prices.preload_library()
         headers = {} if self._is_official else call_headers(request)
-        body = request_body(self._model, request, official=self._is_official)
+        body = request_body(self._model, request, official=self._is_official, contents=self._contents)
         service_request = ServiceRequest(request=request, body=body, headers=headers, cost=self._cost)
         parser = OpenAIReplyParser(self._service_name, with_tools=bool(request.tools))
         return self._client.stream_reply(service_request, parser)

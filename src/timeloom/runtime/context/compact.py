@@ -11,15 +11,14 @@ from timeloom.core.blocks import AnyBlock, CompactionEnded, PlansCompacted, Rang
 from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
 from timeloom.core.policy.gates import PolicyResult
-from timeloom.core.render.v1.entries.cards import CardLimits, turn_card
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.facts import CardLimits, SummaryFacts
+from timeloom.core.render.renderer import Renderer
 from timeloom.core.render.v1.summary import (
-    SummaryFacts,
     clean_prose,
     extract_prose,
     fallback_prose,
     max_card_tokens,
-    summary_request_text,
-    summary_text,
 )
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.plans import make_skeletons
@@ -104,6 +103,10 @@ class Compactor:
     """Returns the effect of a tool; summaries mark the calls that had effects."""
     deadline_s: float = DEADLINE_S
 
+    @property
+    def _renderer(self) -> Renderer:
+        return renderer_for(self.session.views.turns.edition)
+
     async def write_summary(
         self, cut: int, max_tokens: int, interrupt: asyncio.Event, order: SummaryOrder | None = None
     ) -> FailedSummary | None:
@@ -148,7 +151,7 @@ class Compactor:
         turn = views.progress.turn_id
         summary = RangeSummary(
             covered_turn_ids=self._covered_turns(cut),
-            text=summary_text(prose, inputs.facts, inputs.max_tokens, self.settings.prose_tokens),
+            text=self._renderer.summary_text(prose, inputs.facts, views, inputs.max_tokens, self.settings.prose_tokens),
             first_seq=FIRST_SEQ,
             last_seq=cut,
             n=views.turns.turns[turn].range_summaries + 1,
@@ -200,7 +203,7 @@ class Compactor:
             turn=turn,
             key=f"compaction/{turn}/{cut}",
             system=system,
-            tail=summary_request_text(
+            tail=self._renderer.summary_request(
                 previous.text, cards, self.settings.prose_tokens, max_tokens, inputs.order.focus if inputs.order else ""
             ),
             max_output_tokens=self.settings.prose_tokens * 2,
@@ -229,7 +232,7 @@ class Compactor:
                 break
             if runs:
                 entries, known = await read_ranges(self.session, runs)
-                cards.append(turn_card(turn_id, turn.n, entries, known, CARD_LIMITS))
+                cards.append(self._renderer.turn_card(turn_id, entries, self.session.views, known, CARD_LIMITS))
                 tokens -= min(estimate_tokens(cards[-1]), card_tokens)
         return cards[::-1]
 

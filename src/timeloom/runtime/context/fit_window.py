@@ -10,8 +10,7 @@ from typing import Final, Literal, assert_never
 import msgspec
 
 from timeloom.core.blocks import CompactionEnded, Cut, ExternalEvent, Followup, Pruned, Steer, UserPrompt
-from timeloom.core.ids import CallId
-from timeloom.core.paths import EntriesPath, TurnIndexesPath
+from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import (
     KEPT_ROUNDS,
     CompactSettings,
@@ -39,13 +38,12 @@ from timeloom.core.policy.reduction import (
     next_reduction,
     next_requested_reduction,
 )
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import MAX_WORDS_CHARS
+from timeloom.core.render.facts import CardContext
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.v1.call_list import call_lines, effects_line
-from timeloom.core.render.v1.entries.block_text import entry_text
-from timeloom.core.render.v1.entries.cards import CardContext, card_rows
-from timeloom.core.render.v1.entries.shorten import shorten_entry
-from timeloom.core.render.v1.summary import MAX_OUTSIDE, truncate_to_tokens, turn_index_paths
+from timeloom.core.render.renderer import Renderer
+from timeloom.core.render.v1.summary import MAX_OUTSIDE, truncate_to_tokens
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.compactions import CompactionRequest
@@ -294,13 +292,10 @@ class ContextFitter:
 
     def _shorten_to(self, entry: Entry, chars: int, tokens: int, known: CardContext) -> str:
         """Return the entry's head and tail with about `tokens` tokens, and at least `chars` characters."""
-        call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
-        call = self.session.views.calls.get(entry.turn_id, call_id) if call_id else None
-        whole = entry_text(entry, payloads=known.payloads)
+        views = self.session.views
+        whole = self._renderer.entry_text(entry, views, known.payloads)
         kept = max(chars, tokens * len(whole.text) // max(1, whole.tokens))
-        if call is None:
-            return shorten_entry(entry, kept, known.payloads)
-        return shorten_entry(entry, kept, known.payloads, call.tool_id, call.traits)
+        return self._renderer.shorten_entry(entry, kept, views, known.payloads)
 
     async def _collapse(self, tokens: int) -> bool:
         """Replace all visible entries after the summary with one card.
@@ -311,14 +306,28 @@ class ContextFitter:
         prompts = await self.session.entries(views.paths.find(f"ar:{turn_id}.user.prompt")[:1])
         known = await load_card_context(self.session, prompts)
         calls = collect_calls(views, turn_id, views.tail, self.compactor.effect_of)
-        head = "\n".join(
-            one for one in (_collapsed_head(views, views.turns.turns[turn_id].n), effects_line(calls)) if one
-        )
+        head = "\n".join(one for one in (self._collapsed_head(turn_id), self._renderer.effects_line(calls)) if one)
         room = max(0, tokens - estimate_tokens(head))
-        words = [truncate_to_tokens(shorten_entry(one, 2 * tokens, known.payloads), room // 2) for one in prompts]
+        words = [self._shorten_prompt(one, tokens, room // 2, known) for one in prompts]
         text = "\n".join(one for one in (head, *words, *await self._unseen_rows(room)) if one)
         cut = Cut(views.forgetting.summed_seq + 1, views.tail, text)
         return await self._append_cuts([cut], "the request did not fit: all that was left was pruned")
+
+    def _shorten_prompt(self, entry: Entry, tokens: int, room: int, known: CardContext) -> str:
+        shortened = self._renderer.shorten_entry(entry, 2 * tokens, self.session.views, known.payloads)
+        return truncate_to_tokens(shortened, room)
+
+    def _collapsed_head(self, turn_id: TurnId) -> str:
+        """Return the head of the turn's card; it names the paths of all entries that no summary covers."""
+        views = self.session.views
+        done = views.forgetting.summed_seq
+        first = next(turn.n for turn in views.turns.turns.values() if turn.spans[-1][1] > done)
+        outside = [seq for seq in views.forgetting.outside if seq > done][-MAX_OUTSIDE:]
+        return self._renderer.collapsed_head(views.turns.turns[turn_id].n, first, outside)
+
+    @property
+    def _renderer(self) -> Renderer:
+        return renderer_for(self.session.views.turns.edition)
 
     async def _unseen_rows(self, tokens: int) -> list[str]:
         """Return rows of the results that the model has not seen; if they do not fit, a line for each call."""
@@ -326,11 +335,11 @@ class ContextFitter:
         if not unseen:
             return []
         entries = await self.session.entries(range(unseen, views.tail + 1))
-        rows = card_rows(entries, await load_card_context(self.session, entries))
+        rows = self._renderer.card_rows(entries, views, await load_card_context(self.session, entries))
         if sum(map(estimate_tokens, rows)) <= tokens:
             return rows
         calls = collect_calls(views, views.progress.turn_id, views.tail, self.compactor.effect_of, unseen)
-        return call_lines(calls, 0 if len(calls) > MAX_UNSEEN_LINES else sys.maxsize)
+        return self._renderer.call_lines(calls, 0 if len(calls) > MAX_UNSEEN_LINES else sys.maxsize, views)
 
     async def _append_cuts(self, cuts: list[Cut], reason: str) -> bool:
         if not cuts:
@@ -394,16 +403,3 @@ def _is_cut_when_shown(entry: Entry) -> bool:
 
 def _is_user_message(entry: Entry) -> bool:
     return isinstance(entry.block, UserPrompt | Followup | Steer | ExternalEvent)
-
-
-def _collapsed_head(views: Views, n: int) -> str:
-    """Return the head of the turn's card; it names the paths of all entries that no summary covers."""
-    done = views.forgetting.summed_seq
-    first = next(turn.n for turn in views.turns.turns.values() if turn.spans[-1][1] > done)
-    outside = [seq for seq in views.forgetting.outside if seq > done][-MAX_OUTSIDE:]
-    lines = [f'[PRUNED TURN {n}] all of it: react.read(["{TurnIndexesPath.from_numbers([n])}"])']
-    if first < n:
-        lines.append(f"What came before, an index for each turn: {turn_index_paths(first, n - 1)}")
-    if outside:
-        lines.append(f"Of no turn: {EntriesPath.from_numbers(outside)}")
-    return "\n".join(lines)

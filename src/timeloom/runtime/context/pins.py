@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from timeloom.core.blocks import AnyBlock, Cut, Pinned, Pruned
-from timeloom.core.paths import parse
 from timeloom.core.policy.pins import find_lapsed_pins
-from timeloom.core.render.v1.entries.cards import shorten_entry
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.timeline import Entry
+from timeloom.core.view.aliases import parse_in
 from timeloom.runtime.context.read_range import load_card_context
 from timeloom.runtime.session.session import Session
 from timeloom.tools.react.pin import make_pin, make_unpin
@@ -27,7 +27,8 @@ class PinKeeper:
 
         Raises `pin_not_visible` or `pins_full`.
         """
-        wanted, views = str(parse(path)), self.session.views
+        views = self.session.views
+        wanted = str(parse_in(path, views))
         while True:
             tail = views.tail
             block = await make_pin(self.session, wanted, self.window_tokens, author)
@@ -39,7 +40,8 @@ class PinKeeper:
 
     async def unpin(self, path: str, author: str = "user") -> Entry:
         """End the pin of the path and return its entry; raises `pin_unknown`."""
-        wanted, views = str(parse(path)), self.session.views
+        views = self.session.views
+        wanted = str(parse_in(path, views))
         while True:
             tail = views.tail
             block = make_unpin(views.visible, wanted, author)
@@ -59,7 +61,10 @@ class PinKeeper:
         alone = sorted(seq for path in paths for seq in visible.pins[path].seqs if seq in visible.kept)
         entries = await self.session.entries(alone)
         known = await load_card_context(self.session, entries)
-        if cuts := tuple(Cut(entry.seq, entry.seq, shorten_entry(entry, 0, known.payloads)) for entry in entries):
+        renderer = renderer_for(self.session.views.turns.edition)
+        views = self.session.views
+        texts = {one.seq: renderer.shorten_entry(one, 0, views, known.payloads) for one in entries}
+        if cuts := tuple(Cut(seq, seq, text) for seq, text in texts.items()):
             blocks.append(Pruned(cuts=cuts, reason=LAPSED))
         await self.session.append(blocks, self.session.views.progress.turn_id)
         return True

@@ -22,18 +22,14 @@ from timeloom.core.policy.pruning import (
     read_again_share,
     reason_to_prune,
 )
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.facts import CardContext, CardLimits
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.v1.entries.cards import (
-    CardContext,
-    CardLimits,
-    card_rows,
-    has_messages,
-    rounds_card,
-    turn_card,
-)
+from timeloom.core.render.renderer import Renderer
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.row_tokens import RowTokens
+from timeloom.core.view.views import Views
 from timeloom.runtime.context.read_range import read_ranges
 from timeloom.runtime.session.session import Session
 
@@ -116,6 +112,10 @@ class Pruner:
             row_tokens=rows.considered.rows,
         )
 
+    @property
+    def _renderer(self) -> Renderer:
+        return renderer_for(self.session.views.turns.edition)
+
     def _turn_savings(self, turns: Sequence[TurnSpan], view: PromptView, cached: CachedPrompt) -> PruneSavings:
         if not turns:
             return PruneSavings(0, 0, 0)
@@ -130,7 +130,7 @@ class Pruner:
         found = _TurnCuts()
         for turn in turns:
             entries, known = await read_ranges(self.session, turn.runs)
-            text = turn_card(turn.turn_id, turn.n, entries, known, self.limits)
+            text = self._renderer.turn_card(turn.turn_id, entries, self.session.views, known, self.limits)
             (first, last), *others = turn.runs
             found.cuts += [Cut(first, last, text), *(Cut(*run) for run in others)]
             found.through_seq = turn.last_seq
@@ -140,7 +140,7 @@ class Pruner:
 
     async def _round_cuts(self, rounds: Sequence[RoundSpan], view: PromptView) -> "_RoundCuts":
         """Return the cuts of rounds; adjacent rounds share one card."""
-        found = _RoundCuts(self.limits)
+        found = _RoundCuts(self.limits, self._renderer, self.session.views)
         for one in rounds:
             entries, known = await read_ranges(self.session, [(one.first_seq, one.last_seq)])
             found.add(one, entries, known, view.tokens_between(one.first_seq, one.last_seq))
@@ -170,12 +170,12 @@ class _TurnCuts:
 class _RoundCuts:
     """The cuts of rounds, and the tokens that they replace and show."""
 
-    def __init__(self, limits: CardLimits) -> None:
+    def __init__(self, limits: CardLimits, renderer: Renderer, views: Views) -> None:
         self.cuts: list[Cut] = []
         self.tokens = RowTokens()
         self.considered = RowTokens()
         """The same with the rounds that stay visible, because they are hardly longer than their rows."""
-        self._limits = limits
+        self._limits, self._renderer, self._views = limits, renderer, views
         self._rounds: list[RoundSpan] = []
         self._entries: list[Entry] = []
         self._payloads: dict[BlobRef, bytes] = {}
@@ -189,12 +189,12 @@ class _RoundCuts:
 
     def add(self, one: RoundSpan, entries: Sequence[Entry], known: CardContext, tokens: int) -> None:
         """Add the next round to the open card, or begin another card with it."""
-        rows = card_rows(entries, known, self._limits)
+        rows = self._renderer.card_rows(entries, self._views, known, self._limits)
         size = estimate_tokens("\n".join(rows))
         stays = (tokens - size) * 2 <= size
         self.considered.rounds += tokens
         # Messages come first in a card, so a round with messages begins one.
-        if stays or not self._continues(one, len(rows)) or has_messages(entries, known):
+        if stays or not self._continues(one, len(rows)) or self._renderer.has_messages(entries, self._views, known):
             self.close()
         if stays:
             self.considered.rows += tokens
@@ -211,7 +211,9 @@ class _RoundCuts:
         if self._rounds:
             first, last = self._rounds[0], self._rounds[-1]
             context = CardContext(dict(self._payloads), self._open_plans)
-            text = rounds_card((first.n, last.n), first.turn_n, self._entries, context, self._limits)
+            text = self._renderer.rounds_card(
+                (first.n, last.n), first.turn_n, self._entries, self._views, context, self._limits
+            )
             self.cuts.append(Cut(first.first_seq, last.last_seq, text))
             size = estimate_tokens(text)
             self.tokens.rows += size

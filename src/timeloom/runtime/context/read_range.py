@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from timeloom.core.blocks import RangeSummary
 from timeloom.core.payload import BlobRef
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.v1.entries.cards import CardContext
+from timeloom.core.render.facts import CardContext
 from timeloom.core.timeline import Entry
 from timeloom.runtime.session.session import Session
 

@@ -8,9 +8,10 @@ from timeloom.core.blocks import ExternalEvent, Followup, Note, Steer, UserPromp
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ
 from timeloom.core.policy.gates import Effect
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.facts import CallFact, CallOutcome, SummaryFacts, TurnRow
 from timeloom.core.render.foreign_text.fence import excerpt, one_line
-from timeloom.core.render.v1.call_list import CallFact, CallOutcome
-from timeloom.core.render.v1.summary import MESSAGE_CHARS, SummaryFacts, TurnRow, quote_message
+from timeloom.core.render.v1.summary import MESSAGE_CHARS, quote_message
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.turns import Turn
@@ -87,7 +88,7 @@ async def _current_messages(session: Session, turn: TurnId, cut: int, chars: int
     lines: list[str] = []
     for entry in await session.entries(sorted([*prompts, *message_seqs])):
         text = await _text(session, entry)
-        lines.append(quote_message(f"- {_kind(entry)} {one_line(entry.path)}", text, chars))
+        lines.append(quote_message(f"- {_kind(entry)} {one_line(_shown_path(session, entry.path))}", text, chars))
     return tuple(lines)
 
 
@@ -124,7 +125,8 @@ async def _lines(session: Session, seqs: Sequence[int]) -> list[str]:
         if isinstance(entry.block, Note):
             lines.append("- " + text.strip("\n").replace("\n", "\n  "))
         else:
-            lines.append(f"- {_kind(entry)} {entry.ts[:16]} {one_line(entry.path)}: {excerpt(text, MESSAGE_CHARS)}")
+            path = one_line(_shown_path(session, entry.path))
+            lines.append(f"- {_kind(entry)} {entry.ts[:16]} {path}: {excerpt(text, MESSAGE_CHARS)}")
     return lines
 
 
@@ -132,11 +134,15 @@ def _files(session: Session) -> tuple[str, ...]:
     """Return lines for the conversation's files, newest last, each with type and size of its newest version."""
     newest = islice(reversed(session.views.artifacts.artifacts.items()), MAX_EXAMINED_ARTIFACTS)
     files = ((path, artifact.digest) for path, artifact in newest if path.startswith("fi:"))
-    lines = [
-        f"- {one_line(path, 1_200)}{f' ({one_line(digest.mime)}, {digest.size_bytes} bytes)' if digest else ''}"
-        for path, digest in islice(files, MAX_FILES)
-    ]
+    lines: list[str] = []
+    for path, digest in islice(files, MAX_FILES):
+        details = f" ({one_line(digest.mime)}, {digest.size_bytes} bytes)" if digest else ""
+        lines.append(f"- {one_line(_shown_path(session, path), 1_200)}{details}")
     return tuple(lines[::-1])
+
+
+def _shown_path(session: Session, path: str) -> str:
+    return renderer_for(session.views.turns.edition).path(path, session.views)
 
 
 def _last_seqs(seqs: Sequence[int], cut: int, most: int) -> list[int]:

@@ -13,10 +13,11 @@ from timeloom.core.blocks import Erased, Followup, Steer, UserPrompt
 from timeloom.core.blocks.redact import redact_block
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.paths import EntriesPath, LogicalPath, SourcesPath, TurnIndexesPath, TurnIndexPath, parse
+from timeloom.core.paths import EntriesPath, LogicalPath, SourcesPath, TurnIndexesPath, TurnIndexPath
 from timeloom.core.policy.erase.spread import EraseReason, EraseTargets, find_entries_to_erase, redact_entry
 from timeloom.core.policy.erase.written_by_calls import add_written_entries
 from timeloom.core.timeline import NO_TURN, Draft, Entry
+from timeloom.core.view.aliases import parse_in
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.clock import Clock, timestamp
 from timeloom.ports.leases import Lease
@@ -198,7 +199,7 @@ def _targets(request: EraseRequest, entries: Sequence[Entry], views: Views) -> E
     seqs: set[int] = set()
     sids: set[int] = set()
     for text in request.paths:
-        path = parse(text)
+        path = parse_in(text, views)
         match path:
             case SourcesPath():
                 found = {sid for sid in path.sids if views.sources.pool.get(sid)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from timeloom.core.paths import FileForm, parse, to_physical
+from timeloom.core.paths import FileForm, parse_long, to_physical
 from timeloom.core.payload import ref_of
 from timeloom.runtime.erase.same_text import SearchTexts
 from timeloom.tools.workspace import MAX_FILE_BYTES, RESERVED_PREFIX
@@ -28,7 +28,7 @@ def list_all_files(folder: Path) -> FilesToErase:
 
 def find_files(folder: Path, paths: Iterable[str], wanted: SearchTexts) -> FilesToErase:
     """Return the files at these logical paths, their undo files, and files that contain the same text."""
-    physical_paths = {str(to_physical(form)) for path in paths if isinstance(form := parse(path), FileForm)}
+    physical_paths = {str(to_physical(form)) for path in paths if isinstance(form := parse_long(path), FileForm)}
     turns = {place.partition("/")[0] for place in physical_paths}
     found = [
         name

@@ -17,7 +17,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.paths import FilePath, PathError, PhysicalPath, parse, to_physical
+from timeloom.core.paths import FilePath, PathError, PhysicalPath, parse_long, to_physical
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry, microseconds_between
 from timeloom.core.view.artifacts import ArtifactsView
@@ -87,7 +87,7 @@ def _seqs_by_path(files: ArtifactsView) -> dict[str, list[int]]:
 def _physical_path(path: str) -> str:
     """Return the physical path of that logical path; empty if it names no file."""
     try:
-        found = parse(path)
+        found = parse_long(path)
         return str(to_physical(found)) if isinstance(found, FilePath) else ""
     except PathError:
         return ""
@@ -127,7 +127,7 @@ async def _restore_versions(store: Store, source: ConversationId, target: Path, 
         place = _physical_path(path)
         if not place.startswith(f"{cut.turn_id}/") or (target / place).exists():
             continue
-        found = parse(path)
+        found = parse_long(path)
         assert isinstance(found, FilePath)
         try:
             stored = await find_stored_file(found, past)

@@ -44,7 +44,7 @@ class ForkContext:
 async def fork(
     store: Store, source: ConversationId, workspaces: Path, clock: Clock, ids: Ids, *, turn: str | None = None
 ) -> ForkResult:
-    """Fork the source at the end of the turn with that id or number.
+    """Fork the source at the end of the turn with that id, number or alias.
 
     Without `turn`, the fork has all turns except one that is still open, because both conversations would execute it.
     Entries keep their seqs, times and paths, payloads are shared, and the files of the turns are copied. The source
@@ -103,7 +103,8 @@ async def create_fork(
 def _last_seq(views: Views, turn: str | None) -> int:
     """Return the last entry to copy: the one before the next turn begins."""
     turns = views.turns.turns
-    wanted = [name for name, known in turns.items() if turn in (None, name, str(known.n))]
+    named = None if turn is None else views.turns.find_named(turn)
+    wanted = list(turns) if turn is None else [named] if named else []
     if not wanted:
         missing = "there is no turn yet" if turn is None else f"there is no turn {turn[:60]!r}"
         raise CodedError("entry_unknown", f"{missing}; number of turns: {len(turns)}")

@@ -35,7 +35,7 @@ from timeloom.core.policy.gates import (
     repaired_irreversible_needs_approval,
 )
 from timeloom.core.policy.next_step import BUDGET_POLICY
-from timeloom.core.render.v1.tail.announce import AnnouncedBudget
+from timeloom.core.render.facts import AnnouncedBudget
 from timeloom.core.view.spend import Spend
 from timeloom.ports.ledger import (
     Amounts,

@@ -21,6 +21,7 @@ from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.paths import PathError, rewrite_path
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
+from timeloom.core.view.aliases import expand_aliases
 from timeloom.core.view.progress import ProgressView, pending_approvals
 from timeloom.core.view.views import Views
 from timeloom.runtime.context.fit_window import CompactionEvent
@@ -191,12 +192,20 @@ def as_interrupted(status: ConvStatus) -> ConvStatus:
     return msgspec.structs.replace(status, state="interrupted") if status.state == "running" else status
 
 
-def to_chat_delta(turn: TurnId, delta: LiveDelta) -> ChatDelta:
+def to_chat_delta(turn: TurnId, delta: LiveDelta, views: Views) -> ChatDelta:
     """Return the event of a piece of text that the model or a tool of that turn wrote."""
-    path, mime = _find_file(delta.file, turn) if delta.file else ("", "")
+    path, mime = _find_file(_expand_aliases(delta.file, views), turn) if delta.file else ("", "")
     # Without its path, the text could not be told from the notes of the same decision.
     channel = "canvas" if delta.file and not path else delta.channel
     return ChatDelta(turn_id=turn, channel=channel, index=delta.index, text=delta.text, path=path, mime=mime)
+
+
+def _expand_aliases(name: str, views: Views) -> str:
+    try:
+        return expand_aliases(name, views)
+    except PathError:
+        # The call will fail. Until then its text is shown without a path.
+        return ""
 
 
 @lru_cache(maxsize=64)

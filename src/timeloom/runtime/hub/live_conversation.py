@@ -452,8 +452,8 @@ class LiveConversation:
 
     def _publish_delta(self, delta: LiveDelta) -> None:
         if self._turn_runner:
-            turn = self._turn_runner.session.views.progress.turn_id
-            self.broadcaster.publish_delta(to_chat_delta(turn, delta))
+            views = self._turn_runner.session.views
+            self.broadcaster.publish_delta(to_chat_delta(views.progress.turn_id, delta, views))
 
     async def _wait_for_turn(self) -> None:
         if self.task:

@@ -17,13 +17,15 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan_cache
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.policy.next_step import AskModel, TurnLimits
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import needed_payloads
+from timeloom.core.render.facts import AnnouncedBudget, RoundFacts
 from timeloom.core.render.prompt import PromptDelta, PromptView, needs_rendering
+from timeloom.core.render.renderer import Renderer
+from timeloom.core.render.section import join_sections
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.render.system import build_system_text as render_system_text
-from timeloom.core.render.v1.tail.announce import AnnouncedBudget, RoundFacts, announce_section, cache_line
-from timeloom.core.render.v1.tail.sources_section import sources_section
-from timeloom.core.render.v1.tail.tail import current_turn_section, join_sections
+from timeloom.core.render.v1.tail.announce import cache_line
 from timeloom.core.stream.native_reply import NativeReply, decode_calls
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
@@ -162,6 +164,7 @@ class PromptBuilder:
             thinking_tokens=self._settings.thinking_tokens,
             number=rendered.number,
             opening=session.first_user_message,
+            conversation=session.conversation,
             tools=self._system.native.functions,
             several_calls=self._settings.limits.fanout == "safe_fanout",
         )
@@ -206,7 +209,7 @@ class PromptBuilder:
             cache=cache_line(views.reported.last, len(placement.ends)),
             refused=refused,
         )
-        turn, announced = current_turn_section(views), announce_section(round_facts, views)
+        turn, announced = view.renderer.current_turn(views), view.renderer.announce(round_facts, views)
         tail = join_sections(turn, sources, announced)
         self._tail_tokens = estimate_tokens(turn) + estimate_tokens(announced)
         estimated_tokens = known_tokens + self._tail_tokens
@@ -258,9 +261,17 @@ class PromptBuilder:
             self._system = build_system_text(self._system.native.specs, self._settings, pinned)
         self._is_pinned = True
 
+    @property
+    def _renderer(self) -> Renderer:
+        return renderer_for(self._session.views.turns.edition)
+
     async def _render_pending(self) -> PromptView:
         if not self._is_pinned:
             await self._pin_functions()
+        if self._view and self._view.renderer is not self._renderer:
+            # A turn with another edition began, which renders the whole conversation again.
+            self._view, self._sources = None, None
+            self._request_segments = _RequestSegments(PayloadCache(self._session))
         if self._view is None:
             # Pending entries must not wait until a long conversation is read.
             await self._session.flush()
@@ -278,7 +289,7 @@ class PromptBuilder:
         """Return the prompt at the current tail; entries that are appended while this reads wait in `_unrendered`."""
         shown, tail = self._session.views.visible.copy_shown(), self._session.views.tail
         self._unrendered.clear()
-        view = await load_prompt_snapshot(self._session)
+        view = await load_prompt_snapshot(self._session, self._renderer)
         stored_seq = view.seq if view else 0
         if view and tail - stored_seq <= len(shown):
             await self._add_stored(view, tail)
@@ -301,7 +312,7 @@ class PromptBuilder:
 
     async def _render_shown(self, shown: ShownEntries, tail: int) -> PromptView:
         """Return the prompt at `tail`, rendered from these entries and stubs."""
-        view, views, rest = PromptView(tail), self._session.views, iter(shown.items())
+        view, views, rest = PromptView(tail, self._renderer), self._session.views, iter(shown.items())
         while page := list(islice(rest, PAGE)):
             needed = sorted({stub.by if stub else seq for seq, stub in page})
             entries = {entry.seq: entry for entry in await self._session.entries(needed)}
@@ -318,7 +329,7 @@ class PromptBuilder:
     def _sources_section(self) -> tuple[str, int]:
         """Return the sources section and its tokens; it is rendered again only after sources were added."""
         if self._sources is None:
-            text = sources_section(self._session.views.sources.pool)
+            text = self._renderer.sources(self._session.views.sources.pool, self._session.views)
             self._sources = text, estimate_tokens(text)
         return self._sources
 

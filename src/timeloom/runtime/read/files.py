@@ -13,9 +13,10 @@ import msgspec
 from timeloom.core.blocks import Attachment, Digest, Hosting, ResultContent
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.paths import FileForm, FilePath, PathError, ResourceName, parse, to_physical
+from timeloom.core.paths import FileForm, FilePath, PathError, ResourceName, parse_long, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, ref_of, size_of
 from timeloom.core.timeline import Entry
+from timeloom.core.view.aliases import parse_in
 from timeloom.core.view.artifacts import ArtifactHistory, ArtifactVersion
 from timeloom.core.view.views import Views
 from timeloom.platform.open_beneath import BeneathError
@@ -65,9 +66,9 @@ class HostedFile:
         await self._source.close()
 
 
-def parse_file_path(text: str) -> FileForm:
-    """Parse the logical path of a file; raises `PathError`."""
-    path = parse(text)
+def parse_file_path(text: str, views: Views | None = None) -> FileForm:
+    """Parse the logical path of a file; raises `PathError`. With `views`, its turn may have an alias."""
+    path = parse_long(text) if views is None else parse_in(text, views)
     if not isinstance(path, FileForm):
         raise PathError("path_not_a_file", f"only fi: paths name files, got {text[:40]!r}")
     return path
@@ -147,9 +148,14 @@ def is_downloadable(path: FileForm, digest: Digest | None) -> bool:
     return visibility == "external" if isinstance(path, FilePath) else visibility != "internal"
 
 
-async def open_file(store: Store, info: ConversationInfo, path: FileForm, workspaces: Path) -> HostedFile:
-    """Open the newest downloadable version of a file; raises `CodedError` if there is none."""
+async def open_file(store: Store, info: ConversationInfo, path: FileForm | str, workspaces: Path) -> HostedFile:
+    """Open the newest downloadable version of a file; raises `CodedError` if there is none.
+
+    The text of a path may have the alias of its turn.
+    """
     timeline = _StoredTimeline(store, info, await load_views(store, info.id))
+    if isinstance(path, str):
+        path = parse_file_path(path, timeline.views)
     for version in list_written_versions(path, timeline.views.artifacts):
         digest, content = await load_version_parts(version, timeline)
         if digest and digest.error:

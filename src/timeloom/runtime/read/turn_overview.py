@@ -56,10 +56,9 @@ class TurnOverview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_turn(views: Views, turn: str) -> TurnId:
-    """Return the id of the turn with that id or number; raises `entry_unknown`."""
-    for name, known in views.turns.turns.items():
-        if turn in (name, str(known.n)):
-            return name
+    """Return the id of the turn with that id, number or alias; raises `entry_unknown`."""
+    if found := views.turns.find_named(turn):
+        return found
     raise CodedError("entry_unknown", f"there is no turn {turn[:60]!r}; number of turns: {len(views.turns.turns)}")
 
 

@@ -19,7 +19,7 @@ from timeloom.core.policy.cache.misses import (
 )
 from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan_cache
 from timeloom.core.policy.cache.points import find_cache_points
-from timeloom.core.render.prompt import RENDERING, PromptView
+from timeloom.core.render.prompt import PromptView
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.provider_caches import CachedPrefix, ProviderCachesView
@@ -71,7 +71,7 @@ class CacheLedger:
             expected=cache,
             recorded=block.cache is not None,
             change=explain_smaller_read(pair),
-            reproduced=cache == recomputed or cache.version != VERSION or block.rendering != RENDERING,
+            reproduced=cache == recomputed or cache.version != VERSION or block.rendering != prompt.renderer.number,
         )
         self._previous, self._last, self._changes = self._last, now, []
         self._cached.add(replace(entry, block=replace(block, cache=cache)))
@@ -125,7 +125,7 @@ class CacheLedger:
 
     def _find_edit(self, prompt: PromptView, now: RequestDetails) -> PromptChange | None:
         """Return the first change of the log that alters a prefix recorded by the previous call, if any."""
-        if self._last is None or {self._last.rendering, now.rendering} != {RENDERING}:
+        if self._last is None or {self._last.rendering, now.rendering} != {prompt.renderer.number}:
             return None
         seq = 0
         for point in self._last.cache.points:

@@ -17,16 +17,16 @@ from timeloom.core.blocks import AnyBlock, ContentBlock, SourcesAdded, ToolCall
 from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
-from timeloom.core.paths import EntriesPath, PathError, TurnIndexesPath, TurnIndexPath, parse, select_sources
+from timeloom.core.paths import EntriesPath, PathError, TurnIndexesPath, TurnIndexPath, parse_long, select_sources
 from timeloom.core.payload import BlobRef
-from timeloom.core.render.entry_text import SILENT_TYPES, needed_payloads
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.entry_text import SILENT_TYPES, EntryText, needed_payloads
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.render.prompt import PromptView, needed_seqs
-from timeloom.core.render.v1.entries.block_text import entry_text
-from timeloom.core.render.v1.tail.sources_section import sources_section
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
+from timeloom.core.view.aliases import expand_aliases, parse_in
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.store import Store, StoreProblem
 from timeloom.ports.tool import Caller, ToolContext
@@ -41,7 +41,7 @@ NEXT_TURN: Final = TurnId("turn_next")
 
 _PATH_PATTERN: Final = re.compile(r"""(?:ar|tc|fi|so|su|ws|sk|ks):[^\s"'()\]]+(?:\][^\s"'()\]]*)?""")
 _ENTRIES_PATTERN: Final = re.compile(r"ar:log\[[0-9, -]+\]")
-_TURN_HEADER_PATTERN: Final = re.compile(r"^\[TURN (turn_[A-Za-z0-9_-]+)\] ", re.MULTILINE)
+_TURN_HEADER_PATTERN: Final = re.compile(r"^\[TURN (turn_[A-Za-z0-9_-]+|t[0-9]+)\] ", re.MULTILINE)
 _TURN_INDEX_PATTERN: Final = re.compile(r"ar:turns\[[0-9, -]+\]\.react\.turn\.index")
 
 
@@ -95,7 +95,8 @@ class _LoadedTimeline:
         needed = {seq: self.all[seq - 1] for seq in needed_seqs(self.views)}
         payloads = {ref: await self.payload(ref) for one in needed.values() for ref in needed_payloads(one)}
         view = PromptView.from_views(self.views, needed, payloads)
-        return "".join(segment.text for segment in view.segments()) + sources_section(self.views.sources.pool)
+        sources = view.renderer.sources(self.views.sources.pool, self.views)
+        return "".join(segment.text for segment in view.segments()) + sources
 
 
 class _NamedPaths:
@@ -103,12 +104,13 @@ class _NamedPaths:
 
     def __init__(self, text: str, views: Views) -> None:
         self._text = text
-        self._paths = {found.rstrip(".,:;") for found in _PATH_PATTERN.findall(text)} | set(_PATH_PATTERN.findall(text))
+        named = {path for found in _PATH_PATTERN.findall(text) for path in (found, found.rstrip(".,:;"))}
+        self._paths = {_expand_aliases(path, views) for path in named}
         self._places = {seq for found in _ENTRIES_PATTERN.findall(text) for seq in _numbers(found)}
         turns = {turn.n: turn_id for turn_id, turn in views.turns.turns.items()}
         numbers = (number for found in _TURN_INDEX_PATTERN.findall(text) for number in _numbers(found))
         # The instructions explain how to read the index of a turn, so a turn's header names its index.
-        headers = {TurnId(found) for found in _TURN_HEADER_PATTERN.findall(text)}
+        headers = {views.turns.find_named(found) for found in _TURN_HEADER_PATTERN.findall(text)}
         self._turns = {turns[number] for number in numbers if number in turns} | headers
 
     def has_path(self, path: str) -> bool:
@@ -175,7 +177,7 @@ class _RetrievalChecker:
         whole = await self._timeline.load_whole(entry)
         if entry.block.erased:
             tally.erased += 1
-        elif _has_no_content(whole):
+        elif _has_no_content(whole, self._timeline.views):
             tally.silent += 1
         elif self._is_visible(whole):
             tally.in_sight += 1
@@ -198,7 +200,11 @@ class _RetrievalChecker:
         visible = self._timeline.views.visible
         if whole.seq in self._shown_summaries:
             return True
-        return whole.seq in visible.shown and visible.shown[whole.seq] is None and _is_shown_whole(whole)
+        return (
+            whole.seq in visible.shown
+            and visible.shown[whole.seq] is None
+            and _is_shown_whole(whole, self._timeline.views)
+        )
 
     async def _count_reads(self, whole: Entry, prompt_paths: _NamedPaths) -> int:
         """Return the number of reads (1 or 2) that return the entry's whole content; 0 if it is unreachable."""
@@ -262,23 +268,35 @@ class _RetrievalChecker:
             epoch_us=0,
         )
         try:
-            return (await resolve(parse(path), context, NoContent())).readables
+            return (await resolve(parse_in(path, self._timeline.views), context, NoContent())).readables
         except CodedError:
             return ()
+
+
+def _expand_aliases(path: str, views: Views) -> str:
+    try:
+        return expand_aliases(path, views)
+    except PathError:
+        # Foreign text may name turns that do not exist.
+        return path
 
 
 def _discard_output(_channel: str, _text: str, /) -> None:
     """Discard emitted output."""
 
 
-def _has_no_content(whole: Entry) -> bool:
+def _has_no_content(whole: Entry, views: Views) -> bool:
     """Return whether the entry never has content in a prompt or in a read."""
     block = whole.block
     if isinstance(block, ContentBlock):
         return block.text is None and block.data is None
     if isinstance(block, SourcesAdded):
         return not any(map(_row_text, block.rows))
-    return block.type_name in SILENT_TYPES or entry_text(whole).is_empty
+    return block.type_name in SILENT_TYPES or _render(whole, views).is_empty
+
+
+def _render(whole: Entry, views: Views) -> EntryText:
+    return renderer_for(views.turns.edition).entry_text(whole, views)
 
 
 def _row_text(row: SourceRow) -> str:
@@ -286,8 +304,8 @@ def _row_text(row: SourceRow) -> str:
     return body if isinstance(body, str) else ""
 
 
-def _is_shown_whole(whole: Entry) -> bool:
-    rendered = entry_text(whole)
+def _is_shown_whole(whole: Entry, views: Views) -> bool:
+    rendered = _render(whole, views)
     match whole.block:
         case ContentBlock(data=bytes()):
             return rendered.data is not None
@@ -334,7 +352,7 @@ def _normalize(text: str) -> str:
 
 def _numbers(text: str) -> Iterable[int]:
     try:
-        path = parse(text)
+        path = parse_long(text)
     except PathError:
         return ()
     return path.numbers if isinstance(path, EntriesPath | TurnIndexesPath) else ()

@@ -15,9 +15,10 @@ from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.policy.cache.misses import PromptChange
 from timeloom.core.policy.cache.points import find_cache_points
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.foreign_text.fence import one_line
-from timeloom.core.render.prompt import RENDERING, PromptView, needed_seqs
+from timeloom.core.render.prompt import PromptView, needed_seqs
 from timeloom.core.render.segments import RenderedSegment, as_text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
@@ -88,7 +89,7 @@ class ReplayWalker:
         self._store = store
         self._conversation = conversation
         self._tenant = ""
-        self._prompt = PromptView(self.views.tail)
+        self._prompt = self._new_prompt()
         self._missing = BadEntries(self.views)
         self._foreign = BadEntries(self.views)
         self._mismatches = _Mismatches()
@@ -100,6 +101,14 @@ class ReplayWalker:
     async def begin(self) -> None:
         """Load the tenant and render the entries that are already visible."""
         self._tenant = (await self._store.info(self._conversation)).tenant
+        await self._render_visible()
+
+    def _new_prompt(self) -> PromptView:
+        return PromptView(self.views.tail, renderer_for(self.views.turns.edition))
+
+    async def _render_visible(self) -> None:
+        """Render the prompt at the current views."""
+        self._prompt = self._new_prompt()
         entries, payloads = dict[int, Entry](), dict[BlobRef, bytes]()
         async for entry in self._load_entries(needed_seqs(self.views)):
             entries[entry.seq] = entry
@@ -132,7 +141,11 @@ class ReplayWalker:
         """Add the next entry without checking requests; return the findings about it."""
         payloads, wrong = await self._load_payloads(entry)
         self.views.add(entry)
-        self._prompt.add(entry, self.views, payloads)
+        if self._prompt.renderer is renderer_for(self.views.turns.edition):
+            self._prompt.add(entry, self.views, payloads)
+        else:
+            # A turn with another edition begins, which renders the whole conversation again.
+            await self._render_visible()
         self._watch_entry(entry, wrong)
         return wrong
 
@@ -188,10 +201,11 @@ class ReplayWalker:
 
     def _find_excuse(self, entry: Entry, block: ModelCalled) -> StoreProblem | None:
         """Return why this version cannot rebuild the same bytes, if there is a known reason."""
-        if block.rendering == RENDERING:
+        rendering = self._prompt.renderer.number
+        if block.rendering == rendering:
             return self._foreign.first_visible_problem()
         if self._other_rendering is None:
-            version = f"version {block.rendering} of the rendering, and this timeloom has version {RENDERING}"
+            version = f"version {block.rendering} of the rendering, and this timeloom has version {rendering}"
             message = f"the request of entry {entry.seq} was made by {version}: check it with that version"
             self._other_rendering = StoreProblem("rendering_other", message, self._conversation, entry.seq)
         return self._other_rendering

@@ -21,7 +21,7 @@ from timeloom.core.blocks import (
     make_tool_error,
 )
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.paths import FilePath, parse, to_physical
+from timeloom.core.paths import FilePath, parse_long, to_physical
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.policy.gates import Policy, PolicyResult, Proposal, ToolStep, policy_name
 from timeloom.core.timeline import Entry
@@ -270,7 +270,7 @@ async def _write_files(entries: Sequence[Entry], context: ToolContext) -> None:
     """Write the files of the result to the workspace if the record has them completely."""
     sizes = {one.digest.artifact_path: one.digest.size_bytes for one in _blocks(entries, ResultDigest)}
     for content in _blocks(entries, ResultContent):
-        path = parse(content.artifact_path)
+        path = parse_long(content.artifact_path)
         payload = content.data if content.text is None else content.text
         if payload is None or not isinstance(path, FilePath) or not is_editable(path, context.turn_id):
             continue

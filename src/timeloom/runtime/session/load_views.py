@@ -7,7 +7,7 @@ from typing import Final
 from timeloom.core.blocks import Erased
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
-from timeloom.core.view.views import Views, fold
+from timeloom.core.view.views import Views, fold_in_slices
 from timeloom.ports.store import Store
 from timeloom.wire.snapshot import SNAPSHOT_VERSION, decode_views, encode_views
 
@@ -78,8 +78,7 @@ async def _fold_up_to(store: Store, conversation: ConversationId, views: Views, 
 
 
 async def _fold(entries: Sequence[Entry], views: Views) -> None:
-    for start in range(0, len(entries), FOLD_SLICE_ENTRIES):
-        fold(entries[start : start + FOLD_SLICE_ENTRIES], views)
+    for _ in fold_in_slices(entries, views, FOLD_SLICE_ENTRIES):
         await asyncio.sleep(0)
 
 

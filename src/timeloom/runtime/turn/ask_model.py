@@ -15,16 +15,16 @@ from timeloom.core.blocks import (
     Notice,
     Thinking,
 )
-from timeloom.core.blocks.tool_traits import CustomTraits, resolve_traits
+from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, PolicyResult
 from timeloom.core.policy.model_retry import BACKOFF_S, retry_delay_s
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.read_native import read_native_reply, read_or_repair_native
-from timeloom.core.policy.read_reply import ParsedReply, read_reply
+from timeloom.core.policy.read_reply import ParsedReply
 from timeloom.core.policy.repair_reply import RepairContext, RepairedReply, read_or_repair
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.native_tools import NativeTool
-from timeloom.core.render.prompt import RENDERING
 from timeloom.core.stream.live_reply import LiveDelta, LiveReply
 from timeloom.core.stream.native_reply import LiveNativeReply, NativeCall, NativeReply, decode_calls, encode_calls
 from timeloom.core.timeline import Entry
@@ -82,12 +82,17 @@ class ModelCaller:
 
     async def _read_recorded(self, block: ModelAnswered) -> ParsedReply:
         """Read a recorded reply, which depends on no repair rule: a repaired reply is recorded in channels."""
-        custom = self.repair_context.custom
         text = await self.session.text(block.repaired or block.text)
         if block.protocol == "channels" or block.repaired:
-            return read_reply(text, custom)
+            return self.reply_context.read(text)
         calls = decode_calls(await self.session.text(block.tool_calls))
-        return read_native_reply(NativeReply(text, calls), custom, is_cut=block.stop_reason == "max_tokens")
+        is_cut = block.stop_reason == "max_tokens"
+        return read_native_reply(NativeReply(text, calls), self.repair_context.custom, is_cut=is_cut)
+
+    @property
+    def reply_context(self) -> RepairContext:
+        """The tools and the edition by which replies of the current turn are read."""
+        return replace(self.repair_context, edition=self.session.views.turns.edition)
 
     def cache_reply(self, seq: int, reply: ParsedReply) -> None:
         """Cache the parsed reply of the entry at that seq."""
@@ -124,7 +129,7 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
     if recorded is None:
         return
     prompt, call, admission = recorded
-    buffer = _ReplyBuffer(caller.on_delta, prompt.request.tools, caller.repair_context.custom)
+    buffer = _ReplyBuffer(caller.on_delta, prompt.request.tools, caller.reply_context)
     prompt_tokens = session.views.reported.to_model_tokens(call.model, call.estimated_tokens)
     async with caller.governor.charge_on_exit(admission) as charge:
         charge.cut_cost = lambda most: cut_call_cost(most, prompt_tokens, buffer.received, caller.model)
@@ -169,7 +174,7 @@ async def _record_call(
             system=caller.stored_system(prompt.system),
             tail=prompt.tail,
             estimated_tokens=prompt.estimated_tokens,
-            rendering=RENDERING,
+            rendering=renderer_for(session.views.turns.edition).number,
             seen=prompt.seq,
             cache=prompt.cache,
             protocol="native" if prompt.tools else "channels",
@@ -230,7 +235,7 @@ def _gate_blocks(session: Session, ruling: PolicyResult) -> list[AnyBlock]:
 def _read_reply(
     caller: ModelCaller, prompt: PromptRequest, buffer: "_ReplyBuffer", *, is_cut: bool
 ) -> tuple[ParsedReply, RepairedReply | None]:
-    context = caller.repair_context
+    context = caller.reply_context
     if prompt.tools:
         # A native tool call cannot be a quotation, so the prompt does not matter.
         return read_or_repair_native(NativeReply(buffer.text, buffer.calls), context, is_cut=is_cut)
@@ -250,12 +255,12 @@ class _ReplyBuffer:
     """Collects a reply while it streams and forwards it to clients."""
 
     def __init__(
-        self, on_delta: Callable[[LiveDelta], None], tools: Sequence[NativeTool], custom: CustomTraits
+        self, on_delta: Callable[[LiveDelta], None], tools: Sequence[NativeTool], context: RepairContext
     ) -> None:
         self._on_delta = on_delta
         self._tool_ids = {one.name: one.tool_id for one in tools}
-        self._custom = custom
-        self._live = LiveReply()
+        self._custom = context.custom
+        self._live = LiveReply(context.edition)
         self._live_native = LiveNativeReply()
         self._pieces: list[str] = []
         self._calls: dict[int, tuple[str, list[str]]] = {}

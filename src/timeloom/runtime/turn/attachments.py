@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, Hosting, SourcesAdded
-from timeloom.core.paths import FileForm, parse, to_physical
+from timeloom.core.paths import FileForm, parse_long, to_physical
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.sources.rows import MAX_TEXT_CHARS, is_eligible_mime
 from timeloom.core.view.turn_index import hint
@@ -68,7 +68,7 @@ def host_attachments(
 
 
 def _host(block: Attachment, digests: Mapping[str, Digest], locate: Callable[[FileForm], Hosting]) -> Attachment:
-    path = parse(block.artifact_path)
+    path = parse_long(block.artifact_path)
     hosting = locate(path) if isinstance(path, FileForm) else block.hosting
     return replace(block, hosting=hosting, digest=digests.get(block.artifact_path, block.digest))
 

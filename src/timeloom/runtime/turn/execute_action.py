@@ -40,7 +40,8 @@ from timeloom.core.policy.next_step import (
 )
 from timeloom.core.policy.read_reply import ParsedReply
 from timeloom.core.policy.repair_reply import is_mechanical
-from timeloom.core.render.foreign_text.fence import ESCAPE, unescape
+from timeloom.core.render.copied_text import undo_escapes
+from timeloom.core.render.foreign_text.fence import ESCAPE
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.plans import find_current_plan
@@ -204,7 +205,7 @@ async def _admit(
     times = sum(count for name, count in made.items() if registry.canonical_id(name) == spec.tool_id)
     step = ToolStep(
         tool_id=spec.tool_id,
-        params=_unescape_params(await actions.session.text(call.params)),
+        params=_unescape_params(await actions.session.text(call.params), actions.session),
         effect=spec.effect,
         calls_before=times - begun,
         repairs=repairs,
@@ -246,7 +247,7 @@ async def _run_admitted(actions: ActionContext, call: ToolCall, turn: TurnId, ad
     session = actions.session
     settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
     tool = actions.registry.resolve(call.tool_id)
-    unescaped = replace(call, params=_unescape_params(await session.text(call.params)))
+    unescaped = replace(call, params=_unescape_params(await session.text(call.params), session))
     async with actions.governor.charge_on_exit(admission) as charge:
         charge.cost = Amounts(tool_calls=1)
         results = await run_call(tool, unescaped, _with_nested(actions, _tool_context(actions, call, turn)), settings)
@@ -273,7 +274,7 @@ async def _reconcile(
 ) -> tuple[AnyBlock, ...] | Literal["not_done", "unknown"]:
     session = actions.session
     settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
-    unescaped = replace(call, params=_unescape_params(await session.text(call.params)))
+    unescaped = replace(call, params=_unescape_params(await session.text(call.params), session))
     return await reconcile_call(tool, unescaped, _tool_context(actions, call, session.views.progress.turn_id), settings)
 
 
@@ -325,21 +326,22 @@ def _with_nested(actions: ActionContext, context: ToolContext) -> ToolContext:
     return replace(context, nested=nested)
 
 
-def _unescape_params(params: str) -> str:
+def _unescape_params(params: str, session: Session) -> str:
     """Return the parameters without the escapes that prompts add to foreign text and models copy."""
     if ESCAPE not in params:
         return params
-    return msgspec.json.encode(_unescape_value(msgspec.json.decode(params))).decode()
+    edition = session.views.turns.edition
+    return msgspec.json.encode(_unescape_value(msgspec.json.decode(params), edition)).decode()
 
 
-def _unescape_value(value: object) -> object:
+def _unescape_value(value: object, edition: int) -> object:
     match value:
         case str():
-            return unescape(value)
+            return undo_escapes(value, edition)
         case list():
-            return [_unescape_value(one) for one in cast(list[object], value)]
+            return [_unescape_value(one, edition) for one in cast(list[object], value)]
         case dict():
-            return {name: _unescape_value(one) for name, one in cast(dict[str, object], value).items()}
+            return {name: _unescape_value(one, edition) for name, one in cast(dict[str, object], value).items()}
         case _:
             return value
 

@@ -61,6 +61,8 @@ class TurnRunner:
     limits: TurnLimits
     rerun: bool = False
     """Whether the turns belong to a re-run; `TurnStarted` records it."""
+    edition: int = 1
+    """The edition of new turns, unless the conversation already has a later one."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
@@ -76,14 +78,21 @@ class TurnRunner:
         """
         await self.titles.stop()
         message = UserPrompt(text=prompt, quoted_roles=quoted_roles)
-        await open_turn(self.session, message, attachments=attachments, turn_id=turn_id, rerun=self.rerun)
+        await open_turn(
+            self.session,
+            message,
+            attachments=attachments,
+            turn_id=turn_id,
+            rerun=self.rerun,
+            edition=self.edition,
+        )
         await self.session.flush()
         return await self.resume()
 
     async def open_turn(self, message: UserPrompt | ExternalEvent, files: Sequence[IncomingFile] = ()) -> Entry:
         """Open a turn with this message and return its entry, which becomes durable with the turn's first step."""
         await self.titles.stop()
-        return await open_turn(self.session, message, files, rerun=self.rerun)
+        return await open_turn(self.session, message, files, rerun=self.rerun, edition=self.edition)
 
     async def resume(self) -> TurnOutcome:
         """Run the open turn from its current state on the timeline until it ends or waits for a person.

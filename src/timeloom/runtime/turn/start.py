@@ -19,14 +19,16 @@ async def open_turn(
     attachments: Sequence[AttachmentMeta | Attachment] = (),
     turn_id: TurnId | None = None,
     rerun: bool = False,
+    edition: int = 1,
 ) -> Entry:
     """Append the entries that open a turn, and return the entry of its message.
 
     The entries become durable with the next append or flush. `files` are attached here; `attachments` are blocks whose
-    paths already contain `turn_id`.
+    paths already contain `turn_id`. A conversation never goes back to an earlier edition.
     """
     turn = turn_id or session.new_turn_id()
-    started = TurnStarted(n=len(session.views.turns.turns) + 1, rerun=rerun)
+    turns = session.views.turns
+    started = TurnStarted(n=len(turns.turns) + 1, rerun=rerun, edition=max(edition, turns.edition))
     attached = [*add_attachments(attachments, session), *_attach(session, message, files, turn)]
     _, entry, *_ = await session.append_deferred([started, message, *attached], turn)
     return entry

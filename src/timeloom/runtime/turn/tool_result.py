@@ -31,11 +31,13 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId, MessageId, TurnId
-from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, parse, to_physical
+from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, to_physical
 from timeloom.core.payload import BlobRef, Data, Text, size_of
-from timeloom.core.render.v1.entries.previews import PDF, add_hint, preview_data
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.v1.entries.previews import PDF, add_hint
 from timeloom.core.render.v1.summary import FOCUS_CHARS
 from timeloom.core.stream.surrogates import replace_lone_surrogates
+from timeloom.core.view.aliases import parse_in
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import Artifact, Outcome, ToolSpec
 from timeloom.tools.react.compact import MAX_KEPT_ROUNDS
@@ -261,7 +263,7 @@ class _ResultBuilder:
 
     def _parse_path(self, artifact: Artifact) -> LogicalPath | None:
         try:
-            return parse(artifact.path)
+            return parse_in(artifact.path, self._views)
         except PathError as error:
             self._add_notice("tool_result_error", f"the tool left something at no logical path: {error}")
             return None
@@ -297,7 +299,8 @@ class _ResultBuilder:
 
     def _decide_shown(self, text: Text | None, data: Data | None, mime: str, path: LogicalPath) -> Shown | None:
         if data is not None:
-            return preview_data(_bare_mime(mime), size_of(data), str(path))
+            renderer = renderer_for(self._views.turns.edition)
+            return renderer.data_preview(_bare_mime(mime), size_of(data), str(path), self._views)
         if text is None:
             return None
         content = self._texts.get(text) if isinstance(text, BlobRef) else text

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import parse_resource
 from timeloom.core.paths.resource import MAX_RESOURCE_CHARS
-from timeloom.runtime.read.files import FileInfo, list_downloadable_files, open_file, parse_file_path
+from timeloom.runtime.read.files import FileInfo, list_downloadable_files, open_file
 from timeloom.runtime.session.load_views import load_views
 from timeloom.server.http.downloads import Disposition, FileDownload, file_response
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
@@ -65,14 +65,14 @@ async def list_files(context: RequestContext, query: FilesQuery) -> FilesPage:
 async def get_file(context: RequestContext, query: FileQuery) -> FileDownload | Response:
     """Download the newest version of a file, or a range of it."""
     services = context.services
-    file = await open_file(services.store, context.conversation, parse_file_path(query.path), services.workspaces)
+    file = await open_file(services.store, context.conversation, query.path, services.workspaces)
     return await file_response(context.request, file, query.disposition)
 
 
 async def get_artifact_url(context: RequestContext, query: FileUrlQuery) -> FileInfo:
     """Return the URL, the resource name and the type of a file."""
     services = context.services
-    file = await open_file(services.store, context.conversation, parse_file_path(query.path), services.workspaces)
+    file = await open_file(services.store, context.conversation, query.path, services.workspaces)
     await file.close()
     return file.info
 

@@ -7,6 +7,7 @@ import msgspec
 from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, ExitDecision
 from timeloom.testing.conformance.cases import ConformanceCase, ExpectedText
+from timeloom.testing.conformance.scenes import tool_forms
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,9 +25,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return self.well_formed and self.right_tool and self.right_params
 
 
-def judge_reply(case: ConformanceCase, reply: str) -> Verdict:
-    """Return the verdict on the whole text of a reply."""
-    read = read_reply(reply)
+def judge_reply(case: ConformanceCase, reply: str, edition: int = 1) -> Verdict:
+    """Return the verdict on the whole text of a reply to a prompt of that edition."""
+    read = read_reply(reply, edition=edition, tools=tool_forms())
     problems = [remark.text for remark in (*read.faults, *read.remarks)]
     if len(read.decisions) != 1 or problems:
         why = problems[0] if problems else f"one decision is expected, got {len(read.decisions)}"

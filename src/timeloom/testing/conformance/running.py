@@ -59,6 +59,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     only: tuple[str, ...] = ()
     limit: int | None = None
+    edition: int = 1
+    """The edition in which replies are read."""
 
     def includes(self, case: ConformanceCase, group: Group) -> bool:
         """Whether that case is selected."""
@@ -78,18 +80,20 @@ async def run_suite(
     for group in GROUPS:
         cases = [case for case in suite.cases(group) if selection.includes(case, group)]
         for case in cases[: selection.limit]:
-            results.append(await _run_case(model, case, group, suite))
+            results.append(await _run_case(model, case, group, suite, selection.edition))
             if on_case:
                 on_case(results[-1])
     stream: list[StreamCheck] = []
     if not selection.only or STREAM in selection.only:
         # Uses a case with a prose answer, because a short tool call may arrive in one piece.
         prose = next((case for case in suite.requests if "answer" in case.tools), suite.requests[0])
-        stream = await stream_checks(model, build_request(prose, suite.scenes[prose.scene]))
+        stream = await stream_checks(model, build_request(prose, suite.scenes[prose.scene]), selection.edition)
     return _report(model.name, results, stream)
 
 
-async def _run_case(model: Model, case: ConformanceCase, group: Group, suite: ConformanceSuite) -> CaseResult:
+async def _run_case(
+    model: Model, case: ConformanceCase, group: Group, suite: ConformanceSuite, edition: int
+) -> CaseResult:
     started = time.monotonic()
     try:
         reply = await fetch_reply(model, build_request(case, suite.scenes[case.scene]))
@@ -99,9 +103,8 @@ async def _run_case(model: Model, case: ConformanceCase, group: Group, suite: Co
         failed = Verdict(well_formed=False, right_tool=False, right_params=False, why=str(error))
         return CaseResult(id=case.id, group=group, verdict=failed, error=error.kind)
     took = time.monotonic() - started
-    return CaseResult(
-        id=case.id, group=group, verdict=judge_reply(case, reply.text), reply=reply.text, seconds=round(took, 3)
-    )
+    verdict = judge_reply(case, reply.text, edition)
+    return CaseResult(id=case.id, group=group, verdict=verdict, reply=reply.text, seconds=round(took, 3))
 
 
 def _report(name: str, results: Sequence[CaseResult], stream: Sequence[StreamCheck]) -> ConformanceReport:

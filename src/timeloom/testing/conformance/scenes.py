@@ -25,10 +25,11 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, TurnId
+from timeloom.core.policy.convert_params import ToolForm
 from timeloom.core.render.catalogue import CatalogueTool
+from timeloom.core.render.facts import RoundFacts
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.system import build_system_text
-from timeloom.core.render.v1.tail.announce import RoundFacts
 from timeloom.core.render.v1.tail.tail import tail_text
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
@@ -58,6 +59,12 @@ def build_request(case: ConformanceCase, scene: CaseScene) -> ModelRequest:
         number=1 if _has_earlier_round(case, scene) else 0,
         opening=case.say,
     )
+
+
+@cache
+def tool_forms() -> dict[str, ToolForm]:
+    """Return the tools of the system text by their ids."""
+    return {tool.spec.tool_id: ToolForm(tool.spec.tool_id, tool.spec.params_schema) for tool in react_tools()}
 
 
 @cache

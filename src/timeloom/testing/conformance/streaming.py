@@ -7,9 +7,12 @@ from typing import Final
 
 import msgspec
 
+from timeloom.core.policy.convert_params import read_required
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
-from timeloom.core.stream.channels import ChannelParser, coalesce
+from timeloom.core.stream.channels import ChannelParser, coalesce, declared_channels
+from timeloom.core.stream.decision import CallToolDecision
 from timeloom.ports.model import FinishEvent, Model, ModelRequest, TextPiece
+from timeloom.testing.conformance.scenes import tool_forms
 
 GIANT_CHARS: Final = 1_000_000
 """Length of the text that one check puts before a reply, which must not change how the reply parses."""
@@ -51,8 +54,8 @@ async def fetch_reply(model: Model, request: ModelRequest) -> StreamedReply:
     return StreamedReply(tuple(pieces), finished)
 
 
-async def stream_checks(model: Model, request: ModelRequest) -> list[StreamCheck]:
-    """Run all checks in sequence. They make five model calls."""
+async def stream_checks(model: Model, request: ModelRequest, edition: int = 1) -> list[StreamCheck]:
+    """Run all checks in sequence. They make five model calls. The request has a prompt of that edition."""
     reply = await fetch_reply(model, request)
     found = [
         StreamCheck("comes in pieces", len(reply.pieces) > 1, f"{len(reply.pieces)} pieces"),
@@ -60,12 +63,12 @@ async def stream_checks(model: Model, request: ModelRequest) -> list[StreamCheck
             "says why it ended", _has_stop_reason(reply), reply.finished.stop_reason if reply.finished else "no end"
         ),
         StreamCheck("reports its usage", _has_usage(reply), _usage_text(reply)),
-        StreamCheck("same however it is cut", _is_same_in_pieces(reply.text)),
-        StreamCheck("a cut is noticed", *_check_cuts(reply.text)),
-        StreamCheck("one giant piece", _check_giant_piece(reply.text)),
+        StreamCheck("same however it is cut", _is_same_in_pieces(reply.text, edition)),
+        StreamCheck("a cut is noticed", *_check_cuts(reply.text, edition)),
+        StreamCheck("one giant piece", _check_giant_piece(reply.text, edition)),
     ]
     for name, check in _LIVE:
-        found.append(StreamCheck(name, *await check(model, request)))
+        found.append(StreamCheck(name, *await check(model, request, edition)))
     return found
 
 
@@ -82,33 +85,44 @@ def _usage_text(reply: StreamedReply) -> str:
     return f"{usage.input_tokens} in, {usage.output_tokens} out" if usage else "none"
 
 
-def _is_same_in_pieces(text: str) -> bool:
+def _is_same_in_pieces(text: str, edition: int) -> bool:
     """Whether parsing one character at a time gives the same events as parsing the whole."""
-    whole, single = ChannelParser(), ChannelParser()
+    whole, single = (ChannelParser(declared_channels(edition)) for _ in range(2))
     events = [event for char in text for event in single.feed(char)] + list(single.close())
     return coalesce(events) == coalesce([*whole.feed(text), *whole.close()])
 
 
-def _check_cuts(text: str) -> tuple[bool, str]:
+def _check_cuts(text: str, edition: int) -> tuple[bool, str]:
     """Check that no prefix of the reply parses as a different decision."""
-    expected = read_reply(text).decisions
+    expected = _read(text, edition).decisions
     step = max(1, len(text) // CUTS)
     places = range(0, len(text), step)
-    wrong = [at for at in places if not _is_harmless(read_reply(text[:at]), expected)]
+    wrong = [at for at in places if not _is_harmless(_read(text[:at], edition), expected)]
     return not wrong, f"{len(places)} cuts" if not wrong else f"cut at {wrong[0]} it reads as another decision"
 
 
 def _is_harmless(cut: ParsedReply, expected: tuple[object, ...]) -> bool:
-    return bool(cut.faults) or not cut.decisions or cut.decisions == expected
+    return bool(cut.faults) or not cut.decisions or cut.decisions == expected or _lacks_params(cut)
 
 
-def _check_giant_piece(text: str) -> bool:
+def _lacks_params(reply: ParsedReply) -> bool:
+    """Whether a tool refuses its call, because a parameter in a channel of its own is missing."""
+    calls = [one for one in reply.decisions if isinstance(one, CallToolDecision) and one.tool_id in tool_forms()]
+    required = ((call, read_required(tool_forms()[call.tool_id].params_schema)) for call in calls)
+    return any(not names.issubset(msgspec.json.decode(call.params)) for call, names in required)
+
+
+def _read(text: str, edition: int) -> ParsedReply:
+    return read_reply(text, edition=edition, tools=tool_forms())
+
+
+def _check_giant_piece(text: str, edition: int) -> bool:
     """Whether the reply after a very long thought, in one piece, parses as it does alone."""
     long = f"<channel:thinking>\n{'so it is ' * (GIANT_CHARS // 9)}\n</channel:thinking>\n{text}"
-    return read_reply(long).decisions == read_reply(text).decisions
+    return _read(long, edition).decisions == _read(text, edition).decisions
 
 
-async def _check_abandoned_reply(model: Model, request: ModelRequest) -> tuple[bool, str]:
+async def _check_abandoned_reply(model: Model, request: ModelRequest, _: int) -> tuple[bool, str]:
     """Check that the next reply is complete after one was abandoned."""
     async with aclosing(model.stream(request)) as events:
         await anext(events)
@@ -116,14 +130,14 @@ async def _check_abandoned_reply(model: Model, request: ModelRequest) -> tuple[b
     return reply.finished is not None and bool(reply.text), f"{len(reply.text)} characters after it"
 
 
-async def _check_concurrent_replies(model: Model, request: ModelRequest) -> tuple[bool, str]:
+async def _check_concurrent_replies(model: Model, request: ModelRequest, edition: int) -> tuple[bool, str]:
     """Check that two concurrent requests both get a complete reply."""
     both = await asyncio.gather(fetch_reply(model, request), fetch_reply(model, request))
-    formed = [bool(read_reply(reply.text).decisions) for reply in both]
+    formed = [bool(_read(reply.text, edition).decisions) for reply in both]
     return all(formed), f"{sum(formed)} of 2 with a decision"
 
 
-_LIVE: Final[tuple[tuple[str, Callable[[Model, ModelRequest], Awaitable[tuple[bool, str]]]], ...]] = (
+_LIVE: Final[tuple[tuple[str, Callable[[Model, ModelRequest, int], Awaitable[tuple[bool, str]]]], ...]] = (
     ("can be given up", _check_abandoned_reply),
     ("two at once", _check_concurrent_replies),
 )

@@ -6,7 +6,7 @@ from typing import Final
 from timeloom.core.blocks import ToolCode
 from timeloom.core.codes import CodedError
 from timeloom.core.payload import BlobRef
-from timeloom.core.render.foreign_text.fence import unescape
+from timeloom.core.render.copied_text import undo_escapes
 from timeloom.ports.tool import ToolContext
 from timeloom.tools.parameters import ParamsError
 
@@ -21,7 +21,7 @@ async def load_code(context: ToolContext, most_bytes: int) -> str:
         if isinstance(entry.block, ToolCode):
             text = entry.block.text
             code = (await context.timeline.payload(text)).decode() if isinstance(text, BlobRef) else text
-            return _check_code(_strip_fence(unescape(code)), most_bytes)
+            return _check_code(_strip_fence(undo_escapes(code, context.timeline.views.turns.edition)), most_bytes)
     raise _missing_code_error()
 
 

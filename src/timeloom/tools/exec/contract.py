@@ -7,7 +7,8 @@ import msgspec
 
 from timeloom.core.blocks.digest import Visibility
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import FileForm, PathError, PhysicalPath, RewrittenPath, rewrite_path
+from timeloom.core.paths import FileForm, PathError, PhysicalPath, RewrittenPath
+from timeloom.core.view.aliases import rewrite_in
 from timeloom.ports.tool import ToolContext, ToolNotice
 from timeloom.tools.binding import WritePath
 from timeloom.tools.parameters import ParamsError
@@ -68,7 +69,7 @@ def _resolve_target(file: ContractFile, at: int, context: ToolContext) -> Rewrit
         raise ParamsError(
             f"`contract.{at}` has either `filepath` or `filename`, got {'neither' if not name else 'both'}"
         )
-    target = rewrite_path(name, context.turn_id)
+    target = rewrite_in(name, context.turn_id, context.timeline.views)
     if not target.writable:
         raise PathError("path_read_only", f"`contract.{at}` names an attachment; name a file in files/ or outputs/")
     if any(part.startswith(RESERVED_PREFIX) for part in target.physical.names):

@@ -12,7 +12,7 @@ import msgspec
 from timeloom.core.blocks import ResultStatus
 from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.codes import CodedError
-from timeloom.core.paths import FileForm, FilePath, PhysicalPath, to_physical
+from timeloom.core.paths import FileForm, FilePath, PathError, PhysicalPath, to_physical
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
 from timeloom.ports.tool import ToolContext
@@ -24,9 +24,12 @@ from timeloom.tools.workspace import Workspace
 MAX_NAMES: Final = 500
 """Most names in a program that are looked up."""
 
-_NAME: Final = re.compile(r"(?<!\w)(?:fi:)?turn_\w+[./][^'\"`\n\\]{0,600}")
+_NAME: Final = re.compile(
+    r"(?<!\w)(?:(?:fi:)?turn_\w+[./]|fi:t[1-9][0-9]*[./]|t[1-9][0-9]*/(?=(?:files|outputs|attachments|external)\b))"
+    r"[^'\"`\n\\]{0,600}"
+)
 _GLOB_CHARS: Final = re.compile(r"[*?\[\]{}]")
-_AREA: Final = re.compile(r"(?:fi:)?turn_\w+[./](?:files|outputs|attachments|user\.attachments)")
+_AREA: Final = re.compile(r"(?:fi:)?(?:turn_\w+|t[1-9][0-9]*)[./](?:files|outputs|attachments|user\.attachments)")
 _TRAILING_PUNCTUATION: Final = ").,;:]>"
 
 
@@ -156,6 +159,10 @@ def _record_missing(text: str, context: ToolContext, inputs: ProgramInputs) -> N
     """Record a file that does not exist; a missing file of the current turn may be an output of the program."""
     try:
         paths = select_files(text, context.turn_id, context.timeline.views)
+    except PathError as error:
+        # An alias of no turn; other refused texts are no names of files.
+        inputs.missing += [text] if error.code == "path_not_found" else []
+        return
     except CodedError:
         return
     inputs.missing += [str(path) for path in paths if not (isinstance(path, FilePath) and path.turn == context.turn_id)]

@@ -81,7 +81,7 @@ async def _find_source(path: str, target: RewrittenPath, context: ToolContext) -
     here = await find_file(target.path, context)
     if here is not None or not target.changed:
         return here
-    elsewhere = to_logical_path(path, context.turn_id)
+    elsewhere = to_logical_path(path, context.turn_id, context.timeline.views, newest=False)
     return await load_local_file(elsewhere, context) if isinstance(elsewhere, FileForm) else None
 
 

@@ -12,8 +12,8 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.pins import free_pin_tokens, max_pinned_tokens
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.v1.entries.block_text import entry_text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.context.visible import VisibleView
 from timeloom.ports.tool import Outcome, TimelineReader, ToolContext
@@ -102,13 +102,11 @@ async def count_pins(timeline: TimelineReader, blocks: Sequence[AnyBlock], turn_
 
 async def _count_tokens(timeline: TimelineReader, entries: Sequence[Entry]) -> int:
     """Return the estimated tokens of the entries in a prompt."""
+    renderer = renderer_for(timeline.views.turns.edition)
     payloads: dict[BlobRef, bytes] = {}
     total = 0
     for entry in entries:
         for ref in needed_payloads(entry):
             payloads[ref] = await timeline.payload(ref)
-        call_id = getattr(entry.block, "tool_call_id", None)
-        call = timeline.views.calls.get(entry.turn_id, call_id) if call_id else None
-        text = entry_text(entry, call.tool_id, payloads, call.traits) if call else entry_text(entry, payloads=payloads)
-        total += text.tokens
+        total += renderer.entry_text(entry, timeline.views, payloads).tokens
     return total

@@ -23,7 +23,7 @@ from timeloom.core.paths import (
     ToolPath,
     TurnIndexesPath,
     TurnIndexPath,
-    parse,
+    parse_long,
     rewrite_path,
     select_sources,
     strip_here,
@@ -33,6 +33,7 @@ from timeloom.core.paths.parse_path import has_scheme
 from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
+from timeloom.core.view.aliases import expand_aliases
 from timeloom.core.view.artifacts import ArtifactHistory
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import TimelineReader, ToolContext
@@ -86,20 +87,21 @@ class NoContent:
         return None
 
 
-def to_logical_path(text: str, turn: TurnId, views: Views | None = None) -> LogicalPath:
+def to_logical_path(text: str, turn: TurnId, views: Views, *, newest: bool = True) -> LogicalPath:
     """Return the logical path for a logical, physical or relative path; raise `PathError` if it is malformed.
 
-    A relative path such as `a.md` names the file that a write of it would write in the turn. With `views`, it names the
-    newest file of that name if the turn has none.
+    Aliases of turns and calls are resolved. A relative path such as `a.md` names the file that a write of it would
+    write in the turn. With `newest`, it names the newest file of that name if the turn has none.
     """
+    text = expand_aliases(text, views)
     bare = strip_here(text)
     first, slash, _ = bare.partition("/")
     if has_scheme(text) or not first:
-        return parse(text)
+        return parse_long(text)
     if first.startswith("turn_"):
-        return to_logical(bare) if slash else parse(text)
+        return to_logical(bare) if slash else parse_long(text)
     path = rewrite_path(bare, turn).path
-    return path if views is None else _find_newest(path, views)
+    return _find_newest(path, views) if newest else path
 
 
 def _find_newest(path: FileForm, views: Views) -> FileForm:
@@ -112,7 +114,7 @@ def _find_newest(path: FileForm, views: Views) -> FileForm:
         (name, found) for name, found in known.items() if _without_turn(name) == ending and not _has_failed(found)
     ]
     newest = max(others, key=lambda other: _last_seq(other[1]), default=None)
-    found = parse(newest[0]) if newest else path
+    found = parse_long(newest[0]) if newest else path
     return found if isinstance(found, FileForm) else path
 
 
@@ -166,7 +168,7 @@ async def _resolve_source(row: SourceRow, context: ToolContext) -> ReadableConte
     """Return the row's file if it has one; otherwise the row as text."""
     if row.artifact_path.startswith("fi:"):
         try:
-            path = parse(row.artifact_path)
+            path = parse_long(row.artifact_path)
             file = await find_file(path, context) if isinstance(path, FileForm) else None
         except PathError:
             file = None

@@ -12,10 +12,11 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import PathError, PhysicalPath, to_logical, to_physical
+from timeloom.core.paths import PathError, PhysicalPath, has_scheme, parse_turn_alias, to_logical, to_physical
 from timeloom.core.paths.errors import quote_prefix
 from timeloom.core.paths.names import check_names
-from timeloom.core.paths.parse_path import has_scheme
+from timeloom.core.view.aliases import expand_aliases, find_turn
+from timeloom.core.view.views import Views
 from timeloom.platform.open_beneath import BeneathError
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.tools.mime import decode_file_text, guess_mime
@@ -102,7 +103,7 @@ async def rg(
         check_pattern(expression)
     status = RgStatus()
     workspace = Workspace(context.out_dir)
-    found = await asyncio.to_thread(_list_roots, workspace, roots, context.turn_id, status)
+    found = await asyncio.to_thread(_list_roots, workspace, roots, context, status)
     if name:
         found = await _filter_by_name(
             found, GrepQuery(pattern=name, ignore_case=ignore_case, deadline_s=DEADLINE_S), status
@@ -115,11 +116,13 @@ async def rg(
     return Outcome(status=msgspec.json.encode(status).decode())
 
 
-def _list_roots(workspace: Workspace, roots: Sequence[str], turn: TurnId, status: RgStatus) -> list[PhysicalPath]:
+def _list_roots(
+    workspace: Workspace, roots: Sequence[str], context: ToolContext, status: RgStatus
+) -> list[PhysicalPath]:
     found: dict[PhysicalPath, None] = {}
     for root in roots or ("",):
         try:
-            files, complete = _list_below(workspace, _root_names(root, turn))
+            files, complete = _list_below(workspace, _root_names(root, context.turn_id, context.timeline.views))
         except (PathError, BeneathError, WorkspaceError) as error:
             status.missing_roots.append(quote_prefix(root))
             status.notes.append(f"{quote_prefix(root)}: {error.code}: {error}")
@@ -133,21 +136,29 @@ def _list_roots(workspace: Workspace, roots: Sequence[str], turn: TurnId, status
     return list(found)
 
 
-def _root_names(root: str, turn: TurnId) -> tuple[str, ...]:
+def _root_names(root: str, turn: TurnId, views: Views) -> tuple[str, ...]:
     """Return the names that lead from OUT_DIR to the folder or file."""
-    bare = root.rstrip("/")
     if not root:
         return ()
+    root = _expand_root(root, views)
+    bare = root.rstrip("/")
     if has_scheme(root):
         if bare == root:
-            return to_physical(to_logical_path(root, turn)).names
-        return to_physical(to_logical_path(f"{bare}/x", turn)).names[:-1]
+            return to_physical(to_logical_path(root, turn, views, newest=False)).names
+        return to_physical(to_logical_path(f"{bare}/x", turn, views, newest=False)).names[:-1]
     check_names(bare)
     first = bare.partition("/")[0]
     if first not in _AREAS and not first.startswith("turn_"):
         message = f"a root is files/..., outputs/..., attachments/..., turn_.../... or fi:...; got {quote_prefix(root)}"
         raise PathError("path_malformed", message)
     return tuple((f"{turn}/{bare}" if first in _AREAS else bare).split("/"))
+
+
+def _expand_root(root: str, views: Views) -> str:
+    """Return the root with the id of its turn; here an alias may also stand alone, for the whole folder of a turn."""
+    first, slash, rest = root.partition("/")
+    number = None if has_scheme(root) else parse_turn_alias(first)
+    return expand_aliases(root, views) if number is None else f"{find_turn(number, views)}{slash}{rest}"
 
 
 def _list_below(workspace: Workspace, folder: tuple[str, ...]) -> tuple[tuple[PhysicalPath, ...], bool]:

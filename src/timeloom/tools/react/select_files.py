@@ -3,7 +3,7 @@
 from typing import Final
 
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import FileForm, PathError, parse
+from timeloom.core.paths import FileForm, PathError, parse_long
 from timeloom.core.view.views import Views
 from timeloom.tools.artifacts import ArtifactError
 from timeloom.tools.react.resolve import to_logical_path
@@ -22,7 +22,7 @@ def select_files(text: str, turn: TurnId, views: Views) -> tuple[FileForm, ...]:
     """
     if text.endswith("/"):
         # Appending a name turns the folder into a path that is validated like any other.
-        return _list_below(str(_parse_file(text + _PROBE, turn)).removesuffix(_PROBE), views)
+        return _list_below(str(_parse_file(text + _PROBE, turn, views, newest=False)).removesuffix(_PROBE), views)
     path = _parse_file(text, turn, views)
     known = views.artifacts.artifacts
     if str(path) not in known and any(name.startswith(f"{path}/") for name in known):
@@ -30,8 +30,8 @@ def select_files(text: str, turn: TurnId, views: Views) -> tuple[FileForm, ...]:
     return (path,)
 
 
-def _parse_file(text: str, turn: TurnId, views: Views | None = None) -> FileForm:
-    path = to_logical_path(text, turn, views)
+def _parse_file(text: str, turn: TurnId, views: Views, *, newest: bool = True) -> FileForm:
+    path = to_logical_path(text, turn, views, newest=newest)
     if not isinstance(path, FileForm):
         raise PathError("path_not_a_file", f"expected a file such as fi:turn_1.files/report.md, got {path}")
     return path
@@ -44,4 +44,4 @@ def _list_below(prefix: str, views: Views) -> tuple[FileForm, ...]:
     if len(names) > MAX_SELECTED_FILES:
         message = f"{prefix} holds {len(names)} files; one call brings at most {MAX_SELECTED_FILES}, so name a part"
         raise ArtifactError("tool_params_invalid", message)
-    return tuple(path for path in map(parse, names) if isinstance(path, FileForm))
+    return tuple(path for path in map(parse_long, names) if isinstance(path, FileForm))

@@ -12,8 +12,9 @@ from timeloom.core.citations.formats import FORMAT_OF_MIME
 from timeloom.core.citations.rewriter import describe_unknown_sids, find_unknown_sids
 from timeloom.core.citations.tokens import TOKEN, parse_sids
 from timeloom.core.codes import CodedError
-from timeloom.core.paths import PathError, RewrittenPath, rewrite_path
+from timeloom.core.paths import PathError, RewrittenPath
 from timeloom.core.sources import SourcesPool
+from timeloom.core.view.aliases import rewrite_in
 from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolNotice
 from timeloom.tools.binding import WritePath
 from timeloom.tools.mime import UNKNOWN_MIME, guess_mime, is_textual
@@ -79,7 +80,7 @@ async def write(
 
 def resolve_write_target(path: str, context: ToolContext) -> RewrittenPath:
     """Return the file of the current turn for the path; raise if tools may not write there."""
-    target = rewrite_path(path, context.turn_id)
+    target = rewrite_in(path, context.turn_id, context.timeline.views)
     if not target.writable:
         raise PathError("path_read_only", "the path names an attachment; write to files/ or outputs/ instead")
     if any(part.startswith(RESERVED_PREFIX) for part in target.physical.names):

@@ -3,7 +3,7 @@
 import pytest
 
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import PathError, PhysicalPath, parse, rewrite_path, to_logical, to_physical
+from timeloom.core.paths import PathError, PhysicalPath, parse_long, rewrite_path, to_logical, to_physical
 
 NOW = TurnId("turn_999")
 
@@ -22,7 +22,7 @@ NOW = TurnId("turn_999")
     ],
 )
 def test_a_file_has_one_physical_path(logical_text: str, physical_text: str) -> None:
-    path = parse(logical_text)
+    path = parse_long(logical_text)
     assert str(to_physical(path)) == physical_text
     assert to_logical(physical_text) == path
 
@@ -34,7 +34,7 @@ def test_a_physical_path_gives_its_names_in_order() -> None:
 @pytest.mark.parametrize("text", ["ar:turn_1.user.prompt", "tc:turn_1.c.result", "so:sources_pool[1]", "ks:a.md"])
 def test_what_is_not_a_file_has_no_physical_path(text: str) -> None:
     with pytest.raises(PathError) as refused:
-        to_physical(parse(text))
+        to_physical(parse_long(text))
     assert refused.value.code == "path_not_a_file"
 
 

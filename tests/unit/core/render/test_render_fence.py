@@ -19,7 +19,7 @@ from timeloom.core.render.foreign_text.fence import (
     unescape,
     unfence,
 )
-from timeloom.core.render.prompt import RENDERING
+from timeloom.core.render.v1.renderer import V1_RENDERER
 from timeloom.core.stream.channels import ChannelOpened, ChannelParser, UndeclaredText
 
 FORGERIES = (
@@ -175,8 +175,8 @@ def test_from_the_next_rendering_on_words_hold_no_disguised_header_and_no_plan_m
 )
 def test_imitations_are_escaped_from_the_next_rendering_on_and_not_before(text: str, shown: str) -> None:
     assert escape_reserved(text, IMITATIONS_FROM) == shown
-    assert RENDERING < IMITATIONS_FROM
-    assert escape_reserved(text) == escape_reserved(text, RENDERING)
+    assert V1_RENDERER.number < IMITATIONS_FROM
+    assert escape_reserved(text) == escape_reserved(text, V1_RENDERER.number)
     assert escape_reserved(text) == text
 
 

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Sequence
 
+import pytest
+
 from tests.harness.repository import GOLDEN
 from timeloom.cli.commands.demo.script import demo_steps
 from timeloom.core.blocks import (
@@ -28,11 +30,13 @@ from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.prompt import RENDERING, PromptView
+from timeloom.core.render.facts import AnnouncedBudget, RoundFacts
+from timeloom.core.render.prompt import PromptView
+from timeloom.core.render.renderer import Renderer
 from timeloom.core.render.segments import RenderedSegment, as_text
 from timeloom.core.render.system import build_system_text
-from timeloom.core.render.v1.tail.announce import AnnouncedBudget, RoundFacts
-from timeloom.core.render.v1.tail.tail import tail_text
+from timeloom.core.render.v1.renderer import V1_RENDERER
+from timeloom.core.render.v2.renderer import V2_RENDERER
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.views import Views
@@ -40,6 +44,9 @@ from timeloom.runtime.prompt.instructions.load import load_instructions
 from timeloom.testing.samples import sample_drafts
 
 FOLDER = GOLDEN / "prompts"
+EDITIONS = pytest.mark.parametrize(
+    ("renderer", "folder"), [(V1_RENDERER, ""), (V2_RENDERER, "v2/")], ids=["edition 1", "edition 2"]
+)
 
 TURN = TurnId("turn_1770603271112_2yz1lp")
 SEARCH, PATCH = CallId("18f62649fb3b"), CallId("6a3f1e0d9b21")
@@ -127,14 +134,14 @@ class CountingIds:
         return self._n
 
 
-def rendered(entries: Sequence[Entry], **of_round: int) -> str:
+def rendered(entries: Sequence[Entry], renderer: Renderer, iteration: int = 5) -> str:
     """The whole user message after these entries."""
-    prompt, views = PromptView(), Views()
+    prompt, views = PromptView(renderer=renderer), Views()
     for entry in entries:
         views.add(entry)
         prompt.add(entry, views)
     this = RoundFacts(
-        iteration=of_round.get("iteration", 5),
+        iteration=iteration,
         max_iterations=15,
         now="2026-02-09T02:20:00Z",
         budgets=(AnnouncedBudget("tool calls", 3, 20),),
@@ -142,8 +149,9 @@ def rendered(entries: Sequence[Entry], **of_round: int) -> str:
         window_tokens=200_000,
         cache="4 points, tail written a minute ago",
     )
-    segments = (*prompt.segments(find_cache_points(views).seqs), RenderedSegment(tail_text(this, views)))
-    return as_text(segments)
+    tail = (renderer.current_turn(views), renderer.sources(views.sources.pool, views), renderer.announce(this, views))
+    text = "\n".join(section for section in tail if section)
+    return as_text((*prompt.segments(find_cache_points(views).seqs), RenderedSegment(text)))
 
 
 def agrees(name: str, text: str) -> None:
@@ -153,20 +161,25 @@ def agrees(name: str, text: str) -> None:
     assert text == file.read_text(encoding="utf-8")
 
 
-def test_the_search_for_restaurants() -> None:
+@EDITIONS
+def test_the_search_for_restaurants(renderer: Renderer, folder: str) -> None:
     drafts = [Draft(TURN, "2026-02-09T02:14:32.676425Z", block) for block in RESTAURANTS]
-    agrees("restaurants.txt", rendered([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]))
+    entries = [to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]
+    agrees(f"{folder}restaurants.txt", rendered(entries, renderer))
 
 
-def test_the_demonstration() -> None:
+@EDITIONS
+def test_the_demonstration(renderer: Renderer, folder: str) -> None:
     steps = demo_steps(StepClock(), CountingIds())
     drafts = [draft for step in steps for draft in step]
-    agrees("demo.txt", rendered([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]))
+    agrees(f"{folder}demo.txt", rendered([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)], renderer))
 
 
-def test_a_block_of_every_class() -> None:
+@EDITIONS
+def test_a_block_of_every_class(renderer: Renderer, folder: str) -> None:
     drafts = [draft for draft in sample_drafts() if draft.block.type_name not in ("react.pruned", "conv.range.summary")]
-    agrees("samples.txt", rendered([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)], iteration=15))
+    entries = [to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)]
+    agrees(f"{folder}samples.txt", rendered(entries, renderer, iteration=15))
 
 
 def test_the_system_text_with_one_action() -> None:
@@ -181,17 +194,20 @@ def test_the_system_text_with_several_actions_skills_and_a_bundles_own_words() -
     )
 
 
-def test_the_rendering_is_that_of_its_version() -> None:
-    """A rendering that changed without a new `RENDERING` would make replays call honest old logs changed."""
+@pytest.mark.parametrize("renderer", [V1_RENDERER, V2_RENDERER], ids=["edition 1", "edition 2"])
+def test_the_rendering_is_that_of_its_version(renderer: Renderer) -> None:
+    """A rendering that changed without a new number would make replays call honest old logs changed."""
     drafts = sample_drafts()
     nothing_forgotten = [one for one in drafts if not isinstance(one.block, Hidden | Pruned | RangeSummary)]
-    pinned = FOLDER.parent / "rendering" / f"{RENDERING}.sha256"
-    found = f"{_fingerprint(drafts)}\n{_fingerprint(nothing_forgotten)}\n"
-    assert found == pinned.read_text(), "the rendering changed: give RENDERING a new value and pin these"
+    pinned = FOLDER.parent / "rendering" / f"{renderer.number}.sha256"
+    found = f"{_fingerprint(drafts, renderer)}\n{_fingerprint(nothing_forgotten, renderer)}\n"
+    if os.environ.get("TIMELOOM_WRITE_GOLDEN") and renderer is not V1_RENDERER:
+        pinned.write_text(found)
+    assert found == pinned.read_text(), "a rendering changed that logs have recorded"
 
 
-def _fingerprint(drafts: Sequence[Draft]) -> str:
-    prompt, views = PromptView(), Views()
+def _fingerprint(drafts: Sequence[Draft], renderer: Renderer) -> str:
+    prompt, views = PromptView(renderer=renderer), Views()
     for seq, draft in enumerate(drafts, 1):
         entry = to_entry(draft, seq)
         views.add(entry)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from timeloom.core.paths import MAX_PATH_CHARS
-from timeloom.core.stream.channels import DECISION
+from timeloom.core.stream.channels import DECISION, THOUGHT_TAGS
 from timeloom.core.stream.decision import MAX_DECISION_CHARS
 from timeloom.core.stream.live_reply import LiveDelta, LiveReply
 
@@ -73,8 +73,8 @@ def pieces(text: str, sizes: Sequence[int]) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise([0, *ends, len(text)])]
 
 
-def shown(parts: Sequence[str]) -> list[LiveDelta]:
-    live = LiveReply()
+def shown(parts: Sequence[str], edition: int = 1) -> list[LiveDelta]:
+    live = LiveReply(edition)
     return [delta for part in parts for delta in live.feed(part)]
 
 
@@ -104,6 +104,12 @@ def test_a_string_is_shown_as_it_is_read_in_the_end(text: str, size: int) -> Non
 def test_text_that_goes_on_is_shown_piece_by_piece(channel: str) -> None:
     parts = [f"<channel:{channel}>", "one\n", 'two\\" < </b>', "drei ä", "< ", f"</channel:{channel}>", "four"]
     assert [delta.text for delta in shown(parts)] == ["one\n", 'two\\" < </b>', "drei ä", "< "]
+
+
+@pytest.mark.parametrize("name", THOUGHT_TAGS)
+def test_the_close_tag_of_thoughts_is_not_shown(name: str) -> None:
+    parts = [f"<{name}>", "hm", f"</{name}>", "<channel:code>", "x"]
+    assert [(delta.channel, delta.text) for delta in shown(parts)] == [("thinking", "hm"), ("code", "x")]
 
 
 @pytest.mark.parametrize("cut", range(1, len("</channel:code>")))
@@ -218,3 +224,65 @@ def test_no_more_of_a_decision_is_shown_than_is_read() -> None:
     text = f"<channel:{DECISION}>{opening}" + "x" * MAX_DECISION_CHARS
     for size in (len(text), 9_973):
         assert sum(len(delta.text) for delta in shown(pieces(text, [size]))) == MAX_DECISION_CHARS - len(opening)
+
+
+def in_channels(path: str, content: str, notes: str = "", answer: str = "") -> str:
+    """A call with its text in raw channels, and an answer."""
+    call = json.dumps({"action": "call_tool", "tool_call": {"tool_id": "t", "params": {"path": path}}})
+    parts = [reply("notes", f"\n{notes}\n") if notes else "", reply("action", call), reply("content", f"\n{content}\n")]
+    if answer:
+        parts += [reply("action", '{"action": "complete"}'), reply("final_answer", f"\n{answer}\n")]
+    return "\n".join(parts)
+
+
+NAMES = st.sampled_from(["final_answer", "content", "patch", "notes", "action", "thinking"])
+RAW_REPLIES = st.lists(CALLS | KEPT | RAW | OTHERS | st.builds(reply, NAMES, TEXT) | TEXT, max_size=5).map("".join)
+
+
+@given(RAW_REPLIES, st.lists(st.integers(1, 12), min_size=1, max_size=5))
+def test_what_is_shown_of_raw_channels_does_not_depend_on_the_cuts(text: str, sizes: list[int]) -> None:
+    whole = joined(shown([text], 2))
+    assert joined(shown(pieces(text, sizes), 2)) == whole
+    assert joined(shown(list(text), 2)) == whole
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_raw_channels_are_shown_as_the_fields_of_a_decision(size: int) -> None:
+    text = in_channels("a.md", "one\n</~channel:content>", "I write.", "It says </~channel:content>.")
+    assert joined(shown(pieces(text, [size]), 2)) == [
+        LiveDelta("timeline_text", 0, "I write."),
+        LiveDelta("canvas", 0, "one\n</~channel:content>", "a.md"),
+        LiveDelta("answer", 1, "It says </channel:content>."),
+    ]
+
+
+def test_a_raw_answer_is_shown_piece_by_piece() -> None:
+    parts = ["<channel:final_answer>", "\nIt ", "rains", " in Oslo.\n", "Take", "\n", "</channel:final_answer>", "x"]
+    assert [(delta.channel, delta.index, delta.text) for delta in shown(parts, 2)] == [
+        *(("answer", 0, text) for text in ("It ", "rains", " in Oslo.", "\nTake"))
+    ]
+    assert shown(parts, 1) == []
+
+
+def test_notes_after_their_actions_are_shown_with_them() -> None:
+    text = reply("action", "{}") + reply("notes", "One.") + reply("action", "{}") + reply("notes", "Two.")
+    assert shown([text], 2) == [LiveDelta("timeline_text", 0, "One."), LiveDelta("timeline_text", 1, "Two.")]
+
+
+def test_a_field_in_two_forms_is_shown_once() -> None:
+    text = (
+        reply("action", '{"final_answer": "Rain."}') + reply("final_answer", "Rain.") + reply("final_answer", "Rain.")
+    )
+    assert shown([text], 2) == [LiveDelta("answer", 0, "Rain.")]
+    assert shown([reply("final_answer", "Rain.") * 2], 2) == [LiveDelta("answer", 0, "Rain.")]
+
+
+def test_a_patch_and_the_text_of_an_internal_file_are_not_shown_in_raw_channels() -> None:
+    call = '{"tool_call": {"params": {"path": "a.md", "channel": "internal"}}}'
+    text = reply("action", call) + reply("content", "secret") + reply("patch", "@@ -1 +1 @@")
+    for size in (1, 1000):
+        assert shown(pieces(text, [size]), 2) == []
+
+
+def test_a_cut_raw_channel_is_shown_up_to_the_cut() -> None:
+    assert joined(shown(["<channel:final_answer>\nIt rai", "ns"], 2)) == [LiveDelta("answer", 0, "It rains")]

@@ -3,7 +3,8 @@
 from timeloom.core.blocks import ExternalEvent, Feedback, TurnStarted, UserPrompt
 from timeloom.core.blocks.redact import redact_block
 from timeloom.core.ids import MessageId, TurnId
-from timeloom.core.render.v1.tail.announce import RoundFacts, announce_section
+from timeloom.core.render.facts import RoundFacts
+from timeloom.core.render.v1.tail.announce import announce_section
 from timeloom.core.timeline import Entry
 from timeloom.core.view.feedback import FeedbackCounts, count_feedback
 from timeloom.core.view.views import Views, fold

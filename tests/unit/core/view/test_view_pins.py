@@ -15,8 +15,9 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.redact import redact_block
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.cache.misses import PromptChange, find_forgotten_change
-from timeloom.core.render.prompt import PINNED_LINE, PromptView
+from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.segments import as_text
+from timeloom.core.render.v1.renderer import V1_RENDERER
 from timeloom.core.timeline import Entry
 from timeloom.core.view.context.visible import Stub
 from timeloom.core.view.views import Views, fold
@@ -48,7 +49,7 @@ def test_a_summary_leaves_a_pinned_message_in_its_section() -> None:
     text = prompt(*TALK, Pinned(target=PROMPT), SUMMARY, Notes(tool_call_id=CallId("c1"), text="next"))
     sections = text.split("RECENT INTACT TURNS")
     assert sections[0].startswith("[COMPACTED PRIOR CONVERSATION MEMORY]")
-    assert f"sum\n\n{PINNED_LINE}[USER MESSAGE]\n[path: {PROMPT}]\nask\n" in sections[0]
+    assert f"sum\n\n{V1_RENDERER.pinned_line}[USER MESSAGE]\n[path: {PROMPT}]\nask\n" in sections[0]
     assert "answer" not in text
     assert "next" in sections[1]
 
@@ -59,7 +60,7 @@ def test_pruning_leaves_a_pinned_answer_and_a_later_summary_moves_it() -> None:
     assert text.startswith("PRUNED PRIOR TURNS\n\n[card]\n\n[PINNED] kept on request\n[ASSISTANT MESSAGE]")
     text = prompt(*pruned, SUMMARY)
     assert text.startswith("[COMPACTED PRIOR CONVERSATION MEMORY]")
-    assert text.count(PINNED_LINE) == 1
+    assert text.count(V1_RENDERER.pinned_line) == 1
     assert "[card]" not in text
 
 

@@ -43,7 +43,7 @@ from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, microseconds_between, to_entry
 from timeloom.core.view.context.cuts import RULES
 from timeloom.core.view.context.visible import Stub
-from timeloom.core.view.views import VIEWS_VERSION, Views, fold
+from timeloom.core.view.views import VIEWS_VERSION, Views, fold, fold_in_slices
 from timeloom.testing.samples import TURN as SAMPLE_TURN
 from timeloom.testing.samples import sample_drafts
 from timeloom.testing.strategies import timelines
@@ -287,6 +287,17 @@ def test_a_snapshot_goes_on_as_if_it_had_never_been_taken(entries: Entries, data
     restored = decode_views(encode_views(fold(entries[:at])))
     assert restored is not None
     assert encode_views(fold(entries[at:], restored)) == encode_views(fold(entries))
+
+
+@given(timelines(), st.integers(1, 8))
+def test_a_fold_in_slices_equals_adding_one_entry_after_another(entries: Entries, size: int) -> None:
+    """A view leaves out the entries before the one that resets it, and must not miss any of them."""
+    sliced, added = Views(), Views()
+    slices = sum(1 for _ in fold_in_slices(entries, sliced, size))
+    for entry in entries:
+        added.add(entry)
+    assert encode_views(sliced) == encode_views(added)
+    assert slices == -(-len(entries) // size)
 
 
 # --- examples --------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.v1.entries.cards import CardLimits
+from timeloom.core.render.facts import CardLimits
 from timeloom.core.timeline import NO_TURN, Entry
 
 

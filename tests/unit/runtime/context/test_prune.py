@@ -9,7 +9,7 @@ from timeloom.app import AgentSettings
 from timeloom.core.blocks import Pruned
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.v1.entries.cards import CardLimits
+from timeloom.core.render.facts import CardLimits
 from timeloom.tools.define import tool
 
 MANY = TurnLimits(max_iterations=500)

@@ -33,6 +33,8 @@ from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.model import DataSegment, ModelRequest, TextSegment
+from timeloom.providers.openai.content import ContentCache, EncodedContent
+from timeloom.providers.openai.request import request_body
 from timeloom.runtime.prompt.builder import PromptBuilder, PromptSettings, build_system_text
 from timeloom.runtime.prompt.payload_cache import PayloadCache
 from timeloom.runtime.prompt.request import PromptRequest
@@ -108,6 +110,25 @@ def test_what_is_sent_is_what_somebody_who_opens_the_conversation_would_send(
 
 def _without_time(prompt: PromptRequest) -> tuple[object, ...]:
     return (*prompt.request.segments[:-1], re.sub(r"time: .*", "", prompt.tail), prompt.estimated_tokens)
+
+
+def test_the_next_prompt_is_encoded_from_the_end_of_the_one_before(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = TurnHarness(tmp_path, *(calls("t.look", size=n) for n in range(1, 9)), answers("seen"), answers("done"))
+        turns = await stage.open()
+        source, contents, content = turns.model_caller.prompt_source, ContentCache(), EncodedContent(official=False)
+        await turns.run("look everywhere")
+        before = (await source.build_prompt(turns.session, ASK)).request
+        request_body("m", before, official=False, contents=contents)
+        content.encode(before.segments)
+        await turns.run("and now?")
+        after = (await source.build_prompt(turns.session, ASK)).request
+        content.encode(after.segments)
+        assert contents.keeps(after.conversation, official=False)
+        assert request_body("m", after, official=False, contents=contents) == request_body("m", after, official=False)
+        assert content.encoded_segments - len(before.segments) < len(after.segments) / 2
+
+    run(check)
 
 
 def test_a_picture_is_read_once_and_sent_each_time(tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ from timeloom.runtime.prompt.prompt_snapshot import SAVE_AFTER, save_prompt_snap
 from timeloom.runtime.prompt.request import PromptRequest
 from timeloom.runtime.session.session import Session
 from timeloom.stores.in_memory.store import MemoryStore
-from timeloom.wire.prompt_snapshot import PROMPT_SNAPSHOT_VERSION, page_version
+from timeloom.wire.prompt_snapshot import head_version, page_version
+
+HEAD, FIRST_PAGE = head_version(2), page_version(2, 0)
 
 TURN = TurnId("turn_1")
 ASK = AskModel(1, 1, last=False)
@@ -121,7 +123,7 @@ def test_a_short_conversation_has_no_snapshot_of_its_prompt() -> None:
         session = await open_session(store, None, HEADER)
         await session.append([TurnStarted(n=1), UserPrompt(text="hello")], TURN)
         await build(session)
-        assert await session.load_snapshot(PROMPT_SNAPSHOT_VERSION) is None
+        assert await session.load_snapshot(HEAD) is None
 
     run(check)
 
@@ -139,14 +141,14 @@ def test_what_was_mostly_forgotten_is_rendered_from_what_is_left() -> None:
     run(check)
 
 
-@pytest.mark.parametrize("damaged", [PROMPT_SNAPSHOT_VERSION, page_version(0)])
+@pytest.mark.parametrize("damaged", [HEAD, FIRST_PAGE])
 def test_a_damaged_snapshot_is_rendered_again(damaged: str) -> None:
     async def check() -> None:
         store = ReadingStore()
         session = await open_long(store)
         await build(session)
         await session.append(rounds(1), TURN)
-        for version in (PROMPT_SNAPSHOT_VERSION, page_version(0)):
+        for version in (HEAD, FIRST_PAGE):
             found = await session.load_snapshot(version)
             assert found
             await session.save_snapshot(session.views.tail, version, b"?" if version == damaged else found[1])
@@ -162,10 +164,10 @@ def test_pages_of_another_time_are_not_used() -> None:
         store = ReadingStore()
         session = await open_long(store)
         await build(session)
-        found = await session.load_snapshot(page_version(0))
+        found = await session.load_snapshot(FIRST_PAGE)
         assert found
         await session.append(rounds(1), TURN)
-        await session.save_snapshot(session.views.tail, page_version(0), found[1])
+        await session.save_snapshot(session.views.tail, FIRST_PAGE, found[1])
         store.read.clear()
         await build(session)
         assert len(store.read) == session.views.tail
@@ -207,7 +209,7 @@ def test_a_prompt_without_a_utf8_form_is_not_stored() -> None:
         view = PromptView()
         view.add(entry, fold([entry]))
         await save_prompt_snapshot(session, view)
-        assert await session.load_snapshot(PROMPT_SNAPSHOT_VERSION) is None
+        assert await session.load_snapshot(HEAD) is None
 
     run(check)
 

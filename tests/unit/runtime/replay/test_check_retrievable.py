@@ -34,8 +34,9 @@ from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
 from timeloom.core.policy.pruning import PruneSettings, find_prunable_rounds, find_prunable_turns
+from timeloom.core.render.facts import CardLimits
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.v1.entries.cards import CardLimits, rounds_card
+from timeloom.core.render.v1.entries.cards import rounds_card
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.ports.blobs import BlobError

@@ -231,6 +231,12 @@ def test_an_older_spelling_of_a_path_is_made_the_usual_one() -> None:
     assert content_of(blocks).artifact_path == RESULT
 
 
+def test_an_alias_in_the_path_of_an_artifact_is_recorded_as_the_id() -> None:
+    blocks = blocks_of(Outcome(artifacts=(text_artifact("a", "fi:t1/a.md"), text_artifact("b", "fi:t2/b.md"))))
+    assert content_of(blocks).artifact_path == f"fi:{TURN}.files/a.md"
+    assert "t2 names no turn: the conversation has 1 turn" in str(blocks[0])
+
+
 def test_blocks_that_are_not_a_tools_to_give_are_told_and_left_out() -> None:
     foreign = (ToolCall(tool_id="x.y", tool_call_id=CallId("c8")), Note(tool_call_id=CALL, text="\ud800"))
     blocks = blocks_of(Outcome(blocks=foreign))

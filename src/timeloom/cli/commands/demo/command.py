@@ -16,7 +16,7 @@ from timeloom.core.blocks import Completion, ModelCalled
 from timeloom.core.citations.rewriter import CitationRewriter
 from timeloom.core.ids import ConversationId, make_conversation_id
 from timeloom.core.plans.marks import marker
-from timeloom.core.render.prompt import RENDERING, PromptView
+from timeloom.core.render.prompt import PromptView
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.plans import plans_to_announce
 from timeloom.core.view.turn_index import turn_index
@@ -69,7 +69,7 @@ def _with_hashes(steps: Sequence[Sequence[Draft]]) -> Iterator[list[Draft]]:
             block = draft.block
             if isinstance(block, ModelCalled):
                 sha256 = request_sha256("", prompt.fingerprint(), "")
-                block = replace(block, request_sha256=sha256, rendering=RENDERING)
+                block = replace(block, request_sha256=sha256, rendering=prompt.renderer.number)
             ready.append(replace(draft, block=block))
             entry = to_entry(ready[-1], views.tail + 1)
             views.add(entry)

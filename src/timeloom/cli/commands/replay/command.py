@@ -16,10 +16,12 @@ from timeloom.config.resolve import LoadedSettings
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.paths import PathError, RoundTextPath, parse
+from timeloom.core.paths import AliasedPath, LogicalPath, PathError, RoundTextPath, parse
+from timeloom.core.view.aliases import resolve_aliases
 from timeloom.ports.store import Store, StoreProblem
 from timeloom.runtime.replay.replay import RebuiltPrompt, ReplayedCall, find_calls, rebuild_prompt
 from timeloom.runtime.replay.replay import replay as replayed
+from timeloom.runtime.session.load_views import load_views
 
 MAX_RANGES: Final = 20
 """Maximum number of entry ranges in a warning; more would be unreadable."""
@@ -82,9 +84,8 @@ async def replay(
         if cache:
             return await print_ledger(store, only, as_json=as_json)
         if path is not None:
-            return await _print_prompt(
-                store, only, _PromptQuery(_parse_model_path(path), attempt, purpose or "decision"), as_json
-            )
+            model_path = await _parse_model_path(path, store, only)
+            return await _print_prompt(store, only, _PromptQuery(model_path, attempt, purpose or "decision"), as_json)
         return await _print_calls(store, only, _ReplayPrinter(verify=verify, as_json=as_json))
 
 
@@ -203,9 +204,9 @@ class _PromptQuery(msgspec.Struct, frozen=True):
     purpose: CallPurpose
 
 
-def _parse_model_path(text: str) -> RoundTextPath:
+async def _parse_model_path(text: str, store: Store, only: str | None) -> RoundTextPath:
     try:
-        path = parse(text)
+        path = await _resolve_path(text, store, only)
     except PathError as error:
         raise click.BadParameter(f"{error} [{error.code}]", param_hint="--prompt") from error
     if not isinstance(path, RoundTextPath) or path.what != "model":
@@ -213,6 +214,16 @@ def _parse_model_path(text: str) -> RoundTextPath:
             f"expected a model call, ar:<turn>.react.model.<round>; got {text[:80]!r}", param_hint="--prompt"
         )
     return path
+
+
+async def _resolve_path(text: str, store: Store, only: str | None) -> LogicalPath:
+    path = parse(text)
+    if not isinstance(path, AliasedPath):
+        return path
+    if only is None:
+        message = f"{path} has the alias of a turn; pass --conversation too, or the id of the turn"
+        raise PathError("path_malformed", message)
+    return resolve_aliases(path, await load_views(store, ConversationId(only)))
 
 
 async def _print_prompt(store: Store, only: str | None, query: _PromptQuery, as_json: bool) -> int:

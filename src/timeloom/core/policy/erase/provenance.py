@@ -30,7 +30,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
-from timeloom.core.paths import EntriesPath, SourcesPath, TurnIndexPath, parse
+from timeloom.core.paths import EntriesPath, SourcesPath, TurnIndexPath, parse_long
 from timeloom.core.timeline import NO_TURN, Entry
 
 CallKey = tuple[TurnId, CallId]
@@ -167,7 +167,7 @@ class Provenance:
         if key not in self._reading:
             return
         self._reads_by_path[path].append(entry.seq)
-        match parse(path):
+        match parse_long(path):
             case EntriesPath() as places:
                 self._reads_by_seq.append((entry.seq, frozenset(places.numbers)))
             case SourcesPath() as sources:

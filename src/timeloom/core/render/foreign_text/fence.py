@@ -30,6 +30,7 @@ _OPEN: Final = re.compile(rf"{_OF_TAG}({ESCAPE}*+){_WHAT}", re.IGNORECASE | re.A
 _ESCAPED: Final = re.compile(rf"{_OF_TAG}{ESCAPE}({ESCAPE}*+){_WHAT}", re.IGNORECASE | re.ASCII)
 _BARE: Final = re.compile(rf"{_OF_TAG}{_WHAT}", re.IGNORECASE | re.ASCII)
 _TAG: Final = re.compile(rf"(</?+)({ESCAPE}*+)(?=channel:)", re.IGNORECASE | re.ASCII)
+_BARE_TAG: Final = re.compile(r"(</?+)(?=channel:)", re.IGNORECASE | re.ASCII)
 _PREFIX: Final = re.compile(r"[0-9]*+\|(?: |(?=[" + _BREAK + r"]|\Z))")
 _SPACE: Final = re.compile(r"\s+")
 
@@ -106,7 +107,7 @@ def refence(text: str) -> str:
     """
     return "".join(
         piece if _PREFIX.match(piece) or piece.startswith(PREVIEW_MARKS) else f"{BAR} {piece}"
-        for piece in split_lines(_BARE.sub(rf"\1{ESCAPE}", text))
+        for piece in split_lines(escape_bare(text))
     )
 
 
@@ -116,7 +117,7 @@ def escape_reserved(text: str, rendering: int = 2) -> str:
     From the rendering `IMITATIONS_FROM` on, lines are also escaped that look reserved: headers with invisible
     characters before or in them, and marks of plan steps.
     """
-    escaped = _TAG.sub(rf"\1\2{ESCAPE}", text)
+    escaped = escape_channels(text)
     if rendering < IMITATIONS_FROM:
         return _RESERVED.sub(rf"\g<start>{ESCAPE}", escaped)
     return _MARK_IMITATION.sub(rf"\g<start>{ESCAPE}", _HEADER_IMITATION.sub(rf"\g<start>{ESCAPE}", escaped))
@@ -140,6 +141,21 @@ def excerpt(text: str, limit: int = MAX_LINE_CHARS) -> str:
 def escape(text: str) -> str:
     """Return the text with every channel tag and citation escaped."""
     return _OPEN.sub(rf"\1\2{ESCAPE}", text)
+
+
+def escape_channels(text: str) -> str:
+    """Return the text with every channel tag escaped; citations stay as they are."""
+    return _TAG.sub(rf"\1\2{ESCAPE}", text)
+
+
+def escape_bare(text: str) -> str:
+    """Return the text with every channel tag and citation escaped that is not yet."""
+    return _BARE.sub(rf"\1{ESCAPE}", text)
+
+
+def escape_bare_channels(text: str) -> str:
+    """Return the text with every channel tag escaped that is not yet; citations stay as they are."""
+    return _BARE_TAG.sub(rf"\1{ESCAPE}", text)
 
 
 def unescape(text: str) -> str:

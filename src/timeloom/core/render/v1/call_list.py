@@ -2,15 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
-import msgspec
-
-from timeloom.core.ids import CallId, TurnId
+from timeloom.core.render.facts import CallFact, CallOutcome
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.tokens import estimate_tokens
-
-CallOutcome = Literal["ok", "failed", "not approved", "no result"]
 
 MAX_EFFECT_GROUPS: Final = 20
 """Maximum number of tools and outcomes that the line of effects names; the others are counted."""
@@ -29,24 +25,9 @@ _EFFECTS: Final[dict[CallOutcome, str]] = {
 }
 
 
-class CallFact(msgspec.Struct, frozen=True):
-    """A call of a turn: its tool, its outcome, and whether its tool has effects."""
-
-    turn_id: TurnId
-    call_id: CallId
-    tool_id: str
-    outcome: CallOutcome
-    has_effects: bool
-
-    @property
-    def path(self) -> str:
-        """The path of the call's result."""
-        return f"tc:{self.turn_id}.{self.call_id}.result"
-
-    @property
-    def words(self) -> str:
-        """Tool, outcome and effects."""
-        return f"{one_line(self.tool_id)} {self.outcome}{_EFFECTS[self.outcome] if self.has_effects else ''}"
+def _words(call: CallFact) -> str:
+    """Return tool, outcome and effects."""
+    return f"{one_line(call.tool_id)} {call.outcome}{_EFFECTS[call.outcome] if call.has_effects else ''}"
 
 
 def effects_line(calls: Sequence[CallFact]) -> str:
@@ -54,7 +35,7 @@ def effects_line(calls: Sequence[CallFact]) -> str:
 
     Its length is bounded, so that it fits where single calls do not.
     """
-    counts = Counter(call.words for call in calls if call.has_effects and call.outcome != "not approved")
+    counts = Counter(_words(call) for call in calls if call.has_effects and call.outcome != "not approved")
     if not counts:
         return ""
     groups = [f"{count} x {words}" for words, count in counts.most_common(MAX_EFFECT_GROUPS)]
@@ -72,7 +53,7 @@ def call_lines(calls: Sequence[CallFact], tokens: int) -> list[str]:
     ordered = sorted(calls, key=_has_effects)
     counts = Counter(f"{one_line(call.tool_id)} {call.outcome}" for call in calls)
     total = f"- all {len(calls)}: {', '.join(f'{count} x {what}' for what, count in counts.items())}"
-    lines = [*(f"- {call.words} {call.path}" for call in ordered), total]
+    lines = [*(f"- {_words(call)} {call.path}" for call in ordered), total]
     if sum(estimate_tokens(line) + LINE_TOKENS for line in lines) <= tokens:
         return lines
     return [*_group_lines(ordered), total]
@@ -82,7 +63,7 @@ def _group_lines(calls: Sequence[CallFact]) -> list[str]:
     """Return lines that name the calls by their ids, grouped by words."""
     groups: dict[str, list[CallFact]] = {}
     for call in calls:
-        groups.setdefault(call.words, []).append(call)
+        groups.setdefault(_words(call), []).append(call)
     lines: list[str] = []
     for words, group in groups.items():
         for at in range(0, len(group), IDS_PER_LINE):

@@ -4,13 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
-from timeloom.core.ids import TurnId
 from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexesPath
+from timeloom.core.render.facts import SummaryFacts, TurnRow
 from timeloom.core.render.foreign_text.fence import escape, escape_reserved, excerpt, fence, one_line
 from timeloom.core.render.title import strip_thinking
-from timeloom.core.render.v1.call_list import LINE_TOKENS, CallFact, call_lines, effects_line
+from timeloom.core.render.v1.call_list import LINE_TOKENS, call_lines, effects_line
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.tokens import estimate_tokens
 
@@ -37,41 +35,6 @@ _HEADING: Final = re.compile(rf"(?:\A|(?<=[{_BREAK}]))[^\S{_BREAK}]*+#{{1,2}}(?=
 _SECTION: Final = "\n## "
 _RUNNING: Final = "The turn that is running"
 _CALLS: Final = "Calls of the turn that is running"
-
-
-class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A covered turn in a few words: the request, the answer, and the path of its working summary."""
-
-    n: int
-    turn_id: TurnId
-    ts: str
-    asked: str = ""
-    answered: str = ""
-    working_summary: str = ""
-    """The text of the working summary, if there is one."""
-    working_summary_path: str = ""
-
-
-class SummaryFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that a summary keeps besides its prose; every list is oldest first and may be cut at the front."""
-
-    first_seq: int
-    last_seq: int
-    last_turn: int
-    """The number of the last turn that is covered at least in part."""
-    turns: tuple[TurnRow, ...] = ()
-    current_messages: tuple[str, ...] = ()
-    """The user's messages of the current turn, if a part of that turn is covered."""
-    current_calls: tuple[CallFact, ...] = ()
-    """The calls of the current turn up to the cut."""
-    notes: tuple[str, ...] = ()
-    messages: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    outside: tuple[int, ...] = ()
-    previous_path: str = ""
-    """The path of the previous summary, which this one includes."""
-    by_hand: str = ""
-    """Why no model wrote the prose."""
 
 
 def summary_text(prose: str, facts: SummaryFacts, tokens: int, prose_tokens: int) -> str:

@@ -125,12 +125,12 @@ RULES: Final = (
     KEEP_A_DECISION_WITH_ITS_QUESTION,
 )
 
-_RULES_OF: Final[dict[type[AnyBlock], tuple[tuple[CutRule, SpanEffect], ...]]] = {
-    cls: tuple((rule, rule.effects[cls]) for rule in RULES if cls in rule.effects)
+_RULES_OF: Final[dict[type[AnyBlock], tuple[tuple[CutRule, str, SpanEffect], ...]]] = {
+    cls: tuple((rule, "" if rule.per_call else rule.name, rule.effects[cls]) for rule in RULES if cls in rule.effects)
     for cls in BLOCK_CLASSES
     if any(cls in rule.effects for rule in RULES)
 }
-"""The rules that apply to each block class, with the effect of the class."""
+"""The rules that apply to each block class, with the key unless each call has its own, and the effect of the class."""
 
 
 class CutsView(BlockView, msgspec.Struct):
@@ -167,8 +167,8 @@ class CutsView(BlockView, msgspec.Struct):
         """Apply the effects of the entry to the spans of its turn."""
         if entry.turn_id != self.turn_id:
             return
-        for rule, does in _RULES_OF[type(block)]:
-            key = rule.key(block) if rule.per_call else rule.name
+        for rule, name, does in _RULES_OF[type(block)]:
+            key = name or rule.key(block)
             # Only `open` has an effect on a span that was not started.
             if key in self.starts or (key and does == "open"):
                 self._apply(entry.seq, key, does)

@@ -163,21 +163,24 @@ class VisibleView(BlockView, msgspec.Struct):
         else:
             self._show(entry, block)
 
-    def _show(self, entry: Entry, block: AnyBlock) -> None:
-        self.paths.add(entry)
+    def _show_numbered(self, entry: Entry, block: AnyBlock) -> None:
+        self._show(entry, block)
+        self.paths.aliases[entry.alias] = self.at_alias[entry.alias] = entry.seq
+
+    def _show(self, entry: Entry, _: AnyBlock) -> None:
+        self.paths.add_path(entry)
         seq, turn = entry.seq, entry.turn_id
         self.runs.append(seq)
-        if turn in self.in_turn:
-            self.in_turn[turn].append(seq)
-        else:
+        in_turn = self.in_turn.get(turn)
+        if in_turn is None:
             self.in_turn[turn] = SeqRuns([seq], [seq])
-        if type(block) in NUMBERED:
-            self.at_alias[entry.alias] = seq
+        else:
+            in_turn.append(seq)
 
     def _add_summary(self, entry: Entry, block: RangeSummary) -> None:
         covered = self._without_pinned(self._covered_seqs(block), "summary")
         if not covered:
-            self._show(entry, block)
+            self._show_numbered(entry, block)
             self.bare_summaries[entry.path] = entry.seq
             self.summaries.pop(entry.path, None)
             self.summaries.pop(entry.alias, None)
@@ -234,6 +237,7 @@ class VisibleView(BlockView, msgspec.Struct):
 
     folds: ClassVar[Folds] = {
         **for_all_blocks(_show),
+        **for_blocks(NUMBERED, _show_numbered),
         **for_blocks(_OF_CALLS, _add_of_call),
         TurnStarted: _begin_turn,
         ToolCall: _add_call,

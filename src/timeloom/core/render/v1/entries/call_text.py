@@ -18,7 +18,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import PathError, parse, rewrite_path, to_physical
+from timeloom.core.paths import PathError, parse_long, rewrite_path, to_physical
 from timeloom.core.paths.forms import FileForm
 from timeloom.core.payload import BlobRef, size_of
 from timeloom.core.render.entry_text import NO_TEXT, EntryText, Payloads, load_text, text_from_lines
@@ -141,7 +141,7 @@ def _physical_path_line(block: ResultContent) -> str:
 
 def physical_line(path: str) -> str:
     """Return the line with the physical path of a file; empty if the path does not name a file."""
-    form = parse(path)
+    form = parse_long(path)
     return f"[physical_path: {one_line(str(to_physical(form)), 1_200)}]" if isinstance(form, FileForm) else ""
 
 

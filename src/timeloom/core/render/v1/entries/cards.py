@@ -39,7 +39,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import EntriesPath, TurnIndexesPath
 from timeloom.core.payload import BlobRef, Text
-from timeloom.core.render.entry_text import NO_PAYLOADS, Payloads
+from timeloom.core.render.facts import EMPTY_CONTEXT, CardContext, CardLimits
 from timeloom.core.render.foreign_text.fence import excerpt, one_line
 from timeloom.core.render.foreign_text.json_shape import describe_json_shape
 from timeloom.core.render.v1.entries.shorten import shorten_entry
@@ -79,32 +79,6 @@ _TEXT_BLOCKS: Final = (
 _OMITTED_BLOCKS: Final = (Thinking, Notes, ModelCalled, ModelAnswered)
 
 
-class CardLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a pruned turn its card shows.
-
-    Smaller limits make the model read content again; larger limits save less. Truncated content names its path.
-    """
-
-    text_chars: int = 4_000
-    """Per message of the user, the assistant or an external event."""
-    result_chars: int = 400
-    """Per tool result."""
-    result_items: int = 50
-    """Number of list items that are examined for the shape of a result."""
-    result_keys: int = 80
-    """Number of object keys that the shape of a result lists."""
-    rows: int = 40
-    """Maximum number of rows."""
-
-
-class CardContext(msgspec.Struct, frozen=True):
-    """Facts beyond the entries: their payloads, and the entries with the newest snapshots of open plans."""
-
-    payloads: Payloads = NO_PAYLOADS
-    open_plans: frozenset[int] = frozenset()
-
-
-EMPTY_CONTEXT: Final = CardContext()
 DEFAULT_LIMITS: Final = CardLimits()
 
 

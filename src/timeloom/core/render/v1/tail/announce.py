@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-import msgspec
-
 from timeloom.core.blocks import Usage
 from timeloom.core.ids import PlanId, TurnId
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.render.facts import AnnouncedBudget, RoundFacts
 from timeloom.core.render.foreign_text.fence import fence, one_line
 from timeloom.core.render.v1.entries.plan_text import step_line
 from timeloom.core.view.artifacts import ArtifactsView
@@ -42,31 +41,6 @@ MAX_REFUSED_CHARS: Final = 3_000
 
 MAX_FEEDBACK: Final = 4
 """Maximum number of reactions and remarks, the newest."""
-
-
-class AnnouncedBudget(msgspec.Struct, frozen=True):
-    """A budget of the turn in any unit."""
-
-    name: str
-    used: int
-    limit: int
-    text: str = ""
-    """The text for both numbers, if plain numbers would lack a unit."""
-
-
-class RoundFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts that hold in this round only: its number, the time, the budgets and the state of the cache."""
-
-    iteration: int
-    max_iterations: int
-    now: str
-    budgets: tuple[AnnouncedBudget, ...] = ()
-    prompt_tokens: int = 0
-    window_tokens: int = 0
-    cache: str = ""
-    workspace: tuple[str, ...] = ()
-    refused: str = ""
-    """The reply that could not be executed and is asked for again."""
 
 
 def announce_section(this: RoundFacts, views: Views) -> str:

@@ -1,5 +1,6 @@
 """Renders the uncached end of a prompt: the current turn, the sources and ANNOUNCE."""
 
+from timeloom.core.render.section import join_sections
 from timeloom.core.render.v1.tail.announce import RoundFacts, announce_section
 from timeloom.core.render.v1.tail.sources_section import sources_section
 from timeloom.core.view.views import Views
@@ -21,8 +22,3 @@ def current_turn_section(views: Views) -> str:
     # A heading directly before the turn's blocks would have to move when the next turn begins.
     turn = views.turns.newest
     return f"CURRENT TURN\n{turn}: everything from [TURN {turn}] on, above.\n" if turn else ""
-
-
-def join_sections(*sections: str) -> str:
-    """Join the sections that are not empty."""
-    return "\n".join(section for section in sections if section)

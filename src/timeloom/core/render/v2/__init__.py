@@ -1,0 +1,1 @@
+"""The second edition of all texts that a prompt contains."""

@@ -1,0 +1,1 @@
+"""The uncached end of a prompt: `tail` joins `sources_section` and `announce`."""
