@@ -55,7 +55,7 @@ class NativeHarness(TurnHarness):
 
 @asynccontextmanager
 async def native_stage(
-    tmp_path: Path, dialect: Dialect, *replies: NativeSaid, limits: TurnLimits | None = None
+    tmp_path: Path, dialect: Dialect, *replies: NativeSaid, limits: TurnLimits | None = None, edition: int = 1
 ) -> AsyncGenerator[NativeHarness]:
     """Yield the harness of a service that gives these replies in order."""
     frames = _anthropic_frames if dialect == "anthropic" else _openai_frames
@@ -66,7 +66,9 @@ async def native_stage(
             else OpenAIModel("m", ModelSettings(base_url=f"{service.url}/v1", key="k"))
         )
         try:
-            yield NativeHarness(tmp_path, model, service, limits)
+            stage = NativeHarness(tmp_path, model, service, limits)
+            stage.setting = replace(stage.setting, edition=edition)
+            yield stage
         finally:
             await model.close()
 

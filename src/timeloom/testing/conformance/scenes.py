@@ -24,10 +24,12 @@ from timeloom.core.blocks import (
     TurnStarted,
     UserPrompt,
 )
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.convert_params import ToolForm
 from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.facts import RoundFacts
+from timeloom.core.render.native_tools import NativeTool
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.system import build_system_text
 from timeloom.core.render.v1.tail.tail import tail_text
@@ -36,6 +38,7 @@ from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import fold
 from timeloom.ports.model import ModelRequest, TextSegment
 from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.native_functions import build_native_functions
 from timeloom.testing.conformance.cases import CaseScene, ConformanceCase
 from timeloom.tools.react.toolset import react_tools
 
@@ -45,15 +48,17 @@ TURN: Final = TurnId("turn_1770603272000_000002")
 ROUNDS: Final = 15
 
 
-def build_request(case: ConformanceCase, scene: CaseScene) -> ModelRequest:
+def build_request(case: ConformanceCase, scene: CaseScene, protocol: ReplyProtocol = "channels") -> ModelRequest:
     """Return the model request of that case."""
     entries = _build_entries(case, scene)
     views = fold(entries)
     view = PromptView.from_views(views, {entry.seq: entry for entry in entries if entry.seq in views.visible.shown})
     this = RoundFacts(iteration=2 if _has_earlier_round(case, scene) else 1, max_iterations=ROUNDS, now=NOW)
     segments = [TextSegment(segment.text) for segment in view.segments()]
+    system, tools = _native_system() if protocol == "native" else (system_text(), ())
     return ModelRequest(
-        system=system_text(),
+        system=system,
+        tools=tools,
         segments=(*segments, TextSegment(tail_text(this, views))),
         max_output_tokens=2_048,
         number=1 if _has_earlier_round(case, scene) else 0,
@@ -65,6 +70,12 @@ def build_request(case: ConformanceCase, scene: CaseScene) -> ModelRequest:
 def tool_forms() -> dict[str, ToolForm]:
     """Return the tools of the system text by their ids."""
     return {tool.spec.tool_id: ToolForm(tool.spec.tool_id, tool.spec.params_schema) for tool in react_tools()}
+
+
+@cache
+def _native_system() -> tuple[str, tuple[NativeTool, ...]]:
+    text, native = build_native_functions([tool.spec for tool in react_tools()])
+    return text, native.functions
 
 
 @cache

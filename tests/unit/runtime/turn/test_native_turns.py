@@ -62,15 +62,18 @@ async def verify(stage: NativeHarness, conversation: object, requests: int) -> N
     assert [one.verdict for one in replayed] == ["same"] * requests
 
 
+@pytest.mark.parametrize("edition", [1, 2])
 @dialects
-def test_a_turn_of_several_rounds_is_wholly_on_the_timeline_and_replays(tmp_path: Path, dialect: Dialect) -> None:
+def test_a_turn_of_several_rounds_is_wholly_on_the_timeline_and_replays(
+    tmp_path: Path, dialect: Dialect, edition: int
+) -> None:
     async def check() -> None:
         write = said(
             ("react_write", {"path": "files/a.md", "content": "# A <b>\n"}),
             text="I write it.",
             thinking="First a file.",
         )
-        async with native_stage(tmp_path, dialect, write, said(("complete", dict(COMPLETE)))) as stage:
+        async with native_stage(tmp_path, dialect, write, said(("complete", dict(COMPLETE))), edition=edition) as stage:
             turns = await stage.open()
             assert await turns.run("write a file") == "completed"
             blocks = await blocks_of(turns)
