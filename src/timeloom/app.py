@@ -110,6 +110,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
             ),
             policies=settings.policy.to_policies(),
             budgets=settings.budget.to_budgets(),
+            edition=settings.context.edition,
             cache=CacheSettings(
                 min_rounds=settings.cache.min_rounds,
                 offset_rounds=settings.cache.offset_rounds,

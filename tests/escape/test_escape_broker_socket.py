@@ -14,7 +14,7 @@ def connected():
     one.connect(line._path)
     return one
 def framed(body): return struct.pack(">I", len(body)) + body
-def hello(token): return framed(('{"token": "%s", "version": 1}' % token).encode())
+def hello(token): return framed(('{"token": "%s", "version": 2}' % token).encode())
 def closed(one):
     try: return one.recv(1) == b""
     except ConnectionError: return True

@@ -241,7 +241,7 @@ def enter_without_the_token() -> object:
     other = socket.socket(socket.AF_UNIX)
     other.settimeout(5)
     other.connect("/workspace/sock/door")
-    hello = json.dumps({"token": "0" * 32, "version": 1}).encode()
+    hello = json.dumps({"token": "0" * 32, "version": 2}).encode()
     other.sendall(struct.pack(">I", len(hello)) + hello)
     if other.recv(1) == b"":
         raise ConnectionRefusedError("the door was closed")

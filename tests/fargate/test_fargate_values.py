@@ -17,6 +17,7 @@ from timeloom.sandbox.fargate import scoped
 from timeloom.sandbox.fargate.upload import task_module_path
 from timeloom.sandbox.remote.launch_payload import (
     MAX_PAYLOAD_BYTES,
+    VERSION,
     LaunchPayload,
     ObjectRef,
     decode_launch,
@@ -85,7 +86,7 @@ def test_a_launch_comes_out_of_its_secret_as_it_went_in() -> None:
 
 def test_a_launch_of_another_version_or_form_is_refused() -> None:
     with pytest.raises(ValueError, match="build it again"):
-        decode_launch(encode_launch(msgspec.structs.replace(LAUNCH, version=2)))
+        decode_launch(encode_launch(msgspec.structs.replace(LAUNCH, version=VERSION + 1)))
     for data in (b"", b"garbage", encode_launch(LAUNCH)[:-10]):
         with pytest.raises(ValueError, match="payload"):
             decode_launch(data)

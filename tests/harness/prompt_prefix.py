@@ -9,18 +9,19 @@ from timeloom.runtime.session.session import Session
 class PromptPrefixCheck:
     """A prompt observer that fails if a prompt changes bytes that were sent before.
 
-    Only a recorded act that hides, prunes, summarizes or erases may change them. An act counts even if all that it
-    replaces are stubs of earlier acts. Failures are also kept, because a server catches what a turn raises.
+    Only a turn with another edition, or a recorded act that hides, prunes, summarizes or erases, may change them. An
+    act counts even if all that it replaces are stubs of earlier acts. Failures are also kept, because a server catches
+    what a turn raises.
     """
 
     def __init__(self) -> None:
         self.failures: list[str] = []
-        self._last: dict[str, tuple[tuple[RenderedSegment, ...], tuple[int, int]]] = {}
+        self._last: dict[str, tuple[tuple[RenderedSegment, ...], tuple[int, int, int]]] = {}
 
     def __call__(self, session: Session, segments: tuple[RenderedSegment, ...]) -> None:
         # Entries of nested calls are gone from the start; they name their own call and not a later act.
         acts = (by for seq, by in session.views.visible.gone.items() if by > seq)
-        forgotten = max(acts, default=0), session.views.conversation.erased
+        forgotten = max(acts, default=0), session.views.conversation.erased, session.views.turns.edition
         before, was_forgotten = self._last.get(session.conversation, ((), forgotten))
         self._last[session.conversation] = (segments, forgotten)
         if forgotten == was_forgotten and not is_byte_prefix(before, segments):

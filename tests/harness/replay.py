@@ -12,7 +12,6 @@ from timeloom.core.blocks import AnyBlock, ModelCalled
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.render.prompt import PromptView, needed_seqs
-from timeloom.core.render.v1.renderer import V1_RENDERER
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import Views
 from timeloom.ports.model import ModelEvent, ModelRequest
@@ -109,7 +108,7 @@ def with_request_hashes(entries: Sequence[Entry]) -> list[Entry]:
             opened = PromptView.from_views(views, {seq: done[seq - 1] for seq in needed_seqs(views)})
             fingerprint = opened.fingerprint() if block.purpose == "decision" else ""
             sha256 = request_sha256(str(block.system), fingerprint, str(block.tail))
-            block = replace(block, request_sha256=sha256, rendering=V1_RENDERER.number)
+            block = replace(block, request_sha256=sha256, rendering=opened.renderer.number)
         done.append(replace(entry, block=block))
         views.add(done[-1])
     return done

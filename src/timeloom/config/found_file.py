@@ -63,7 +63,13 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
     "changes what a model sees of the conversation, and its cost": (
         *("models.window_tokens", "models.thinking_tokens", "models.protocol", "protocols"),
         *("cache.min_rounds", "cache.offset_rounds", "cache.editable_tail_tokens", "cache.lifetime"),
-        *("context.keep_turns", "context.keep_rounds", "context.min_saving_tokens", "context.patience"),
+        *(
+            "context.edition",
+            "context.keep_turns",
+            "context.keep_rounds",
+            "context.min_saving_tokens",
+            "context.patience",
+        ),
         *("context.compact_at", "context.keep_share", "context.summary_tokens", "context.prose_tokens"),
         *("context.text_chars", "context.result_chars", "context.result_items", "context.result_keys", "context.rows"),
     ),

@@ -94,6 +94,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """Inputs that the program cannot open for writing, by their relative path."""
     folders: tuple[str, ...] = ()
     """Folders that exist in its `OUT_DIR` when it starts, by relative path; the program creates them itself."""
+    links: Mapping[str, str] = {}
+    """Symbolic links in its `OUT_DIR` when it starts: their names, and the names of the folders beside them."""
     stubs: tuple[ToolStub, ...] = ()
     limits: ExecutionLimits = ExecutionLimits()
     leave: CallDelegation = CallDelegation()

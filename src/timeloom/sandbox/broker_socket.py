@@ -132,6 +132,7 @@ class BrokerSocket:
                 name=program.name,
                 env=env,
                 folders=program.folders,
+                links=program.links,
                 read_only=program.read_only,
                 stubs=program.stubs,
             )

@@ -11,7 +11,7 @@ import msgspec
 
 from timeloom.ports.sandbox import ToolStub
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the messages. A guest with another version, from an outdated image, is refused."""
 
 MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
@@ -48,6 +48,7 @@ class StartMessage(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     env: Mapping[str, str]
     folders: tuple[str, ...]
+    links: Mapping[str, str]
     read_only: tuple[str, ...]
     stubs: tuple[ToolStub, ...]
 

@@ -98,6 +98,7 @@ async def test_the_interpreter_gets_its_program_and_its_variables(door: BrokerSo
         "name": "program",
         "env": env,
         "folders": [],
+        "links": {},
         "read_only": [],
         "stubs": [],
     }

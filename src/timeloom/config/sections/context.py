@@ -1,6 +1,6 @@
 """Settings of the context: when old parts of a conversation are pruned or summarized."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -8,6 +8,7 @@ from msgspec import Meta
 from timeloom.config.field_help import SettingHelp
 from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.pruning import PruneSettings
+from timeloom.core.render.editions import FIRST_EDITION
 from timeloom.core.render.facts import CardLimits
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -21,8 +22,14 @@ _COMPACT: Final = CompactSettings()
 
 
 class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Pruning and compaction of the prompt."""
+    """The edition of the prompt, its pruning and its compaction."""
 
+    edition: Annotated[
+        Literal[1, 2],
+        SettingHelp(
+            "Edition of all that models read and write, for new turns: 2 has shorter prompts, aliases and raw channels."
+        ),
+    ] = FIRST_EDITION
     keep_turns: Annotated[
         OptionalCount, SettingHelp("Number of turns before the current one that are never shortened to cards.")
     ] = _PRUNE.keep_turns

@@ -48,6 +48,8 @@ def upload_launch(
         bundle=_upload_bundle(profile, run, bucket, base),
         bundle_dir=profile.bundle.name if profile.bundle else "",
         read_only=program.read_only,
+        folders=program.folders,
+        links=program.links,
         stubs=program.stubs,
         limits=program.limits,
         leave=program.leave,

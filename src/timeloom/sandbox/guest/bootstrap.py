@@ -6,7 +6,7 @@ This single file imports only the standard library of Python 3.9 or newer, so it
 that are slow to import are imported at first use, because most programs print something and end. It enforces nothing:
 the program can change anything in its process, so limits and permissions are checked outside.
 """
-# ruff: noqa: PLC0415, PTH101, PTH103, PTH118, PTH123, T201 - late imports and no pathlib (see the docstring); a program prints
+# ruff: noqa: PLC0415, PTH101, PTH103, PTH118, PTH123, PTH211, T201 - late imports and no pathlib (see the docstring); a program prints
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import _thread
 import os
 import sys
 
-VERSION = 1
+VERSION = 2
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 NEEDED_LATER = "json,threading,concurrent.futures,asyncio,pathlib,traceback"
 SIGNAL_OFFSET = 128  # a higher exit code may also mean a signal
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
     compile("", "", "exec")
     _decode_json("{}")
     start = connection.receive_start()
-    folders = _enter_folders(start["env"], start["folders"])
+    folders = _enter_folders(start["env"], start["folders"], start["links"])
     for name in start["read_only"]:
         os.chmod(os.path.join(folders["OUTPUT_DIR"], name), 0o444)
     namespace = _namespace(connection, start["stubs"], folders["OUTPUT_DIR"])
@@ -129,10 +129,12 @@ def _full_memory_ranges() -> Generator[tuple[int, int], None, None]:
                 yield start, end
 
 
-def _enter_folders(env: dict[str, str], folders: list[str]) -> dict[str, str]:
+def _enter_folders(env: dict[str, str], folders: list[str], links: dict[str, str]) -> dict[str, str]:
     os.environ.update(env)
     for folder in folders:
         os.makedirs(os.path.join(env["OUTPUT_DIR"], folder), exist_ok=True)
+    for name, target in links.items():
+        os.symlink(target, os.path.join(env["OUTPUT_DIR"], name))
     os.chdir(env["WORKDIR"])
     sys.path.insert(0, env["WORKDIR"])
     return env

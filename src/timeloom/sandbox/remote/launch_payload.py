@@ -22,7 +22,7 @@ MAX_SENT: Final = SnapshotLimits(files=65_534, bytes=4 * 1024 * 1024 * 1024)
 
 BUNDLES: Final = f"{WORKSPACE}/bundles"
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of payload and report; a task whose image has another version refuses to start."""
 
 MAX_SECRET_BYTES: Final = 65_536
@@ -69,6 +69,8 @@ class LaunchPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The name of the bundle's folder in the task."""
 
     read_only: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    links: Mapping[str, str] = {}
     stubs: tuple[ToolStub, ...] = ()
     limits: ExecutionLimits = ExecutionLimits()
     leave: CallDelegation = CallDelegation()

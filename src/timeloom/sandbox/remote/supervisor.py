@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -95,6 +96,8 @@ async def _run_launch(launch: LaunchPayload, bucket: Bucket, task: TaskEnvironme
         execution_id=launch.execution_id,
         name=launch.name,
         read_only=launch.read_only,
+        folders=launch.folders,
+        links=launch.links,
         stubs=launch.stubs,
         limits=launch.limits,
     )
@@ -191,6 +194,7 @@ def _build_report(
     result: ProgramResult, sent: dict[str, str], launch: LaunchPayload, bucket: Bucket, task: TaskEnvironment
 ) -> TaskReport:
     """Upload the files that are new or changed and return the report."""
+    _remove_links(result.out_dir, launch.links)
     archive = task.private_folder / "changed.zip"
     packed = pack(result.out_dir, archive, result_limits(launch.limits, len(sent)), known=sent)
     changed = None
@@ -209,6 +213,14 @@ def _build_report(
         changed=changed,
         removed=removed,
     )
+
+
+def _remove_links(folder: Path, links: Mapping[str, str]) -> None:
+    """Remove the links that the program got, unless it replaced them; links are never sent back."""
+    for name, target in links.items():
+        link = folder / name
+        if link.is_symlink() and str(link.readlink()) == target:
+            link.unlink()
 
 
 def _left_out_text(packed: PackResult) -> str:

@@ -32,6 +32,7 @@ SANDBOX_CONTRACT: Final[Sequence[Check]] = (
     running.files_that_it_leaves_are_there_until_the_run_is_left,
     running.inputs_are_copies,
     running.a_read_only_input_cannot_be_opened_for_writing,
+    running.links_lead_to_folders_beside_them,
     running.an_input_outside_its_folder_is_refused,
     running.tools_are_called_and_awaited,
     running.paths_are_fetched,

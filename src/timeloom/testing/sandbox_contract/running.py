@@ -145,6 +145,27 @@ except PermissionError:
             assert done.output.stdout == "given\nrefused\n", done.description
 
 
+async def links_lead_to_folders_beside_them(open_sandbox: Open) -> None:
+    """Files have the same content under the link, and a file written through it lies in the folder."""
+    code = """
+import os
+print(os.readlink(OUT_DIR / "t1"), (OUT_DIR / "t1/files/in.txt").read_text())
+(OUT_DIR / "t2/files/new.txt").write_text("made")
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "source"
+        source.write_text("given", encoding="utf-8")
+        async with scoped_sandbox(open_sandbox) as sandbox:
+            given = msgspec.structs.replace(
+                program(code, inputs={"turn_a/files/in.txt": source}),
+                folders=("turn_b/files",),
+                links={"t1": "turn_a", "t2": "turn_b"},
+            )
+            done = await run_program(sandbox, given)
+            assert (done.output.stdout, done.ran.detail) == ("turn_a given\n", ""), done.description
+            assert done.files == {"turn_a/files/in.txt": b"given", "turn_b/files/new.txt": b"made"}
+
+
 async def an_input_outside_its_folder_is_refused(open_sandbox: Open) -> None:
     """An input path outside the output folder raises an error before the program starts."""
     async with scoped_sandbox(open_sandbox) as sandbox:

@@ -88,19 +88,25 @@ class OutputCollector:
     """Copies the files of one program into the workspace. It blocks, so it runs in a thread."""
 
     def __init__(
-        self, root: Path, given: Mapping[str, InputFingerprint], context: ToolContext, settings: ExecSettings
+        self,
+        root: Path,
+        given: Mapping[str, InputFingerprint],
+        links: Mapping[str, str],
+        context: ToolContext,
+        settings: ExecSettings,
     ) -> None:
-        self._root, self._given, self._settings = root, given, settings
+        self._root, self._given, self._links, self._settings = root, given, links, settings
         self._workspace = Workspace(context.out_dir)
         self._turn = context.turn_id
-        self._pool = context.timeline.views.sources.pool
+        self._views = context.timeline.views
+        self._pool = self._views.sources.pool
         self._collected = CollectedFiles()
         self._bytes = 0
         self._shown_bytes = 0
 
     def collect(self, contract: Sequence[DeclaredFile]) -> CollectedFiles:
         """Copy the files that may be kept and return the result."""
-        found, produced = scan_output_folder(self._root, self._turn), self._collected
+        found, produced = scan_output_folder(self._root, self._turn, self._views, self._links), self._collected
         produced.refused, produced.complete = found.refused, found.complete
         by_target: dict[PhysicalPath, OutputFile] = {}
         for left in found.files:

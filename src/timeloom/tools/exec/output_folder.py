@@ -3,7 +3,7 @@
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,8 @@ import msgspec
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import FileForm, PathError, PhysicalPath, rewrite_path
+from timeloom.core.view.aliases import rewrite_in
+from timeloom.core.view.views import Views
 from timeloom.platform.open_beneath import open_beneath, open_folder_beneath
 from timeloom.tools.workspace import MAX_FILE_BYTES, RESERVED_PREFIX, WorkspaceError
 
@@ -56,24 +58,38 @@ class OutputFolder(msgspec.Struct, kw_only=True):
     complete: bool = True
 
 
-def scan_output_folder(root: Path, turn: TurnId) -> OutputFolder:
-    """Return the files below the program's folder; correctly placed files come first."""
+def scan_output_folder(root: Path, turn: TurnId, views: Views, links: Mapping[str, str]) -> OutputFolder:
+    """Return the files below the program's folder; correctly placed files come first.
+
+    The links that the program got are ignored: what it wrote through them lies in the folders themselves.
+    """
     found = OutputFolder()
     for count, names in enumerate(_walk_entries(root, found)):
         if count >= MAX_ENTRIES:
             found.complete = False
             break
+        if len(names) == 1 and _is_given_link(root, names[0], links):
+            continue
         place = "/".join(names)
         try:
-            found.files.append(_to_output_file(place, turn))
+            found.files.append(_to_output_file(place, turn, views))
         except PathError as error:
             found.refused.append(RefusedFile(place, str(error)))
     found.files.sort(key=lambda left: (left.is_moved, left.source_path))
     return found
 
 
-def _to_output_file(place: str, turn: TurnId) -> OutputFile:
-    target = rewrite_path(place, turn)
+def _is_given_link(root: Path, name: str, links: Mapping[str, str]) -> bool:
+    link = root / name
+    return name in links and link.is_symlink() and str(link.readlink()) == links[name]
+
+
+def _to_output_file(place: str, turn: TurnId, views: Views) -> OutputFile:
+    try:
+        # The program may have made a folder with the alias of a turn itself.
+        target = rewrite_in(place, turn, views)
+    except PathError:
+        target = rewrite_path(place, turn)
     return OutputFile(source_path=place, target=target.physical, path=target.path, writable=target.writable)
 
 

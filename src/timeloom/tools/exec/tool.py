@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
@@ -11,7 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import ToolTraits
+from timeloom.core.ids import TurnId
 from timeloom.core.stream.surrogates import replace_lone_surrogates
+from timeloom.core.view.aliases import ConversationNames
 from timeloom.ports.sandbox import Program, Sandbox
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
 from timeloom.tools.define import tool
@@ -99,13 +101,15 @@ class ExecTool:
         prog_name: str,
         timeout_s: float | None,
     ) -> Program:
+        folders = files.folders(context.turn_id)
         return Program(
             code=code,
             execution_id=f"{context.turn_id}.{context.tool_call_id}",
             name=replace_lone_surrogates(prog_name[:MAX_NAME_CHARS]) or "program",
             inputs=inputs.files,
             read_only=tuple(inputs.read_only),
-            folders=files.folders(context.turn_id),
+            folders=folders,
+            links=_alias_links((*inputs.files, *folders), context),
             stubs=make_tool_stubs(context.nested.specs) if context.nested else (),
             limits=replace(self._settings.limits, wall_s=self._wall_s(timeout_s)),
         )
@@ -129,7 +133,7 @@ class ExecTool:
             context.emit(stream, text)
 
         async with self._sandbox.run(program, broker, output) as ran:
-            collector = OutputCollector(ran.out_dir, fingerprints, context, self._settings)
+            collector = OutputCollector(ran.out_dir, fingerprints, program.links, context, self._settings)
             collected = await asyncio.to_thread(collector.collect, contract)
         await keep_visibility(collected, context)
         for made in ran.calls:
@@ -143,6 +147,13 @@ class ExecTool:
             calls=broker.calls,
             printed=printed,
         )
+
+
+def _alias_links(places: Iterable[str], context: ToolContext) -> dict[str, str]:
+    """Return the aliases of the turns whose folders the program has, each with the name of the folder."""
+    names = ConversationNames(context.timeline.views)
+    turns = dict.fromkeys(TurnId(folder) for folder, slash, _ in (place.partition("/") for place in places) if slash)
+    return {alias: turn for turn in turns if (alias := names.turn(turn)) != turn}
 
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -315,13 +315,6 @@ def test_a_read_shows_its_contents_and_each_path_once() -> None:
     path, physical = "fi:turn_1.files/a.md", "turn_1/files/a.md"
     item = {"path": path, "mime": "text/plain", "size_bytes": 9, "physical_path": physical, "tokens": 3}
     said: dict[str, object] = {"paths": [path], "missing": [], "total_tokens": 3, "items": [item], "reasons": {}}
-        "paths": [path],
-        "missing": [],
-        "missing_skills": [],
-        "total_tokens": 3,
-        "items": [item],
-        "reasons": {},
-    }
     assert text(status(said)) == ""
     more = {**said, "items": [{**item, "next_item": {"path": path, "line_start": 5}}, "odd"]}
     assert text(status(more)) == (
