@@ -16,6 +16,10 @@ CALL_TOOL: Final = "call_tool"
 CODE_PARAM: Final = "code"
 """The parameter of a function that holds the program of a tool that runs code."""
 
+MAX_HELD_CHARS: Final = 300
+"""Characters of text that wait until it is known whether they are notes. With fewer, longer notes are shown as an
+answer; with more, answers appear later."""
+
 
 class NativeCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool call of a reply: the function's name and the JSON text of its arguments, as the model wrote them.
@@ -55,22 +59,40 @@ def decode_calls(text: str) -> tuple[NativeCall, ...]:
 class LiveNativeReply:
     """Receives a reply in pieces and returns the text that clients see.
 
-    Text is shown as the answer until the reply calls a function: then it was the notes of the call. Arguments are shown
-    as the same fields of a decision are.
+    Whether text is the answer or the notes of a call shows only when a call begins or the reply ends. So the beginning
+    of the text waits: notes are short. Longer text is shown as the answer. Arguments are shown as the same fields of a
+    decision are.
     """
 
     def __init__(self) -> None:
         self._calls: dict[int, _LiveCall] = {}
-        self._text_seen = False
+        self._held = ""
+        self._is_answer = False
 
     def feed_text(self, text: str) -> list[LiveDelta]:
         """Return the visible text in the next piece of the text."""
-        self._text_seen = True
-        return [LiveDelta("answer", 0, text)]
+        if self._is_answer:
+            return [LiveDelta("answer", 0, text)]
+        self._held += text
+        if len(self._held) <= MAX_HELD_CHARS or self._calls or self._held.lstrip().startswith("<"):
+            return []
+        self._is_answer = True
+        return self._release("answer")
 
-    def begin_call(self, index: int, name: str, *, runs_code: bool) -> None:
-        """Begin the call with that index."""
-        self._calls[index] = _LiveCall(index + self._text_seen, name, runs_code=runs_code)
+    def begin_call(self, index: int, name: str, *, runs_code: bool) -> list[LiveDelta]:
+        """Begin the call with that index, and return the notes before it."""
+        shown = [] if self._calls else self._release("timeline_text")
+        self._calls[index] = _LiveCall(index, name, runs_code=runs_code)
+        return shown
+
+    def close(self) -> list[LiveDelta]:
+        """Return the visible text at the end of a complete reply."""
+        return [] if self._calls else self._release("answer")
+
+    def _release(self, channel: str) -> list[LiveDelta]:
+        held, self._held = self._held, ""
+        # Text that begins with a tag may be thoughts, or channels that are refused.
+        return [LiveDelta(channel, 0, held)] if held and not held.lstrip().startswith("<") else []
 
     def feed_call(self, index: int, text: str) -> list[LiveDelta]:
         """Return the visible text in the next piece of the arguments of a call that has begun."""

@@ -134,6 +134,8 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
     async with caller.governor.charge_on_exit(admission) as charge:
         charge.cut_cost = lambda most: cut_call_cost(most, prompt_tokens, buffer.received, caller.model)
         ending = await stream_reply(caller.model, prompt.request, buffer, interrupt, caller.call_s)
+        if isinstance(ending, FinishEvent):
+            buffer.finish()
         # Lets the last deltas reach the readers before the reply is processed.
         await asyncio.sleep(0)
         outcome = build_outcome(call, buffer.text, ending, encode_calls(buffer.calls))
@@ -291,12 +293,18 @@ class _ReplyBuffer:
         self.thinking.append(text)
         self._on_delta(LiveDelta("thinking", 0, text))
 
+    def finish(self) -> None:
+        """Forward what waited for the end of a complete reply."""
+        for delta in self._live_native.close():
+            self._on_delta(delta)
+
     def on_tool_call(self, piece: ToolCallPiece) -> None:
         if piece.index not in self._calls:
             self._calls[piece.index] = piece.name, []
             tool_id = self._tool_ids.get(piece.name, "")
             runs_code = resolve_traits(tool_id, self._custom.get(tool_id)).runs_code
-            self._live_native.begin_call(piece.index, piece.name, runs_code=runs_code)
+            for delta in self._live_native.begin_call(piece.index, piece.name, runs_code=runs_code):
+                self._on_delta(delta)
         self._calls[piece.index][1].append(piece.text)
         for delta in self._live_native.feed_call(piece.index, piece.text):
             self._on_delta(delta)

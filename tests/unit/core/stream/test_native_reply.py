@@ -27,8 +27,32 @@ def test_a_reply_as_text_has_its_text_and_its_calls() -> None:
     assert NativeReply().as_text() == ""
 
 
-def test_text_is_shown_as_the_answer() -> None:
-    assert LiveNativeReply().feed_text("Yes") == [LiveDelta("answer", 0, "Yes")]
+def test_a_short_answer_is_shown_at_its_end() -> None:
+    live = LiveNativeReply()
+    assert live.feed_text("Yes") == []
+    assert live.close() == [LiveDelta("answer", 0, "Yes")]
+    assert live.close() == []
+
+
+def test_a_long_answer_is_shown_while_it_is_written() -> None:
+    live, long = LiveNativeReply(), "x" * 301
+    assert live.feed_text(long) == [LiveDelta("answer", 0, long)]
+    assert live.feed_text("<y>") == [LiveDelta("answer", 0, "<y>")]
+    assert live.close() == []
+
+
+def test_short_text_before_a_call_is_shown_as_its_notes() -> None:
+    live = LiveNativeReply()
+    live.feed_text("I look.")
+    assert live.begin_call(0, "f", runs_code=False) == [LiveDelta("timeline_text", 0, "I look.")]
+    assert live.begin_call(1, "f", runs_code=False) == []
+    assert (live.feed_text("x" * 400), live.close()) == ([], [])
+
+
+def test_text_that_begins_with_a_tag_is_not_shown() -> None:
+    live = LiveNativeReply()
+    assert live.feed_text(" <think>" + "x" * 400) == []
+    assert live.close() == []
 
 
 def test_the_content_of_a_file_is_shown_while_it_is_written() -> None:
@@ -43,11 +67,8 @@ def test_the_content_of_an_internal_file_is_not_shown() -> None:
     assert shown("react_write", '{"path":"a","channel":"internal","content":"secret"}') == []
 
 
-def test_a_call_after_text_has_an_index_of_its_own() -> None:
-    live = LiveNativeReply()
-    live.feed_text("I answer.")
-    live.begin_call(0, "complete", runs_code=False)
-    assert live.feed_call(0, '{"final_answer":"Yes"}') == [LiveDelta("answer", 1, "Yes")]
+def test_the_answer_of_complete_is_shown() -> None:
+    assert shown("complete", '{"final_answer":"Yes"}') == [LiveDelta("answer", 0, "Yes")]
 
 
 def test_a_generic_call_is_shown_as_the_call_itself() -> None:

@@ -85,7 +85,8 @@ def test_a_turn_of_several_rounds_is_wholly_on_the_timeline_and_replays(
             turn = turns.session.views.progress.turn_id
             assert (turns.action_context.out_dir / turn / "files" / "a.md").read_text() == "# A <b>\n"
             assert stage.channel_text("canvas") == "# A <b>\n"
-            assert stage.channel_text("answer") == "I write it.Done."
+            assert stage.channel_text("timeline_text") == "I write it."
+            assert stage.channel_text("answer") == "Done."
             assert stage.channel_text("thinking") == "First a file."
             assert {one.protocol for one in (*called(blocks), *answered(blocks))} == {"native"}
             assert answered(blocks)[0].text == "I write it."
@@ -111,6 +112,7 @@ def test_a_request_is_one_user_message_with_the_tools_and_no_channels(tmp_path: 
             first, second = (json.dumps(body["tools"]) for body in stage.bodies)
             assert first == second
             assert texts(await blocks_of(turns), Completion) == ["Yes."]
+            assert stage.channel_text("answer") == "Yes."
 
     run(check)
 
