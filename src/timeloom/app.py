@@ -268,6 +268,7 @@ def build_turn_runner(
         emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
         interrupt=inbox.interrupt,
         governor=governor,
+        window_tokens=model.window_tokens,
     )
     prompt_builder = PromptBuilder(session, shared.system, prompts, governor, shared.rates, observers=_prompt_observers)
     model_caller = ModelCaller(

@@ -299,6 +299,7 @@ MORE_AMBIGUOUS: Final = (
     ("an action that is a list of two", _decides('"action":["complete","exit"],"final_answer":"a"')),
     ("tools that are no text", _decides('"action":"call_tool","tool":{"a":1}')),
     ("a call without parameters that is text", calls_tool('"moon.get","params":{}')),
+    ("an action that is a call", in_channel('{"action":{"tool_id":"weather.get","params":{"city":"Oslo"}}}')),
     ("a wrapped text", in_channel('{"decision":"complete"}')),
     ("plain text in the decision's channel", in_channel("It will rain.")),
     ("an answer that holds tags", in_channel("Write <tool_call>.", "final_answer")),

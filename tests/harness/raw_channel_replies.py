@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from tests.harness.misformatted_replies import CONTEXT, RAIN, THOUGHT, Form
+from tests.harness.misformatted_replies import CONTEXT, PROGRAM, RAIN, THOUGHT, Form
+from tests.harness.more_misformatted_replies import EXEC
 from timeloom.core.policy.repair_reply import RepairContext, ToolForm
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 
@@ -111,6 +112,8 @@ RAW_FORMS: Final = (
     Form("unclosed", action(COMPLETE) + "<channel:final_answer>\nRain.\n</channel:final_an", RAIN),
     Form("unclosed", action(WRITE) + "<channel:content>\nabc", ABC),
     Form("unclosed", action(PATCH) + "<channel:patch>\n@@ -1 +1 @@\n", PATCHED),
+    Form("unclosed", action(PROGRAM % "{}") + "<channel:code>\nprint(1)\n", EXEC, "print(1)"),
+    Form("unclosed", action(PROGRAM % "{}") + "<channel:code>\nprint(1)\n</channel:co", EXEC, "print(1)"),
     # other spellings of the tags
     Form("close_tag", action(COMPLETE) + "<channel:final_answer>\nRain.\n</Channel:Final_Answer>", RAIN),
     Form("close_tag", action(WRITE) + "<channel:content>\nabc\n</CHANNEL:CONTENT>", ABC),
@@ -174,6 +177,7 @@ RAW_AMBIGUOUS: Final = (
     ("a text before two actions", CONTENT + action(WRITE) + action(PATCH)),
     ("a text of two decisions", action(WRITE[:-1]) + action(PATCH[:-1]) + CONTENT),
     ("an unclosed text before a channel", action(WRITE) + f"<channel:content>\nabc\n{action(COMPLETE)}"),
+    ("an unclosed program before a channel", action(PROGRAM % "{}") + f"<channel:code>\nprint(1)\n{ANSWER}"),
     ("an unclosed answer before a summary", "<channel:final_answer>\nRain.\n" + raw("summary", "It rained.")),
     ("a call in the answer's channel", raw("final_answer", WEATHER)),
     ("a good and a bad action", action(WRITE) + CONTENT + action(WEATHER) + CONTENT),

@@ -62,6 +62,9 @@ FITTING: dict[str, int] = {"post_approval": 409, "delete_rerun": 409, "get_compa
 INSIDE: Mapping[str, Permission] = {"post_fetch": "decider", "post_by_rn": "decider", "post_completion": "owner"}
 """Operations whose body names the conversation; without permission for it, they answer that it does not exist."""
 
+WRITES_INSIDE = frozenset({"post_completion", "post_run"})
+"""Operations whose body names the conversation of the message; those who may only read it are refused."""
+
 PROJECT = {"x-timeloom-tenant": "home", "x-timeloom-project": "demo"}
 """The project, for operations whose address names none."""
 
@@ -96,6 +99,8 @@ class Target(NamedTuple):
 
 
 def may(operation: Endpoint, token: str) -> bool:
+    if operation.name in WRITES_INSIDE and token == "approver":
+        return False
     if operation.name in INSIDE:
         return token in ALLOWED[INSIDE[operation.name]]
     reads = token == "approver" and operation.requires == "owner" and operation.method == "GET"
@@ -105,6 +110,9 @@ def may(operation: Endpoint, token: str) -> bool:
 def refusal(operation: Endpoint, token: str) -> int:
     if token in ("", "wrong"):
         return 401
+    if token == "approver" and (operation.requires == "owner" or operation.name in WRITES_INSIDE):
+        # Those who may read a conversation know that it exists.
+        return 403
     if operation.name in INSIDE and token in ALLOWED[operation.requires]:
         return 404
     return 404 if operation.requires in ("owner", "reader", "decider") else 403
@@ -201,7 +209,9 @@ def test_who_decides_is_a_rule_of_the_server(tmp_path: Path) -> None:
             await served.ann.wait_for_state(conversation, "idle")
             assert stage.sent == [waiting["tool_call_id"]]
             # To decide is not to speak.
-            assert (await eve.post(CHAT, {"message": "x", "conversation_id": conversation})).status_code == 404
+            refused = await eve.post(CHAT, {"message": "x", "conversation_id": conversation})
+            assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+            assert "you may read" in refused.json()["detail"]
 
     run(check)
 

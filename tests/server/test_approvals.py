@@ -194,7 +194,7 @@ def test_the_response_says_who_may_write(tmp_path: Path) -> None:
             async with served.client("approver").stream_conversation(conversation) as events:
                 assert (await anext(events)).event == "conv.status"
             body = {"message": "x", "conversation_id": conversation}
-            assert (await served.client("approver").post(CHAT, body)).status_code == 404
+            assert (await served.client("approver").post(CHAT, body)).status_code == 403
 
     run(check)
 

@@ -41,7 +41,7 @@ def test_an_approver_hears_and_decides_on_a_socket_and_does_not_speak(tmp_path: 
             conversation, call = await waiting(served)
             async with opened(served, conversation, token="approver") as held:
                 await held.send(json.dumps({"event": "chat.message", "data": {"message": "hello"}}))
-                assert (await until(held, "refused"))[-1]["data"]["code"] == "conversation_unknown"
+                assert (await until(held, "refused"))[-1]["data"]["code"] == "forbidden"
                 decision: Told = {"call_id": "0123456789ab", "approved": True}
                 await held.send(json.dumps({"event": "chat.decision", "data": decision}))
                 assert (await until(held, "refused"))[-1]["data"]["code"] == "approval_unknown"

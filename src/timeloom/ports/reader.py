@@ -83,14 +83,14 @@ class Reader(Protocol):
         ...
 
     async def conversations_with_open_turn(self, query: OpenTurnQuery) -> list[ConversationInfo]:
-        """Return one page of a project's conversations with an open turn, in the order of their ids.
+        """Return one page of a project's conversations with an open turn or compaction, in the order of their ids.
 
         The cost does not grow with the number of conversations without an open turn.
         """
         ...
 
     async def having_open_turn(self, conversations: Collection[ConversationId]) -> frozenset[ConversationId]:
-        """Return those of the given conversations whose newest turn is open; unknown ids are left out."""
+        """Return those of the given conversations with an open turn or compaction; unknown ids are left out."""
         ...
 
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:

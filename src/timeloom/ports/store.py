@@ -79,8 +79,8 @@ class Store(Journal, Eraser, ChainReader, Leases, Reader, FeedbackReader, Blobs,
     async def open_turns(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         """Return ids greater than `after` of conversations whose newest turn is open, of every tenant, in order.
 
-        The cost does not grow with the number of conversations without an open turn. The result does not tell who
-        leases them.
+        A conversation with a requested compaction that has no outcome is listed as well. The cost does not grow with
+        the number of other conversations. The result does not tell who leases them.
         """
         ...
 

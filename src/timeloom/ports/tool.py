@@ -39,6 +39,9 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     write_params: tuple[str, ...] = ()
     """Parameters that are output paths, such as `path` or `files.*.path`. They are moved into the current turn before
     the call."""
+    exact_params: tuple[str, ...] = ()
+    """Parameters whose text reaches the tool as the model wrote it, because the tool undoes copied escapes itself. It
+    can compare them with a file. Only from edition 2 on."""
     reports: bool = False
     """Whether the tool's report contains all of its errors, as with exec; its errors then add no notices."""
     max_text_bytes: int = MAX_TEXT_BYTES
@@ -95,6 +98,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     emit: Emit
     epoch_us: int
     nested: NestedToolCaller | None = None
+    copies_from: int = 1
+    """The edition of the prompt whose escapes the `exact_params` of the call may contain. Calls of a program have 1,
+    since their text is exact."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):

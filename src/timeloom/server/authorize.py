@@ -40,7 +40,7 @@ async def authorize(
 ) -> RequestContext:
     """Return the context of an authorized request; raise otherwise.
 
-    Conversations that the principal may not access are reported as unknown.
+    Conversations that the principal may not read are reported as unknown.
     """
     if requires == "anybody" or (requires == "operator" and services.access_policy.metrics == "open"):
         return RequestContext(services=services, request=request, operation=operation)

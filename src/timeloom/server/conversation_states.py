@@ -1,4 +1,4 @@
-"""The states and first titles of listed conversations; only those with an open turn are read."""
+"""The states and first titles of listed conversations; only those with an open turn or compaction are read."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -60,11 +60,14 @@ async def _load_text(services: Services, tenant: str, text: Text) -> str:
 
 
 async def _load_state(services: Services, conversation: ConversationId) -> ConversationState:
-    if live := services.hub.live_progress(conversation):
-        progress, has_failed = live
-        return to_state(progress, is_run=not has_failed)
+    live = services.hub.live_progress(conversation)
     try:
-        progress = await load_newest_turn(services.store, conversation)
+        progress = live[0] if live else await load_newest_turn(services.store, conversation)
+        if not progress.running:
+            # A requested compaction is open, or the turn ended since the list was read.
+            return (await services.hub.status(conversation)).state
+        if live:
+            return to_state(progress, is_run=not live[1])
         is_held = await services.store.is_held(conversation)
         if to_state(progress, is_run=is_held) == "interrupted":
             # The holder may have ended the turn just before it released the lease.

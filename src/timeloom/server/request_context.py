@@ -60,11 +60,17 @@ class RequestContext:
     async def require_conversation(self, conversation: str, act: ConversationAccess = "change") -> ConversationInfo:
         """Return the conversation if it belongs to this project and the principal may access it; raise otherwise.
 
+        The error is `forbidden` for those who may only read it, and `conversation_unknown` for all others.
         Access to a conversation of another user is written to the audit log before this returns.
         """
         info = await self.services.store.info(ConversationId(conversation))
-        if (info.tenant, info.project) != (self.tenant, self.project) or not self.principal.can_access(act, info):
+        is_here = (info.tenant, info.project) == (self.tenant, self.project)
+        if not is_here or not self.principal.can_access("read", info):
             raise unknown_conversation_error(conversation)
+        if not self.principal.can_access(act, info):
+            # Its existence is no secret for those who may read it.
+            message = f"you may read {info.id}, but only its owner and admins of the project may change it"
+            raise CodedError("forbidden", message)
         if info.user != self.principal.user:
             await self.record_request(info.id, info.user)
         return info

@@ -11,6 +11,8 @@ from msgspec.structs import fields
 
 from timeloom.core.blocks import (
     AnyBlock,
+    CompactionEnded,
+    CompactionRequested,
     Completion,
     ConversationStarted,
     Feedback,
@@ -23,7 +25,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES, REPEATED_BYTES, extract_payloads, find_blob_refs
-from timeloom.core.ids import ConversationId, IdError, TurnId, parse_conversation_id
+from timeloom.core.ids import ConversationId, IdError, parse_conversation_id
 from timeloom.core.payload import BlobRef, max_utf8_bytes, size_of
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, to_entry
 from timeloom.ports.ids import RandomTokens
@@ -32,6 +34,8 @@ from timeloom.wire.record import encode_record
 
 TITLE_CHARS: Final = 300
 """Characters of a title that a list shows; the timeline has the whole title. A larger value makes list pages larger."""
+
+_NO_OPEN_TURN: Final = "-"
 
 INDEXED_CHARS: Final = 100_000
 """Characters of one text that are indexed. A larger value lets a pasted book cost more to index than to store."""
@@ -46,8 +50,17 @@ ReadText = Callable[[BlobRef], str]
 
 _SCALARS: Final = frozenset[object]((bool, int, float, NoneType))
 _SEARCHABLE_BLOCKS: Final = (UserPrompt, Followup, Steer, Completion, WorkingSummary)
-_NOTED_BLOCKS: Final = (*_SEARCHABLE_BLOCKS, ConversationStarted, Titled, TurnStarted, TurnEnded, Feedback)
-"""Blocks whose append changes more than the entries: the search index, the title, the open turn or the feedback."""
+_NOTED_BLOCKS: Final = (
+    *_SEARCHABLE_BLOCKS,
+    ConversationStarted,
+    Titled,
+    TurnStarted,
+    TurnEnded,
+    CompactionRequested,
+    CompactionEnded,
+    Feedback,
+)
+"""Blocks whose append changes more than the entries: the search index, the title, the open work or the feedback."""
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -153,20 +166,34 @@ def tenant_from_header(drafts: Sequence[Draft]) -> str:
     return first.tenant if isinstance(first, ConversationStarted) else ""
 
 
-def open_turn_after(before: TurnId | None, entries: Iterable[Entry]) -> TurnId | None:
-    """Return the turn that is open after these entries; `before` was open before them.
+def open_work_after(before: str | None, entries: Iterable[Entry]) -> str | None:
+    """Return the work that is open after these entries, or None; `before` was open before them.
 
-    The newest turn is open until its end. The end of another turn changes nothing.
+    The newest turn is open until its end. The end of another turn changes nothing. The newest requested compaction is
+    open until its outcome, and older ones have theirs before. The result is the turn, or `-`, and the request.
     """
+    turn, request = _split_work(before)
     for entry in entries:
         match entry.block:
             case TurnStarted():
-                before = entry.turn_id
-            case TurnEnded() if entry.turn_id == before != NO_TURN:
-                before = None
+                turn = entry.turn_id
+            case TurnEnded() if entry.turn_id == turn != NO_TURN:
+                turn = None
+            case CompactionRequested(message_id=message_id):
+                request = message_id
+            case CompactionEnded(message_id=message_id) if message_id == request:
+                request = ""
             case _:
                 pass
-    return before
+    return f"{_NO_OPEN_TURN if turn is None else turn} {request}" if request else turn
+
+
+def _split_work(work: str | None) -> tuple[str | None, str]:
+    """Return the open turn and the request; None and empty if there are none."""
+    if work is None:
+        return None, ""
+    turn, _, request = work.partition(" ")
+    return None if turn == _NO_OPEN_TURN else turn, request
 
 
 def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:

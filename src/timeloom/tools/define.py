@@ -54,6 +54,7 @@ class ToolOptions(TypedDict, total=False):
 
     aliases: tuple[str, ...]
     examples: tuple[str, ...]
+    exact_params: tuple[str, ...]
     reports: bool
     max_text_bytes: int
     traits: ToolTraits | None

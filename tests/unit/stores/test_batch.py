@@ -20,7 +20,7 @@ from timeloom.core.ids import ConversationId, MessageId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft
-from timeloom.stores.batch import LIGHT_DRAFTS, is_light, make_batch, open_turn_after
+from timeloom.stores.batch import LIGHT_DRAFTS, is_light, make_batch, open_work_after
 from timeloom.stores.feedback_rows import extract_batch_feedback
 from timeloom.testing.strategies import later_blocks
 
@@ -106,5 +106,5 @@ def test_a_plain_batch_changes_nothing_but_the_entries(block: AnyBlock) -> None:
     if batch.is_plain:
         assert batch == replace(make_batch(NAME, 1, drafts, lambda _: ""), is_plain=True)
         assert not extract_batch_feedback(batch) and not batch.ends_turn
-        assert open_turn_after(None, batch.entries) is None and open_turn_after(TURN, batch.entries) == TURN
+        assert open_work_after(None, batch.entries) is None and open_work_after(TURN, batch.entries) == TURN
         assert not batch.searchable_texts and not batch.title and not batch.references

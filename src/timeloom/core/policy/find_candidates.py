@@ -244,7 +244,7 @@ _DECISION_KEYS: Final = frozenset(
     ("action", "toolcall", "toolcalls", "toolid", "finalanswer", "decision", "function", "functioncall", "tooluses")
 )
 _NAME_KEYS: Final = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname"))
-_WRAPPER_KEY: Final = re.compile(r"(?:channel)?reactdecision")
+_WRAPPER_KEY: Final = re.compile(r"(?:channel)?reactdecision|channelaction$")
 _PARAMS_KEYS: Final = frozenset(
     ("arguments", "params", "parameters", "args", "input", "kwargs", "toolinput", "actioninput")
 )

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.policy.raw_fields import PARAM_FIELDS
+from timeloom.core.policy.raw_fields import CODE, NOTES, PARAM_FIELDS
 from timeloom.core.policy.vendor_calls import AmbiguousReplyError
 from timeloom.core.stream.reply_regions import RAW_KINDS, Region, split_regions
 
@@ -31,16 +31,17 @@ def normalise_raw_channels(text: str, edition: int, *, is_cut: bool) -> Normalis
     repairs: set[str] = set()
     done = 0
     for region in regions:
-        if region.kind not in RAW_KINDS:
+        is_code = region.kind == "code" and text.startswith(f"<channel:{CODE}>", region.start)
+        name = CODE if is_code else RAW_KINDS.get(region.kind)
+        if name is None:
             continue
-        is_early = len(decisions) == 1 and region.kind != "notes" and region.start < decisions[0]
+        is_early = len(decisions) == 1 and name not in (NOTES, CODE) and region.start < decisions[0]
         if region.is_exact and region.is_closed and not is_early:
             continue
-        name = RAW_KINDS[region.kind]
         written = f"<channel:{name}>{_read_text(region, name, is_cut=is_cut)}</channel:{name}>"
         pieces += [text[done : region.start], "" if is_early else written]
         moved += [written] if is_early else []
-        params += [region.text] if name in PARAM_FIELDS else []
+        params += [region.text] if name in (*PARAM_FIELDS, CODE) else []
         repairs.add("channel_order" if is_early else "tags")
         done = region.end
     return NormalisedReply("".join([*pieces, text[done:], *moved]), frozenset(repairs), tuple(params))

@@ -1,5 +1,6 @@
 """Assigns raw channels to the actions of a reply whose fields they hold."""
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
@@ -29,6 +30,7 @@ PARAM_FIELDS: Final = ("content", "patch")
 
 ANSWER: Final = "final_answer"
 NOTES: Final = "notes"
+CODE: Final = "code"
 
 BARE_ANSWER: Final = '{"action":"complete"}'
 """The decision of a reply that consists of the final answer alone."""
@@ -110,6 +112,8 @@ def assign_fields(fields: Sequence[RawField], actions: Sequence[int]) -> dict[in
     A channel belongs to the decision right before it. Notes may also stand before their decision.
     """
     leads = next((field.after is None for field in fields if field.name == NOTES), False)
+    following = dict(itertools.pairwise([-1, *actions]))
+    known = frozenset(actions)
     assigned: dict[int, dict[str, str]] = {}
     for field in fields:
         if field.is_cut:
@@ -118,9 +122,8 @@ def assign_fields(fields: Sequence[RawField], actions: Sequence[int]) -> dict[in
             raise UnusedChannelError(f"the channel `{field.name}` stands in a quote; write it at the start of a line")
         owner = field.after
         if field.name == NOTES and leads:
-            after = -1 if owner is None else owner
-            owner = next((index for index in actions if index > after), owner)
-        if owner is None or owner not in actions:
+            owner = following.get(-1 if owner is None else owner, owner)
+        if owner is None or owner not in known:
             raise UnusedChannelError(f"the channel `{field.name}` has no decision before it; write it after its action")
         add_text(assigned.setdefault(owner, {}), field.name, field.text)
     return assigned

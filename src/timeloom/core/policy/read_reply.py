@@ -11,6 +11,8 @@ from timeloom.core.codes import CodedError
 from timeloom.core.policy.convert_params import NO_TOOLS, ToolForm
 from timeloom.core.policy.raw_fields import (
     BARE_ANSWER,
+    CODE,
+    CutChannelError,
     RawField,
     assign_fields,
     collect_fields,
@@ -85,11 +87,14 @@ def read_reply(
     if is_bare_answer(events, fields):
         texts[DECISION, 0] = BARE_ANSWER
         fields = [msgspec.structs.replace(field, after=0) for field in fields]
-    if any(channel == DECISION for channel, _ in texts):
+    if edition > 1 and any(channel == CODE for channel, _ in cut):
+        error = CutChannelError(CODE)
+        read = _Decisions(faults=(ReplyIssue(error.code, str(error)),))
+    elif any(channel == DECISION for channel, _ in texts):
         read = _parse_decisions(texts, cut, _RawChannels(fields, tools))
     else:
         read = _Decisions(faults=(_decision_missing(edition),))
-    code = _join_channel(texts, "code")
+    code = _join_channel(texts, CODE)
     thinking = _join_channel(texts, "thinking") or ""
     return ParsedReply(
         thinking="\n\n".join(part for part in (thought, thinking) if part),

@@ -121,8 +121,12 @@ class DecisionShaper:
         others = {skeleton(name).removeprefix("channel") for name in fields} - _WRAPPERS - _THOUGHT_NAMES
         if len(wrappers) != 1 or others or not bytes(fields[wrappers[0]]).startswith(b"{"):
             return fields
+        wrapped = _OBJECT.decode(fields[wrappers[0]])
+        if skeleton(wrappers[0]).endswith("action") and "action" not in wrapped:
+            # The action itself may be given as an object.
+            return fields
         self.repairs.add("call_names")
-        return _OBJECT.decode(fields[wrappers[0]])
+        return wrapped
 
     def _rename_fields(self, fields: Fields) -> Fields:
         """Rename the fields of a decision that are spelled in another way, in place."""
@@ -359,5 +363,5 @@ _PARAMS_NAMES: Final = frozenset(
 )
 _ANSWER_NAMES: Final = frozenset({"answer", "response", "reply", "finalresponse", "text", "content", "message"})
 _ANSWER_ALONE: Final = frozenset({"answer", "response", "finalresponse"})
-_WRAPPERS: Final = frozenset({"decision", "reactdecision", "reactdecisionout", "reactdecisionoutv2"})
+_WRAPPERS: Final = frozenset({"decision", "action", "reactdecision", "reactdecisionout", "reactdecisionoutv2"})
 _THOUGHT_NAMES: Final = frozenset({"thinking", "thought", "thoughts", "reasoning", "summary"})

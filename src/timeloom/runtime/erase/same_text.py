@@ -10,6 +10,7 @@ from timeloom.core.blocks import ContentBlock, ModelAnswered, ModelCalled, Resul
 from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.payload import BlobRef
 from timeloom.core.render.foreign_text.fence import unfence
+from timeloom.core.render.v2.fence import unfence_text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.ports.blobs import BlobError, Blobs
@@ -40,8 +41,9 @@ class SearchTexts:
         """Return whether the text contains one of the texts completely, fenced or not."""
         if not self.texts:
             return False
-        plain, bare = _normalize_space(text), _normalize_space(unfence(text))
-        return any(words in plain or words in bare for words in self.texts)
+        # A recorded text may quote a prompt of any edition.
+        forms = {_normalize_space(form) for form in (text, unfence(text), unfence_text(text))}
+        return any(words in form for form in forms for words in self.texts)
 
 
 async def load_search_texts(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> SearchTexts:

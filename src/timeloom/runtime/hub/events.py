@@ -28,7 +28,10 @@ from timeloom.runtime.context.fit_window import CompactionEvent
 from timeloom.tools.mime import UNKNOWN_MIME, guess_mime
 
 ConversationState = Literal["idle", "running", "waiting", "interrupted"]
-"""The state of a conversation: no turn, a running turn, a turn that waits for a person, or one that no process runs."""
+"""The state of a conversation: no turn, a running turn, a turn that waits for a person, or one that no process runs.
+
+A requested compaction counts as a turn until its outcome is recorded.
+"""
 
 
 class ChatStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,9 +167,10 @@ Event = (
 def to_status(conversation: ConversationId, views: Views, stored_tail: int) -> ConvStatus:
     """Return the status according to the views, which may contain entries after the last stored one."""
     progress = views.progress
+    is_compacting = bool(views.compactions.pending)
     return ConvStatus(
         conversation_id=conversation,
-        state=to_state(progress, is_run=True),
+        state="running" if is_compacting and not progress.running else to_state(progress, is_run=True),
         tail=stored_tail,
         turn_id=progress.turn_id,
         round=progress.round,

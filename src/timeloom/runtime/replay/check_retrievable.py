@@ -23,6 +23,7 @@ from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.entry_text import SILENT_TYPES, EntryText, needed_payloads
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.render.prompt import PromptView, needed_seqs
+from timeloom.core.render.v2.fence import unfence_text
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
@@ -313,10 +314,9 @@ def _is_shown_whole(whole: Entry, views: Views) -> bool:
             return "[see " not in rendered.text
         case block:
             text: object = getattr(block, "text", "")
-            return (
-                not isinstance(text, str)
-                or _normalize(text) in _normalize(unfence(rendered.text))
-                or _normalize(text) in _normalize(rendered.text)
+            shown = rendered.text
+            return not isinstance(text, str) or any(
+                _normalize(text) in _normalize(form) for form in (unfence(shown), shown, unfence_text(shown))
             )
 
 

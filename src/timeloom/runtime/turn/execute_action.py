@@ -73,6 +73,13 @@ class ActionContext:
     emit: Callable[[str, str], None]
     interrupt: asyncio.Event
     governor: Governor
+    window_tokens: int
+    """The model's window."""
+
+    @property
+    def run_settings(self) -> RunSettings:
+        """How the calls of the actions run."""
+        return RunSettings(show=self.show, interrupt=self.interrupt, window_tokens=self.window_tokens)
 
 
 async def execute_action(actions: ActionContext, decision: Decision, reply: ParsedReply | None) -> None:
@@ -205,7 +212,7 @@ async def _admit(
     times = sum(count for name, count in made.items() if registry.canonical_id(name) == spec.tool_id)
     step = ToolStep(
         tool_id=spec.tool_id,
-        params=_unescape_params(await actions.session.text(call.params), actions.session),
+        params=await _unescaped_params(actions, call),
         effect=spec.effect,
         calls_before=times - begun,
         repairs=repairs,
@@ -245,9 +252,9 @@ def _call_blocks(
 
 async def _run_admitted(actions: ActionContext, call: ToolCall, turn: TurnId, admission: Admission) -> None:
     session = actions.session
-    settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
+    settings = actions.run_settings
     tool = actions.registry.resolve(call.tool_id)
-    unescaped = replace(call, params=_unescape_params(await session.text(call.params), session))
+    unescaped = replace(call, params=await _unescaped_params(actions, call))
     async with actions.governor.charge_on_exit(admission) as charge:
         charge.cost = Amounts(tool_calls=1)
         results = await run_call(tool, unescaped, _with_nested(actions, _tool_context(actions, call, turn)), settings)
@@ -273,8 +280,8 @@ async def _reconcile(
     actions: ActionContext, tool: Tool, call: ToolCall
 ) -> tuple[AnyBlock, ...] | Literal["not_done", "unknown"]:
     session = actions.session
-    settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
-    unescaped = replace(call, params=_unescape_params(await session.text(call.params), session))
+    settings = actions.run_settings
+    unescaped = replace(call, params=await _unescaped_params(actions, call))
     return await reconcile_call(tool, unescaped, _tool_context(actions, call, session.views.progress.turn_id), settings)
 
 
@@ -289,6 +296,7 @@ def _tool_context(actions: ActionContext, call: ToolCall, turn: TurnId) -> ToolC
         out_dir=_ensure_folder(actions.out_dir),
         emit=actions.emit,
         epoch_us=session.epoch_us(),
+        copies_from=1 if call.by else session.views.turns.edition,
     )
 
 
@@ -309,7 +317,7 @@ def _with_nested(actions: ActionContext, context: ToolContext) -> ToolContext:
     turn = context.turn_id
 
     async def run(call: ToolCall) -> tuple[AnyBlock, ...]:
-        settings = RunSettings(show=actions.show, interrupt=actions.interrupt)
+        settings = actions.run_settings
         return await run_call(
             actions.registry.resolve(call.tool_id), call, _tool_context(actions, call, turn), settings
         )
@@ -326,12 +334,20 @@ def _with_nested(actions: ActionContext, context: ToolContext) -> ToolContext:
     return replace(context, nested=nested)
 
 
-def _unescape_params(params: str, session: Session) -> str:
-    """Return the parameters without the escapes that prompts add to foreign text and models copy."""
-    if ESCAPE not in params:
+async def _unescaped_params(actions: ActionContext, call: ToolCall) -> str:
+    """Return the parameters without the escapes that prompts add to foreign text and models copy.
+
+    From edition 2 on, the calls of a program and the exact parameters of a tool stay as they are.
+    """
+    params = await actions.session.text(call.params)
+    edition = actions.session.views.turns.edition
+    if ESCAPE not in params or (call.by and edition > 1):
         return params
-    edition = session.views.turns.edition
-    return msgspec.json.encode(_unescape_value(msgspec.json.decode(params), edition)).decode()
+    exact = actions.registry.resolve(call.tool_id).spec.exact_params if edition > 1 else ()
+    fields = msgspec.json.decode(params, type=dict[str, object])
+    return msgspec.json.encode(
+        {name: value if name in exact else _unescape_value(value, edition) for name, value in fields.items()}
+    ).decode()
 
 
 def _unescape_value(value: object, edition: int) -> object:

@@ -29,7 +29,7 @@ from timeloom.runtime.read.files import locate_file
 from timeloom.runtime.turn.tool_result import CallRef, Show, build_result_blocks
 from timeloom.tools.binding import bind_parameters
 from timeloom.tools.errors import to_tool_error
-from timeloom.tools.react.pin import count_pins
+from timeloom.tools.react.pin import check_pins
 from timeloom.tools.registry import UnknownTool
 
 GRACE_S: Final = 5.0
@@ -70,6 +70,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     interrupt: asyncio.Event | None = None
     """Once it is set, the running call is cancelled and its result says so; the turn decides how to continue."""
     grace_s: float = GRACE_S
+    window_tokens: int = 200_000
+    """The model's window; pins may have a tenth of it."""
 
 
 async def run_call(
@@ -134,7 +136,7 @@ async def _to_result_blocks(
         blocks = build_result_blocks(
             outcome, call_ref, context.timeline.views, settings.show, await _load_texts(outcome, context)
         )
-        return await count_pins(context.timeline, blocks, context.turn_id)
+        return await check_pins(context, blocks, settings.window_tokens)
     except Exception:
         _logger.exception("the result of %s cannot be stored on the timeline", tool.spec.tool_id)
         error = make_tool_error("tool_result_error", "the tool ran, and what it left cannot be put on the timeline")

@@ -10,7 +10,7 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from timeloom.core.blocks.extract_payloads import find_blob_refs
-from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.blobs import BlobError
@@ -27,7 +27,7 @@ from timeloom.ports.reader import (
     OpenTurnQuery,
 )
 from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
-from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, make_batch, open_turn_after, tenant_from_header
+from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, make_batch, open_work_after, tenant_from_header
 from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads, make_erasure
 from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, extract_batch_feedback
 from timeloom.stores.followers import Followers
@@ -75,7 +75,7 @@ class MemoryStore:
         self._ledger_tables = MemoryLedgerTables(self._check_open)
         self._ledger = StoreLedger(self._ledger_tables)
         self._conversations: dict[ConversationId, _StoredConversation] = {}
-        self._open_turns: dict[ConversationId, TurnId] = {}
+        self._open_turns: dict[ConversationId, str] = {}
         self._blobs: dict[tuple[str, BlobRef], bytes] = {}
         self._followers = Followers()
         self._numbers = 0
@@ -322,7 +322,7 @@ class MemoryStore:
         return _StoredConversation(self._numbers, info)
 
     def _update_open_turn(self, batch: Batch) -> None:
-        turn = open_turn_after(self._open_turns.pop(batch.conversation, None), batch.entries)
+        turn = open_work_after(self._open_turns.pop(batch.conversation, None), batch.entries)
         if turn is not None:
             self._open_turns[batch.conversation] = turn
 

@@ -8,12 +8,12 @@ import apsw
 
 from timeloom.core.blocks import ConversationStarted, Titled
 from timeloom.core.blocks.extract_payloads import find_blob_refs
-from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import ChainStart, StoreError, StoreProblem, VerifyReport
-from timeloom.stores.batch import TITLE_CHARS, open_turn_after
+from timeloom.stores.batch import TITLE_CHARS, open_work_after
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
 from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, count_copied_entries, extract_feedback
 from timeloom.stores.head_folder import HeadFolder
@@ -274,11 +274,11 @@ class _DerivedInfo:
         self._header: Entry | None = None
         self._last: Entry | None = None
         self._title = ""
-        self.open_turn: TurnId | None = None
+        self.open_turn: str | None = None
         self.feedback: dict[int, FeedbackRow] = {}
 
     def add(self, entry: Entry) -> None:
-        self.open_turn = open_turn_after(self.open_turn, (entry,))
+        self.open_turn = open_work_after(self.open_turn, (entry,))
         self._header = self._header or entry
         self._last = entry
         for one in extract_feedback((entry,)):

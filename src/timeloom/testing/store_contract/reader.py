@@ -4,6 +4,8 @@ import msgspec
 
 from timeloom.core.blocks import (
     AnyBlock,
+    CompactionEnded,
+    CompactionRequested,
     Completion,
     ConversationStarted,
     Followup,
@@ -103,9 +105,14 @@ async def those_who_look_after_the_place_see_every_conversation(open_store: Open
 
 
 async def a_turn_is_open_from_its_start_to_its_own_end(open_store: Open) -> None:
-    """Only the newest turn can be open; entries of other turns do not end it."""
+    """Only the newest turn can be open; entries of other turns do not end it.
+
+    A requested compaction is open until its outcome, in a turn and outside.
+    """
     start, end, on = TurnStarted(n=1), TurnEnded(reason="completed"), Thinking(round=1, text="on")
     first, second = TurnId("turn_1"), TurnId("turn_2")
+    asked, again = MessageId("asked"), MessageId("again")
+    ask, done = CompactionRequested(message_id=asked), CompactionEnded(message_id=asked, outcome="skipped")
     steps: tuple[tuple[bool, tuple[tuple[TurnId, AnyBlock], ...]], ...] = (
         (False, ((first, on),)),
         (True, ((first, start),)),
@@ -116,6 +123,12 @@ async def a_turn_is_open_from_its_start_to_its_own_end(open_store: Open) -> None
         (False, ((first, start), (first, end))),
         (True, ((first, end), (first, start))),
         (True, ((second, start), (first, end))),
+        (False, ((second, end),)),
+        (True, ((NO_TURN, ask),)),
+        (True, ((first, start), (first, end))),
+        (True, ((NO_TURN, msgspec.structs.replace(ask, message_id=again)), (NO_TURN, done))),
+        (False, ((NO_TURN, msgspec.structs.replace(done, message_id=again)),)),
+        (True, ((second, start), (second, ask), (second, done))),
         (False, ((second, end),)),
     )
     async with scoped_store(open_store) as store:

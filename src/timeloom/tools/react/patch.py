@@ -9,6 +9,7 @@ from timeloom.core.blocks import Shown
 from timeloom.core.codes import CodedError
 from timeloom.core.patch import PatchError, PatchResult, PlacedHunk, parse_patch, plan_patch
 from timeloom.core.paths import FileForm, RewrittenPath, ToolPath
+from timeloom.core.render.copied_file import plan_copied_patch
 from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
@@ -58,7 +59,7 @@ async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
     await asyncio.to_thread(restore_file, target.physical, context)
     source = await _find_source(path, target, context)
     before = None if source is None else _decode_text(source)
-    result = await asyncio.to_thread(_plan_patch, before, patch, target, context)
+    result, patch = await asyncio.to_thread(_plan_patch, before, patch, target, context)
     if result.kind == "unchanged" or result.after == before:
         return Outcome(summary=_summarize_patch(target, result, source, "unchanged"))
     await _write_result(target, result, context)
@@ -92,9 +93,11 @@ def _decode_text(file: LocalFile) -> str:
         raise CodedError("tool_params_invalid", f"{file.path} is not UTF-8 text and cannot be patched") from None
 
 
-def _plan_patch(before: str | None, patch: str, target: RewrittenPath, context: ToolContext) -> PatchResult:
+def _plan_patch(before: str | None, patch: str, target: RewrittenPath, context: ToolContext) -> tuple[PatchResult, str]:
+    """Return the result of the patch, and the patch without escapes that the model copied from the prompt."""
     try:
-        result = plan_patch(before, patch)
+        copies = context.copies_from > 1
+        result, patch = plan_copied_patch(before, patch) if copies else (plan_patch(before, patch), patch)
     except PatchError as error:
         if before is not None:
             raise
@@ -103,7 +106,7 @@ def _plan_patch(before: str | None, patch: str, target: RewrittenPath, context: 
         ) from None
     if len((result.after or "").encode("utf-8", "surrogatepass")) > MAX_CONTENT_BYTES:
         raise CodedError("file_too_large", f"the patched file would have more than {MAX_CONTENT_BYTES} bytes")
-    return result
+    return result, patch
 
 
 def _name_other_turns(target: RewrittenPath, context: ToolContext) -> str:

@@ -7,9 +7,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.core.blocks import AnyBlock, Pinned
+from timeloom.core.blocks import AnyBlock, Notice, Pinned
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.pins import free_pin_tokens, max_pinned_tokens
 from timeloom.core.render.editions import renderer_for
@@ -66,11 +65,7 @@ async def make_pin(timeline: TimelineReader, path: str, window_tokens: int, auth
     # A path without a number names the newest block of its family; the pin keeps this block.
     target = entries[0].path
     if tokens > (free := free_pin_tokens(visible, target, window_tokens)):
-        most = max_pinned_tokens(window_tokens)
-        message = (
-            f"{target} has {tokens} tokens; pins may have {most} together, and {max(0, free)} are free: unpin others"
-        )
-        raise CodedError("pins_full", message)
+        raise CodedError("pins_full", _full_text(target, tokens, window_tokens, free))
     return Pinned(target=target, tokens=tokens, author=author)
 
 
@@ -81,23 +76,38 @@ def make_unpin(visible: VisibleView, path: str, author: str = "react") -> Pinned
     raise CodedError("pin_unknown", f"nothing at {path[:200]} is pinned")
 
 
-async def count_pins(timeline: TimelineReader, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[AnyBlock, ...]:
+async def check_pins(context: ToolContext, blocks: Sequence[AnyBlock], window_tokens: int) -> tuple[AnyBlock, ...]:
     """Return the blocks of a call; each pin among them gets the tokens of what it keeps, whatever its tool stated.
 
-    A pin also keeps blocks of the same call at its path.
+    A pin also keeps blocks of the same call at its path. A notice replaces a pin for which there is no room.
     """
     if not any(isinstance(block, Pinned) for block in blocks):
         return tuple(blocks)
+    timeline, turn_id = context.timeline, context.turn_id
     entries = [Entry(turn_id=turn_id, ts=_ANY_TS, block=block, seq=seq) for seq, block in enumerate(blocks, 1)]
-    counted: list[AnyBlock] = []
+    pins = {path: pin.tokens for path, pin in timeline.views.visible.pins.items()}
+    notices: list[AnyBlock] = []
+    checked: list[AnyBlock] = []
     for block in blocks:
-        if isinstance(block, Pinned):
-            kept = await timeline.entries(timeline.views.visible.pinnable_at(block.target)) if block.pinned else ()
-            added = [entry for entry in entries if block.pinned and entry.path == block.target]
-            counted.append(replace(block, tokens=await _count_tokens(timeline, [*kept, *added])))
+        if not isinstance(block, Pinned):
+            checked.append(block)
+            continue
+        kept = await timeline.entries(timeline.views.visible.pinnable_at(block.target)) if block.pinned else ()
+        added = [entry for entry in entries if block.pinned and entry.path == block.target]
+        tokens = await _count_tokens(timeline, [*kept, *added])
+        others = sum(pinned for path, pinned in pins.items() if path != block.target)
+        if tokens and tokens > (free := max_pinned_tokens(window_tokens) - others):
+            text = _full_text(block.target, tokens, window_tokens, free)
+            notices.append(Notice(code="pins_full", text=text, tool_call_id=context.tool_call_id))
         else:
-            counted.append(block)
-    return tuple(counted)
+            pins[block.target] = tokens
+            checked.append(replace(block, tokens=tokens))
+    return (*notices, *checked)
+
+
+def _full_text(target: str, tokens: int, window_tokens: int, free: int) -> str:
+    most = max_pinned_tokens(window_tokens)
+    return f"{target} has {tokens} tokens; pins may have {most} together, and {max(0, free)} are free: unpin others"
 
 
 async def _count_tokens(timeline: TimelineReader, entries: Sequence[Entry]) -> int:

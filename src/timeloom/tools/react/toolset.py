@@ -74,6 +74,7 @@ def _writing_tools() -> tuple[FunctionTool, ...]:
             "react.write",
             effect="idempotent",
             examples=('{"path":"files/report.md","content":"# Report"}',),
+            exact_params=("content",),
             traits=ToolTraits(
                 result_text="own",
                 path_param="path",
@@ -86,6 +87,7 @@ def _writing_tools() -> tuple[FunctionTool, ...]:
             "react.patch",
             effect="idempotent",
             examples=('{"path":"files/report.md","patch":"@@ -1 +1 @@\\n-# Report\\n+# The report"}',),
+            exact_params=("patch",),
             traits=ToolTraits(
                 result_text="file",
                 copies_files=True,

@@ -12,10 +12,13 @@ from timeloom.core.citations.formats import FORMAT_OF_MIME
 from timeloom.core.citations.rewriter import describe_unknown_sids, find_unknown_sids
 from timeloom.core.citations.tokens import TOKEN, parse_sids
 from timeloom.core.codes import CodedError
-from timeloom.core.paths import PathError, RewrittenPath
+from timeloom.core.paths import FileForm, PathError, RewrittenPath, parse
+from timeloom.core.render.copied_file import undo_file_escapes
+from timeloom.core.render.v2.fence import unfence_text
 from timeloom.core.sources import SourcesPool
 from timeloom.core.view.aliases import rewrite_in
 from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolNotice
+from timeloom.tools.artifacts import find_file
 from timeloom.tools.binding import WritePath
 from timeloom.tools.mime import UNKNOWN_MIME, guess_mime, is_textual
 from timeloom.tools.workspace import RESERVED_PREFIX, Workspace
@@ -55,6 +58,7 @@ async def write(
     scratchpad: with channel internal, keeps the text as a short note in sight too
     """
     target = resolve_write_target(path, context)
+    content = await _undo_copied_escapes(content, target, context)
     data = _check_content(content, channel, scratchpad=scratchpad)
     _check_type(target.relative)
     notices = rewritten_path_notices(target)
@@ -115,6 +119,25 @@ async def missing_source_notices(text: str, mime: str, pool: SourcesPool) -> tup
         return ()
     sids = await asyncio.to_thread(find_unknown_sids, text, form, pool.rows)
     return (ToolNotice("tool_call_warning.missing_sources", describe_unknown_sids("file", sids)),) if sids else ()
+
+
+async def _undo_copied_escapes(content: str, target: RewrittenPath, context: ToolContext) -> str:
+    """Return the content without escapes that the model copied from the prompt; lines of the old file stay exact."""
+    if context.copies_from < 2 or unfence_text(content) == content:
+        return content
+    return undo_file_escapes(content, await _find_old_text(target, context))
+
+
+async def _find_old_text(target: RewrittenPath, context: ToolContext) -> str | None:
+    """Return the text of the file that the content replaces: that of this turn, else the newest of that name."""
+    ending = str(target.path).partition(".")[2]
+    known = reversed(context.timeline.views.artifacts.artifacts)
+    others = (name for name in known if name.startswith("fi:") and name.partition(".")[2] == ending)
+    for path in (target.path, parse(next(others, str(target.path)))):
+        file = await find_file(path, context) if isinstance(path, FileForm) else None
+        if file is not None:
+            return file.data.decode("utf-8", "replace")
+    return None
 
 
 def _check_content(content: str, channel: Channel, *, scratchpad: bool) -> bytes:

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.harness import misformatted_replies, more_misformatted_replies
-from tests.harness.misformatted_replies import Form
+from tests.harness.misformatted_replies import PROGRAM, Form
 from tests.harness.raw_channel_replies import (
     ABC,
     ANSWER,
@@ -24,7 +24,7 @@ from tests.harness.raw_channel_replies import (
     action,
     raw,
 )
-from tests.unit.core.policy.test_repair_reply import CALLS_OF_NO_USE, same
+from tests.unit.core.policy.test_repair_reply import CALLS_OF_NO_USE, PLAIN_IN_SECOND_EDITION, same
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
 from timeloom.core.policy.repair_reply import read_or_repair, repair_reply
 from timeloom.core.render.foreign_text.fence import escape, unescape
@@ -70,6 +70,7 @@ def test_a_slip_in_a_raw_channel_with_one_reading_is_repaired(form: Form) -> Non
     assert not parsed.faults
     (decision,) = parsed.decisions
     assert same(decision, form.decision)
+    assert parsed.code == form.code
     # The recorded text is read in the same way by every edition and without the tools.
     for edition in (1, 2):
         assert read_reply(repaired.text, edition=edition).decisions == parsed.decisions
@@ -117,10 +118,6 @@ def test_the_second_edition_refuses_what_the_first_does(why: str, reply: str) ->
     assert parsed.faults or len(parsed.decisions) > 1 or why in CALLS_OF_NO_USE
 
 
-PLAIN_IN_SECOND_EDITION = {"an answer that holds tags"}
-"""Replies that are well-formed in edition 2."""
-
-
 @pytest.mark.parametrize("reply", (*misformatted_replies.DRAFTS, *more_misformatted_replies.MORE_DRAFTS))
 def test_the_second_edition_carries_out_no_draft(reply: str) -> None:
     parsed, repaired = read_or_repair(reply, RAW_CONTEXT, list)
@@ -129,7 +126,8 @@ def test_the_second_edition_carries_out_no_draft(reply: str) -> None:
 
 
 def test_an_unclosed_text_of_a_reply_at_its_length_limit_is_refused() -> None:
-    for reply in (action(WRITE) + "<channel:content>\nabc", "<channel:final_answer>\nRain."):
+    program = action(PROGRAM % "{}") + "<channel:code>\nprint(1)"
+    for reply in (action(WRITE) + "<channel:content>\nabc", "<channel:final_answer>\nRain.", program):
         assert repair_reply(reply, RAW_CONTEXT) is not None
         assert repair_reply(reply, RAW_CONTEXT, is_cut=True) is None
         parsed, _ = read_or_repair(reply, RAW_CONTEXT, list, is_cut=True)

@@ -1,5 +1,6 @@
 """Tests for the repair of misformatted replies."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from html import escape
@@ -26,6 +27,7 @@ from tests.harness.more_misformatted_replies import MORE_AMBIGUOUS, MORE_DRAFTS,
 from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.policy.repair_reply import RepairContext, ToolForm, is_mechanical, read_or_repair, repair_reply
 from timeloom.core.render.foreign_text.fence import fence
+from timeloom.core.render.v2.fence import fence_text
 from timeloom.core.stream.decision import CallToolDecision, Decision
 
 FORMS = (*harness.FORMS, *MORE_FORMS)
@@ -39,6 +41,9 @@ CALLS_OF_NO_USE = {
     "a program that is a number",
 }
 """Well-formed calls whose parameters the tool refuses, with its own reason."""
+
+PLAIN_IN_SECOND_EDITION = {"an answer that holds tags"}
+"""Replies that are well-formed in edition 2."""
 
 
 def to_json(text: str) -> str:
@@ -70,6 +75,44 @@ def test_a_slip_with_one_reading_is_repaired(form: Form) -> None:
     assert read_reply(repaired.text).decisions == parsed.decisions
 
 
+def renamed(reply: str) -> str:
+    """Return the reply with the short name of the decision channel, in every spelling of the long one."""
+    return re.sub(r"ReactDecision(?:Out(?:V2)?)?\b", "action", reply, flags=re.IGNORECASE)
+
+
+@pytest.mark.parametrize("edition", [1, 2])
+def test_the_short_name_of_the_decision_channel_is_equal_in_every_form(edition: int) -> None:
+    context = msgspec.structs.replace(CONTEXT, edition=edition)
+    for form in FORMS:
+        parsed, _ = read_or_repair(renamed(form.reply), context, lambda: ["the prompt"])
+        assert not parsed.faults, form
+        (decision,) = parsed.decisions
+        assert same(decision, form.decision), form
+        assert parsed.code == form.code
+    for why, reply in AMBIGUOUS:
+        parsed, repaired = read_or_repair(renamed(reply), context, list)
+        is_refused = parsed.faults or len(parsed.decisions) > 1
+        assert repaired is None or why in PLAIN_IN_SECOND_EDITION
+        assert is_refused or why in CALLS_OF_NO_USE or (edition == 2 and why in PLAIN_IN_SECOND_EDITION)
+    for reply in DRAFTS:
+        parsed, repaired = read_or_repair(renamed(reply), context, list)
+        assert (parsed.decisions, repaired) == ((), None), reply
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"<channel:action>{ANSWER}</channel:{D}>",
+        f"<channel:{D}>{ANSWER}</channel:action>",
+        f"<channel:action>{ANSWER}</channel:action>",
+    ],
+)
+def test_either_name_closes_the_decision_channel(reply: str) -> None:
+    for edition in (1, 2):
+        parsed = read_reply(reply, edition=edition)
+        assert (parsed.decisions, parsed.faults, parsed.remarks) == ((RAIN,), (), ())
+
+
 @pytest.mark.parametrize(("why", "reply"), AMBIGUOUS, ids=[why for why, _ in AMBIGUOUS])
 def test_a_reply_with_several_readings_is_not_repaired(why: str, reply: str) -> None:
     parsed, repaired = read_or_repair(reply, CONTEXT, list)
@@ -85,8 +128,16 @@ def test_a_decision_in_thoughts_quotes_or_code_is_never_carried_out(reply: str) 
         assert not parsed.decisions
 
 
+def number_lines(text: str) -> str:
+    return fence_text(text, 90)
+
+
 @pytest.mark.parametrize("form", FORMS, ids=[f"{at}-{form.slip}" for at, form in enumerate(FORMS)])
-@pytest.mark.parametrize("show", [str, fence, to_json, escape], ids=["plain", "fenced", "json", "html"])
+@pytest.mark.parametrize(
+    "show",
+    [str, fence, fence_text, number_lines, to_json, escape],
+    ids=["plain", "fenced", "fenced in edition 2", "numbered", "json", "html"],
+)
 def test_a_decision_that_stands_in_the_prompt_is_not_repaired(form: Form, show: Callable[[str], str]) -> None:
     repaired = repair_reply(form.reply, CONTEXT)
     assert repaired is not None

@@ -167,6 +167,38 @@ def test_a_request_that_a_stopped_hub_left_is_carried_out_when_the_conversation_
     run(check)
 
 
+def test_a_request_that_a_stopped_hub_left_is_carried_out_at_the_next_start(tmp_path: Path) -> None:
+    async def check() -> None:
+        harness = make_harness(tmp_path, prose=SLOW)
+        async with harness.hub() as hub:
+            name = await start(hub, harness)
+            assert await request(hub, name) == "compacting"
+        assert await harness.store.open_turns() == [name]
+        harness.summary_model = summary_model(PROSE)
+        async with harness.hub() as hub:
+            assert (await hub.status(name)).state == "interrupted"
+            await hub.resume_open_turns()
+            assert (await hub.status(name)).state == "idle"
+        assert await count(harness, name, RangeSummary) == 1
+        assert await harness.store.open_turns() == []
+
+    run(check)
+
+
+def test_the_status_is_running_until_a_requested_compaction_has_its_outcome(tmp_path: Path) -> None:
+    async def check() -> None:
+        harness = make_harness(tmp_path, prose=SLOW)
+        async with harness.hub() as hub:
+            name = await start(hub, harness)
+            assert await request(hub, name) == "compacting"
+            assert (await hub.status(name)).state == "running"
+            await hub.send_event(name, IncomingMessage(kind="steer"))
+            await wait_until_idle(hub, harness, name)
+            assert await count(harness, name, CompactionEnded) == 1
+
+    run(check)
+
+
 def test_a_reader_leaves_a_request_to_the_process_that_holds_the_conversation(tmp_path: Path) -> None:
     async def check() -> None:
         harness = make_harness(tmp_path, prose=SLOW)
@@ -203,7 +235,7 @@ def test_a_conversation_can_be_read_although_its_open_request_cannot_be_carried_
         async with harness.hub() as hub, hub.stream(await store.info(name), 0) as (_, events):
             status = await anext(events)
             assert isinstance(status, ConvStatus)
-            assert status.state == "idle"
+            assert status.state == "interrupted"
             assert isinstance(await anext(events), ChatBlock)
 
     run(check)

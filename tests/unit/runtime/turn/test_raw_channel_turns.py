@@ -221,7 +221,7 @@ def test_slips_in_raw_channels_need_no_second_request(tmp_path: Path, second_edi
         assert len(blocks_of_type(blocks, ModelCalled)) == 1 + is_call
 
     async def check_all() -> None:
-        for form in RAW_FORMS:
+        for form in (one for one in RAW_FORMS if one.code is None):
             await check(form)
 
     run(check_all)

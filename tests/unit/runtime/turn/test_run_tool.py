@@ -434,6 +434,23 @@ def test_a_pin_of_a_tool_has_the_tokens_of_what_it_keeps_and_not_those_that_the_
     assert timeline.views.visible.pinned_tokens == own.tokens
 
 
+def test_a_pin_of_a_tool_beyond_a_tenth_of_the_window_is_left_out_with_a_notice() -> None:
+    small, large = f"ar:{TURN}.user.prompt", PATH
+
+    async def pin(_: ToolContext) -> Outcome:
+        text = Artifact(path=large, mime="text/plain", text="word " * 30_000)
+        return Outcome(artifacts=(text,), blocks=(Pinned(target=large), Pinned(target=small), Pinned(target=large)))
+
+    timeline = BlockTimeline()
+    timeline.append(UserPrompt(text="word " * 400), turn=TURN)
+    blocks = run(Doing(pin), timeline=timeline)
+    assert [block.target for block in blocks if isinstance(block, Pinned)] == [small]
+    first, second = [block for block in blocks if isinstance(block, Notice)]
+    assert (first.code, first.tool_call_id) == (second.code, CALL) == ("pins_full", CALL)
+    assert "pins may have 20000 together, and 20000 are free" in first.text
+    assert [*timeline.views.visible.pins] == [small]
+
+
 def test_a_compaction_that_a_tool_requests_has_the_bounds_of_a_persons_request() -> None:
     async def request(_: ToolContext) -> Outcome:
         asked = CompactionRequested(message_id=MessageId("of-a-person"), text="x" * 10**6, keep=10**9)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.harness.react_tools import T1, T2, ToolHarness, decode_status, open_tool_harness
 from timeloom.core.codes import CodedError
@@ -205,3 +206,14 @@ async def test_what_a_program_wrote_in_the_place_of_what_was_kept_is_passed_over
     (stage.out_dir / "turn_2/files/.part-before").write_bytes(b"\xc1 no record")
     await patched(stage, "files/a.md", DIFF)
     assert on_disk(stage) == AFTER
+
+
+async def test_from_edition_2_on_copied_escapes_are_undone_where_the_file_has_none(stage: ToolHarness) -> None:
+    await stage.record_file(HERE, "[x]\nplain\n~[y]\n", T2)
+    context = replace(stage.context(T2), copies_from=2)
+    outcome = await patch(context, "files/a.md", "@@ -1,3 +1,3 @@\n ~[x]\n-plain\n+new\n ~[y]\n")
+    await stage.record("react.patch", context, outcome)
+    assert on_disk(stage) == "[x]\nnew\n~[y]\n"
+    assert outcome.artifacts[1].text == "@@ -1,3 +1,3 @@\n [x]\n-plain\n+new\n ~[y]\n"
+    with pytest.raises(CodedError, match="patch"):
+        await patch(stage.context(T2), "files/a.md", "@@ -1,2 +1,2 @@\n ~[x]\n-new\n+old\n")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.harness.react_tools import T1, T2, ToolHarness, open_tool_harness
 from timeloom.core.blocks import Note, SourcesAdded
@@ -155,3 +156,19 @@ async def test_a_file_that_cites_what_is_not_in_the_pool_says_so(
     ):
         assert [notice.code for notice in outcome.notices] == (["tool_call_warning.missing_sources"] if named else [])
         assert all(f"not in the pool: {named};" in notice.text for notice in outcome.notices)
+
+
+async def test_from_edition_2_on_copied_escapes_are_undone_unless_the_old_file_has_them(stage: ToolHarness) -> None:
+    await stage.record_file("fi:turn_1.files/a.md", "[x]\n~[y]\n", T1)
+    content = "~[x]\n~[y]\nclose </~channel:code>\n"
+
+    async def written(path: str, copies_from: int) -> str:
+        context = replace(stage.context(T2), copies_from=copies_from)
+        outcome = await write(context, path, content=content)
+        await stage.record("react.write", context, outcome)
+        return (stage.out_dir / "turn_2" / path).read_text()
+
+    assert await written("files/other.md", 2) == "[x]\n[y]\nclose </channel:code>\n"
+    assert await written("files/a.md", 2) == "[x]\n~[y]\nclose </channel:code>\n"
+    assert await written("files/a.md", 2) == "[x]\n~[y]\nclose </channel:code>\n"
+    assert await written("files/exact.md", 1) == content

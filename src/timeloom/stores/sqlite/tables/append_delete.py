@@ -5,13 +5,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.ids import ConversationId
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.ports.store import StoreError
-from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, open_turn_after, record_crc
+from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, open_work_after, record_crc
 from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
 from timeloom.stores.feedback_rows import extract_batch_feedback
 from timeloom.stores.process_locks import ProcessLocks
@@ -43,7 +43,8 @@ class ConversationRow(NamedTuple):
     title_seq: int
     epoch: int = 0
     holder: str = ""
-    open_turn: TurnId | None = None
+    open_turn: str | None = None
+    """The open turn and the requested compaction, as `open_work_after` returns them."""
     head: bytes | None = None
     """The hash of the last entry; None in a conversation without a hash chain."""
 
@@ -148,7 +149,7 @@ class Appender:
         rows, head = self._make_rows(found.number, found.head, batch)
         appended = found._replace(tail=batch.tail, head=head)
         if not batch.is_plain:
-            appended = appended._replace(open_turn=open_turn_after(found.open_turn, batch.entries))
+            appended = appended._replace(open_turn=open_work_after(found.open_turn, batch.entries))
         if not _update_row(connection, found, appended, batch.last_ts):
             return None
         sql = "INSERT INTO entries(place, form, crc, record, salt, before) VALUES (?, ?, ?, ?, ?, ?)"

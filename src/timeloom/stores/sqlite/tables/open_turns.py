@@ -1,11 +1,11 @@
-"""Keeps the open turn of each conversation in its row and lists conversations that have one."""
+"""Keeps the open turn or requested compaction of each conversation in its row and lists conversations with one."""
 
 from collections.abc import Collection
 
 from timeloom.core.blocks import TurnEnded, TurnStarted
-from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.ids import ConversationId
 from timeloom.ports.reader import ConversationInfo, OpenTurnQuery
-from timeloom.stores.batch import open_turn_after
+from timeloom.stores.batch import open_work_after
 from timeloom.stores.search_terms import replace_surrogates
 from timeloom.stores.sqlite.database import Database, convert_rows
 from timeloom.stores.sqlite.tables.entries_by_type import DAMAGE_ERRORS, conversation_numbers, entries_of_type
@@ -40,15 +40,15 @@ def filter_by_open_turn(connection: Database, conversations: Collection[Conversa
     return frozenset(name for name in conversations if connection.execute(sql, (replace_surrogates(name),)).fetchone())
 
 
-def read_open_turn(connection: Database, number: int) -> TurnId | None:
-    """Return the open turn in the row of that conversation, if there is one."""
+def read_open_turn(connection: Database, number: int) -> str | None:
+    """Return the open work in the row of that conversation, if there is any."""
     sql = "SELECT open_turn FROM conversations WHERE n = ?"
     ((turn,),) = convert_rows(connection.execute(sql, (number,)).fetchall(), tuple[str | None])
-    return None if turn is None else TurnId(turn)
+    return turn
 
 
-def write_open_turn(connection: Database, number: int, turn: TurnId | None) -> None:
-    """Store which turn of that conversation is open."""
+def write_open_turn(connection: Database, number: int, turn: str | None) -> None:
+    """Store the open work of that conversation."""
     connection.execute("UPDATE conversations SET open_turn = ? WHERE n = ?", (turn, number))
 
 
@@ -64,10 +64,10 @@ def backfill(connection: Database) -> None:
             write_open_turn(connection, number, turn)
 
 
-def _find_open_turn(connection: Database, number: int) -> TurnId | None:
+def _find_open_turn(connection: Database, number: int) -> str | None:
     """Return the turn of the newest `TurnStarted` entry, if no `TurnEnded` entry of it follows."""
     first, last = number << 32, (number << 32) | 0xFFFF_FFFF
     for started in entries_of_type(connection, TurnStarted.type_name, first, last, "DESC LIMIT 1"):
         ends = entries_of_type(connection, TurnEnded.type_name, first | started.seq, last)
-        return open_turn_after(None, (started, *ends))
+        return open_work_after(None, (started, *ends))
     return None

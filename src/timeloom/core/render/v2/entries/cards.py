@@ -47,6 +47,7 @@ from timeloom.core.render.v1.summary import turn_index_paths
 from timeloom.core.render.v2.entries.block_text import entry_text
 from timeloom.core.render.v2.entries.channel_text import read_call
 from timeloom.core.render.v2.entries.shorten import shorten_text
+from timeloom.core.render.v2.entries.status_text import alias_paths
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import index_row
 
@@ -66,6 +67,9 @@ HINT_SHARE: Final = 12
 pays more for its rows than pruning saves."""
 
 MAX_ROW_PATH_CHARS: Final = 1_200
+
+MAX_ALIASED_CHARS: Final = 4_000
+"""Maximum length of parameters that are searched for paths; a hint shows only their beginning."""
 
 _RANGE: Final = re.compile(r"\[(?:PREVIEW\] lines |READ\] )(\[[0-9]+-[0-9]+\]/[0-9]+)")
 
@@ -176,7 +180,7 @@ def _rows(entries: Iterable[Entry], names: Names, context: CardContext, limits: 
     for entry in entries:
         block = entry.block
         if isinstance(block, ToolCall):
-            calls[block.tool_call_id] = block
+            block = calls[block.tool_call_id] = _with_aliases(block, names)
         if isinstance(block, AttachmentMeta):
             described.add(entry.path)
         if isinstance(block, _TEXT_BLOCKS + _OMITTED_BLOCKS) or (row := index_row(entry)) is None:
@@ -194,6 +198,19 @@ def _rows(entries: Iterable[Entry], names: Names, context: CardContext, limits: 
         tool = one_line(call.tool_id) if call else ""
         rows[path, where] = _CardRow(_row_name(entry, path, names), path, tool, hint)
     return list(rows.values())
+
+
+def _with_aliases(call: ToolCall, names: Names) -> ToolCall:
+    """Return the call with aliases in its parameters, so that a hint is not filled by the id of a turn."""
+    params = call.params
+    if not isinstance(params, str) or len(params) > MAX_ALIASED_CHARS or "turn_" not in params:
+        return call
+    try:
+        fields = msgspec.json.decode(params, type=dict[str, object])
+    except (msgspec.MsgspecError, RecursionError):
+        # A number that is out of range passes the check of a block.
+        return call
+    return msgspec.structs.replace(call, params=msgspec.json.encode(alias_paths(fields, names)).decode())
 
 
 def _row_name(entry: Entry, path: str, names: Names) -> str:
