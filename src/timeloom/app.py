@@ -1,6 +1,6 @@
 """The composition root: connects a conversation with everything it needs to run turns."""
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -9,11 +9,13 @@ from typing import Final, Self
 
 import msgspec
 
-from timeloom.config.models import model_settings
+from timeloom.config.models import model_settings, protocol_of
 from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted, Shown
 from timeloom.core.blocks.caching import CacheRates, CacheSettings
+from timeloom.core.blocks.round import ReplyProtocol
+from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, make_conversation_id
 from timeloom.core.payload import Text
 from timeloom.core.policy.budget import Budgets
@@ -27,7 +29,7 @@ from timeloom.core.render.facts import CardLimits
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
-from timeloom.ports.model import MAX_CALL_S, Model
+from timeloom.ports.model import MAX_CALL_S, Model, supports_native_tools
 from timeloom.ports.store import Store
 from timeloom.providers.registry import open_model
 from timeloom.runtime.context.compact import Compactor
@@ -71,6 +73,13 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     model_call_s: float = MAX_CALL_S
     edition: int = 1
     """The edition of everything that models read and write in new turns."""
+    protocol: ReplyProtocol = "channels"
+    protocols: Mapping[str, ReplyProtocol] = {}
+    """The protocols of models that have another one than `protocol`, by name; names may end in `*`."""
+
+    def protocol_of(self, model: str) -> ReplyProtocol:
+        """Return the protocol of the model with that name."""
+        return protocol_of(model, self.protocol, self.protocols)
 
     @property
     def workspaces(self) -> Path:
@@ -107,6 +116,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
             cards=settings.context.to_card_limits(),
             compact=settings.context.to_compact_settings(),
             model_call_s=settings.timeouts.call_s,
+            protocol=settings.models.protocol,
+            protocols=settings.protocols,
         )
 
 
@@ -224,7 +235,7 @@ def build_shared_parts(model: Model, settings: AgentSettings, registry: ToolRegi
     """Return the parts that `build_turn_runner` can share; without a registry, only the react tools are available."""
     registry = registry or _react_tools(settings)
     prompts = _prompt_settings(model, settings)
-    systems = SystemTexts(registry.specs(), _system_settings(settings))
+    systems = SystemTexts(registry.specs(), _system_settings(prompts, settings))
     return SharedParts(registry, prompts, systems, cache(partial(cache_rates, model)), {})
 
 
@@ -338,8 +349,24 @@ def _prompt_settings(model: Model, settings: AgentSettings) -> PromptSettings:
         max_output_tokens=min(settings.max_output_tokens, max(1, model.window_tokens // 4)),
         thinking_tokens=settings.thinking_tokens,
         cache=settings.cache,
+        protocol=_check_protocol(model, settings.protocol_of(model.name)),
     )
 
 
-def _system_settings(settings: AgentSettings) -> SystemSettings:
-    return SystemSettings(several_actions=settings.limits.fanout == "safe_fanout", instructions=settings.instructions)
+def _system_settings(prompts: PromptSettings, settings: AgentSettings) -> SystemSettings:
+    return SystemSettings(
+        protocol=prompts.protocol,
+        several_actions=settings.limits.fanout == "safe_fanout",
+        instructions=settings.instructions,
+    )
+
+
+def _check_protocol(model: Model, protocol: ReplyProtocol) -> ReplyProtocol:
+    """Return the protocol; raises if the model cannot do it."""
+    if protocol == "native" and not supports_native_tools(model):
+        raise CodedError(
+            "setting_invalid",
+            f"{model.name} has no native tool calling; set models.protocol to channels, or for this model alone "
+            f'protocols."{model.name}" = "channels"',
+        )
+    return protocol

@@ -75,3 +75,30 @@ def test_the_local_model_is_checked_where_none_is_named(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "This is a demo model" in done.stderr
     assert "local: score 100%, well-formed 100%" in done.stdout
+
+
+def test_native_tool_calling_is_refused_for_a_model_without_it(script: str, tmp_path: Path) -> None:
+    done = check("--model", script, "--only", "answer-capital", "--protocol", "native", folder=tmp_path)
+    assert done.returncode == 1
+    assert "has no native tool calling; use --protocol channels" in done.stderr
+
+
+def test_an_endpoint_is_scored_under_both_protocols(tmp_path: Path) -> None:
+    (tmp_path / "play.yaml").write_text(REPLY)
+    serve = [sys.executable, "-m", "timeloom", "model", "serve", "--script", "play.yaml", "--port", "0"]
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as server:
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().split()[-1]
+            (tmp_path / "timeloom.toml").write_text(f'[openai]\nbase_url = "{url}/v1"\n')
+            arguments = ("--config", "timeloom.toml", "--model", "openai:m", "--only", "requests", "--limit", "2")
+            done = check(*arguments, folder=tmp_path)
+            assert done.returncode == 0, done.stderr
+            assert "openai:m, channels: score" in done.stdout
+            assert "openai:m, native: score" in done.stdout
+            assert "well-formed (channels/native)" in done.stdout
+            assert "2/2" in done.stdout
+            report = json.loads(check(*arguments, "--json", folder=tmp_path).stdout)
+            assert [one["protocol"] for one in report["reports"]] == ["channels", "native"]
+        finally:
+            server.terminate()

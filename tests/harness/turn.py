@@ -39,7 +39,7 @@ class TurnHarness:
 
     def __init__(self, tmp_path: Path, *steps: str | Step, limits: TurnLimits | None = None) -> None:
         self.store = MemoryStore()
-        self.model = script(*steps)
+        self.model: Model = script(*steps)
         self.deltas: list[LiveDelta] = []
         self.setting = AgentSettings(data_dir=tmp_path, limits=limits or TurnLimits())
         self.effects: list[str] = []

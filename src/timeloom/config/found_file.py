@@ -61,7 +61,7 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
         *("telemetry.endpoint", "telemetry.content"),
     ),
     "changes what a model sees of the conversation, and its cost": (
-        *("models.window_tokens", "models.thinking_tokens"),
+        *("models.window_tokens", "models.thinking_tokens", "models.protocol", "protocols"),
         *("cache.min_rounds", "cache.offset_rounds", "cache.editable_tail_tokens", "cache.lifetime"),
         *(
             "context.edition",

@@ -1,6 +1,9 @@
 """Selects the settings of a model by its name."""
 
+from collections.abc import Mapping
+
 from timeloom.config.settings import Settings
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.providers.settings import ModelSettings, Timeouts
 
 
@@ -26,3 +29,11 @@ def model_settings(settings: Settings, name: str) -> ModelSettings:
         http_client=settings.models.http_client,
         prices=settings.prices,
     )
+
+
+def protocol_of(model: str, default: ReplyProtocol, protocols: Mapping[str, ReplyProtocol]) -> ReplyProtocol:
+    """Return the protocol of a model: of its name, else of the longest name with `*` that fits, else the default."""
+    if model in protocols:
+        return protocols[model]
+    fitting = [name for name in protocols if name.endswith("*") and model.startswith(name[:-1])]
+    return protocols[max(fitting, key=len)] if fitting else default

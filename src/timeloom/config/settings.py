@@ -16,6 +16,7 @@ from timeloom.config.sections.storage import StorageSettings
 from timeloom.config.sections.telemetry import TelemetrySettings
 from timeloom.config.value_types import Seconds, Url
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.policy.fanout import FanoutMode
 from timeloom.core.policy.next_step import DEFAULT_MAX_ITERATIONS
 from timeloom.providers.settings import HttpClient, Price, Timeouts
@@ -29,6 +30,9 @@ Key = Annotated[str, Meta(pattern=r"\A[!-~]*\Z", description="visible ASCII char
 PriceTable = Annotated[
     Mapping[str, Price],
     Meta(description="a table of `input`, `output`, `cache_read` and `cache_write` for each model, none below 0"),
+]
+ProtocolTable = Annotated[
+    Mapping[str, ReplyProtocol], Meta(description="a table of `channels` or `native` for each model")
 ]
 
 _READ: Final = ReadLimits()
@@ -85,6 +89,13 @@ class ModelsSettings(msgspec.Struct, frozen=True, kw_only=True):
             option="--http-client",
         ),
     ] = "auto"
+    protocol: Annotated[
+        ReplyProtocol,
+        SettingHelp(
+            "How models state their decisions: `channels` in text, or `native` through the provider's tool calling "
+            "(`anthropic:` and `openai:`). `protocols` sets it for single models."
+        ),
+    ] = "channels"
 
 
 class TimeoutSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,6 +231,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         PriceTable,
         SettingHelp("US dollars per million tokens by model; overrides the price library. Names may end in `*`."),
     ] = msgspec.field(default_factory=dict[str, Price])
+    protocols: Annotated[
+        ProtocolTable,
+        SettingHelp("`channels` or `native` by model; overrides `models.protocol`. Names may end in `*`."),
+    ] = msgspec.field(default_factory=dict[str, ReplyProtocol])
     react: ReactSettings = ReactSettings()
     policy: PolicySettings = PolicySettings()
     budget: BudgetSettings = BudgetSettings()

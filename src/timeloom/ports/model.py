@@ -11,6 +11,7 @@ from timeloom.core.blocks.caching import Lifetime
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 from timeloom.core.policy.model_retry import RETRIED_ERRORS
+from timeloom.core.render.native_tools import NativeTool
 
 ErrorKind = Literal[
     "overloaded",
@@ -67,6 +68,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     `number` counts the recorded outcomes of this purpose in the conversation, from 0. A request that is sent again
     after a crash has the same number. `opening` is the conversation's first user message. `conversation` is set if the
     next request of the same conversation extends this one, so that a client can keep what it encoded; it is not sent.
+    `tools` are the functions of native tool calling; only a `NativeToolModel` accepts them.
     """
 
     system: str
@@ -80,10 +82,13 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     number: int = 0
     opening: str = ""
     conversation: str = ""
+    tools: tuple[NativeTool, ...] = ()
+    several_calls: bool = False
+    """Whether a reply may call several of the tools."""
 
     @property
     def max_reply_chars(self) -> int:
-        """The characters that text and thinking may have together; a longer reply ignores `max_output_tokens`."""
+        """The characters that all parts of a reply may have together; a longer reply ignores `max_output_tokens`."""
         return MIN_REPLY_CHARS + MAX_CHARS_PER_TOKEN * (self.max_output_tokens + self.thinking_tokens)
 
 
@@ -97,6 +102,17 @@ class ThinkingPiece(msgspec.Struct, frozen=True, gc=False, tag="thinking"):
     """The next piece of the provider's thinking, which is not part of the reply."""
 
     text: str
+
+
+class ToolCallPiece(msgspec.Struct, frozen=True, gc=False, tag="tool_call"):
+    """The next piece of a native tool call: JSON text of its arguments.
+
+    `index` counts the calls of a reply from 0. The first piece of a call has the name of the function.
+    """
+
+    index: int
+    text: str = ""
+    name: str = ""
 
 
 class FinishEvent(msgspec.Struct, frozen=True, tag="finished"):
@@ -113,7 +129,7 @@ class FinishEvent(msgspec.Struct, frozen=True, tag="finished"):
     priced: bool = True
 
 
-ModelEvent = TextPiece | ThinkingPiece | FinishEvent
+ModelEvent = TextPiece | ThinkingPiece | ToolCallPiece | FinishEvent
 
 
 class ModelError(CodedError):
@@ -146,6 +162,16 @@ class PricedModel(Protocol):
         ...
 
 
+@runtime_checkable
+class NativeToolModel(Protocol):
+    """A model that accepts `ModelRequest.tools` and answers with `ToolCallPiece`."""
+
+    @property
+    def native_tools(self) -> bool:
+        """Whether this model does it; a provider may know that one of its models cannot."""
+        ...
+
+
 class Model(Protocol):
     """A model, or a client of a model service."""
 
@@ -175,6 +201,11 @@ class Model(Protocol):
 def as_priced_model(model: Model) -> PricedModel | None:
     """Return the model as a `PricedModel` if its price is known before a request, otherwise None."""
     return cast("PricedModel", model) if _has_price(type(model)) else None
+
+
+def supports_native_tools(model: Model) -> bool:
+    """Return whether the model can call tools through its provider's native tool calling."""
+    return isinstance(model, NativeToolModel) and model.native_tools
 
 
 @cache

@@ -211,6 +211,8 @@ round_blocks: SearchStrategy[AnyBlock] = st.one_of(
         tail=payload_texts,
         estimated_tokens=st.integers(0, 10**6),
         sections=st.sampled_from(("", "agent.1 reply.2")),
+        protocol=st.sampled_from(("channels", "native")),
+        tools=payload_texts,
     ),
     st.builds(
         ModelAnswered,
@@ -221,6 +223,8 @@ round_blocks: SearchStrategy[AnyBlock] = st.one_of(
         usage_reported=st.booleans(),
         priced=st.booleans(),
         text=payload_texts,
+        protocol=st.sampled_from(("channels", "native")),
+        tool_calls=payload_texts,
     ),
     st.builds(Thinking, round=rounds, text=payload_texts),
     st.builds(Notes, tool_call_id=calls, text=some_text | blob_refs),

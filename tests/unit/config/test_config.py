@@ -87,6 +87,8 @@ def sample_table(row: SettingSpec, number: int) -> Said:
             return Said(f'{{"a.b": {number}}}', f'{{"a.b" = {number}}}', {"a.b": number})
         case "execution.runtime.profiles":
             return Said(f'{{"{name}": {{}}}}', f"{{{name} = {{}}}}", {name: ExecutionProfile()})
+        case "protocols":
+            return Said(f'{{"{name}": "native"}}', f'{{{name} = "native"}}', {name: "native"})
         case _:
             said = f'{{"{name}": {{"input": 1, "output": 2.5}}}}'
             return Said(said, f"{{{name} = {{input = 1, output = 2.5}}}}", {name: Price(input=1, output=2.5)})

@@ -62,7 +62,12 @@ def redact_block(block: AnyBlock) -> AnyBlock:
             return redact_request(block, 0)
         case ModelAnswered():
             return replace(
-                block, erased=True, text=_redact_text(block.text), repaired=_redact_text(block.repaired), detail=""
+                block,
+                erased=True,
+                text=_redact_text(block.text),
+                repaired=_redact_text(block.repaired),
+                tool_calls=_redact_text(block.tool_calls),
+                detail="",
             )
         case Completion():
             return replace(block, erased=True, text=ERASED, suggested_followups=())
@@ -89,7 +94,7 @@ def redact_cuts(block: Pruned, seqs: Sequence[int]) -> Pruned:
 def redact_request(block: ModelCalled, first_seq: int) -> ModelCalled:
     """Return the call without its texts and without hashes of prefixes that include entries from `first_seq` on."""
     cache = block.cache and _redact_cache(block.cache, first_seq)
-    return replace(block, erased=True, request_sha256=NO_HASH, system="", tail="", cache=cache)
+    return replace(block, erased=True, request_sha256=NO_HASH, system="", tail="", tools="", cache=cache)
 
 
 def format_entry_paths(first_seq: int, last_seq: int) -> str:

@@ -12,6 +12,9 @@ from timeloom.core.payload import Text
 CallPurpose = Literal["decision", "compaction", "title"]
 """Purpose of a model call; spend and scripts are counted per purpose."""
 
+ReplyProtocol = Literal["channels", "native"]
+"""How a model states its decision: as text in channels, or through its provider's native tool calling."""
+
 
 class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Tokens and cost of a model call, as reported by its provider; `cost_nano_usd` is in billionths of a dollar."""
@@ -44,7 +47,7 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     """A request about to be sent: its hash, and the parts that cannot be rendered again from the log."""
 
     type_name: ClassVar[str] = "react.model.call"
-    repeated: ClassVar[tuple[str, ...]] = ("system",)
+    repeated: ClassVar[tuple[str, ...]] = ("system", "tools")
     round: int
     model: str
     request_sha256: str
@@ -62,6 +65,10 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     """Cache points and the expected cache use; None if caching was not planned."""
     sections: str = ""
     """The sections of the system text with their versions, such as `agent.1 reply.1`; empty for edition 1."""
+    protocol: ReplyProtocol = "channels"
+    """How the model was asked to state its decision."""
+    tools: Text = ""
+    """The functions of native tool calling, as JSON; empty with channels."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:
@@ -107,6 +114,10 @@ class ModelAnswered(Block, tag="react.model.outcome", frozen=True, kw_only=True)
     """Names of the repairs that made the reply readable; empty if it was read as it stands."""
     repaired: Text = ""
     """The repaired reply, which is executed in place of `text`."""
+    protocol: ReplyProtocol = "channels"
+    """How the reply states the decision."""
+    tool_calls: Text = ""
+    """The native tool calls of the reply, as JSON; empty if there are none."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

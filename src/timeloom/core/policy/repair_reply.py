@@ -6,7 +6,7 @@ the model call records. Readers after a restart read that text, so they depend o
 
 import html
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -126,6 +126,19 @@ def read_or_repair(
     return msgspec.structs.replace(read, thinking=thinking, repairs=repaired.repairs), repaired
 
 
+def repair_calls(
+    parsed: ParsedReply, context: RepairContext, repairs: Collection[str] = ()
+) -> tuple[ParsedReply, RepairedReply] | None:
+    """Return the reply with repaired calls, and its repair; None if it needs no repair or cannot be written.
+
+    The reply was not written in channels; `repairs` names the repairs without which it could not be read.
+    """
+    repaired = _Repair(context, repairs).repair_decisions(parsed, "", allows_several=context.allows_several)
+    if repaired is None:
+        return None
+    return msgspec.structs.replace(context.read(repaired.text), repairs=repaired.repairs), repaired
+
+
 def stands_in_prompt(repaired: RepairedReply, prompt: Sequence[str]) -> bool:
     """Whether the decision's text stands in the prompt, so that the model may only have quoted it.
 
@@ -140,12 +153,12 @@ def stands_in_prompt(repaired: RepairedReply, prompt: Sequence[str]) -> bool:
 class _Repair:
     """Repairs the decisions of one reply and collects the names of the repairs."""
 
-    def __init__(self, context: RepairContext) -> None:
+    def __init__(self, context: RepairContext, repairs: Collection[str] = ()) -> None:
         self._tools = context.by_name
         self._names = ToolNames(context.by_name)
         self._context = context
         self._custom = context.custom
-        self._repairs: set[str] = set()
+        self._repairs: set[str] = set(repairs)
         self._code: str | None = None
         self._program = ""
         self._params: tuple[str, ...] = ()

@@ -57,14 +57,32 @@ def skill_catalogue(skills: Iterable[CatalogueSkill]) -> str:
     return "\n".join(f"- sk:{one_line(skill.ref)}: {one_line(skill.purpose, 600)}" for skill in rows)
 
 
+def tool_description(tool: CatalogueTool) -> str:
+    """Return the purpose, the effect, the description and the examples of a tool, without its id and schema."""
+    examples = [_example(example) for example in tool.examples]
+    return "\n".join([_purpose(tool), *_description_lines(tool), *examples])
+
+
 def _tool_entry(tool: CatalogueTool) -> str:
-    lines = [f"### {one_line(tool.tool_id)}", f"{one_line(tool.purpose, 600)} ({_EFFECTS[tool.effect]})"]
+    lines = [f"### {one_line(tool.tool_id)}", _purpose(tool)]
+    lines += [f"  {line}" for line in _description_lines(tool)]
+    lines.append(f"params: {compact_schema(tool.params_schema)}")
+    lines += [_example(example) for example in tool.examples]
+    return "\n".join(lines)
+
+
+def _purpose(tool: CatalogueTool) -> str:
+    return f"{one_line(tool.purpose, 600)} ({_EFFECTS[tool.effect]})"
+
+
+def _description_lines(tool: CatalogueTool) -> list[str]:
     # Descriptions may come from third parties. Indentation keeps their lines from being read as headings.
     described = escape(tool.description[:MAX_DESCRIPTION_CHARS]).splitlines()
-    lines += [f"  {line.strip()}" for line in described if line.strip()]
-    lines.append(f"params: {compact_schema(tool.params_schema)}")
-    lines += [f"example: {one_line(example, 1_000)}" for example in tool.examples]
-    return "\n".join(lines)
+    return [line.strip() for line in described if line.strip()]
+
+
+def _example(example: str) -> str:
+    return f"example: {one_line(example, 1_000)}"
 
 
 def compact_schema(text: str) -> str:

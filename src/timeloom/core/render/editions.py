@@ -12,6 +12,8 @@ SECOND_EDITION: Final = 2
 
 _RENDERERS: Final[dict[int, Renderer]] = {FIRST_EDITION: V1_RENDERER, SECOND_EDITION: V2_RENDERER}
 
+EDITIONS: Final = tuple(_RENDERERS)
+
 
 def renderer_for(edition: int) -> Renderer:
     """Return the renderer of an edition; raises `rendering_other` for one that this version does not have."""

@@ -1,6 +1,7 @@
 """Extracts the text that clients see of a reply while the model writes it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,9 +58,10 @@ class LiveReply:
     later.
     """
 
-    __slots__ = ("_decisions", "_known", "_last", "_notes_lead", "_parser", "_raw", "_said", "_way")
+    __slots__ = ("_decisions", "_fields", "_known", "_last", "_notes_lead", "_parser", "_raw", "_said", "_way")
 
-    def __init__(self, edition: int = 1) -> None:
+    def __init__(self, edition: int = 1, fields: Mapping[str, str] = SHOWN_FIELDS) -> None:
+        self._fields = fields  # fields of a decision that are shown, each with its channel
         self._parser = ChannelParser(declared_channels(edition))
         self._last = -1  # index of the last decision that has begun
         self._notes_lead: bool | None = None  # whether notes stand before their decisions; None before the first notes
@@ -128,7 +130,7 @@ class LiveReply:
         if delta.channel == DECISION:
             stream = self._decisions.get(delta.index)
             if stream is None:
-                stream = self._decisions[delta.index] = DecisionStream((*SHOWN_FIELDS, FILE_FIELD, CHANNEL_FIELD))
+                stream = self._decisions[delta.index] = DecisionStream((*self._fields, FILE_FIELD, CHANNEL_FIELD))
             for event in stream.feed(delta.text):
                 if isinstance(event, FieldDelta):
                     self._show_field(delta.index, event, shown)
@@ -138,7 +140,7 @@ class LiveReply:
             shown.append(LiveDelta(delta.channel, delta.index, delta.text))
 
     def _show_field(self, index: int, field: FieldDelta, shown: list[LiveDelta]) -> None:
-        if field.path not in SHOWN_FIELDS:
+        if field.path not in self._fields:
             known = self._known.get((index, field.path), "")
             # A longer text is not a path, and appending to it would copy it for each piece.
             if len(known) <= MAX_PATH_CHARS:
@@ -150,7 +152,7 @@ class LiveReply:
 
     def _visible_channel(self, field: str, index: int) -> str:
         """Return the channel on which the field's text is shown; empty if it is not shown."""
-        channel = SHOWN_FIELDS.get(field, "")
+        channel = self._fields.get(field, "")
         if channel != "canvas":
             return channel
         named = self._known.get((index, CHANNEL_FIELD))
@@ -160,7 +162,7 @@ class LiveReply:
         return "" if named == INTERNAL else channel
 
     def _file_path(self, field: str, index: int) -> str:
-        return self._known.get((index, FILE_FIELD), "") if SHOWN_FIELDS.get(field) == "canvas" else ""
+        return self._known.get((index, FILE_FIELD), "") if self._fields.get(field) == "canvas" else ""
 
     def _find_fast_path(self) -> "_FastPath | None":
         """Return the fast path for text that only continues; None if all text must go through the parsers."""

@@ -22,6 +22,7 @@ from timeloom.core.view.context.visible import VisibleView
 from timeloom.core.view.conversation import ConversationView
 from timeloom.core.view.feedback import FeedbackView
 from timeloom.core.view.live_events import LiveEventsView
+from timeloom.core.view.native_tools import NativeToolsView
 from timeloom.core.view.paths import PathsView
 from timeloom.core.view.plans import PlansView
 from timeloom.core.view.progress import ProgressView
@@ -31,7 +32,7 @@ from timeloom.core.view.spend import SpendView
 from timeloom.core.view.text_origins import TextOriginsView
 from timeloom.core.view.turns import TurnsView
 
-VIEWS_VERSION: Final = "9"
+VIEWS_VERSION: Final = "10"
 """The version of the folds. Snapshots of other versions are folded again, so increase it with every change of a fold; a
 golden test fails if that is forgotten."""
 
@@ -63,6 +64,7 @@ class Views(msgspec.Struct):
     live: LiveEventsView = field(default_factory=LiveEventsView)
     governance: TextOriginsView = field(default_factory=TextOriginsView)
     feedback: FeedbackView = field(default_factory=FeedbackView)
+    native_tools: NativeToolsView = field(default_factory=NativeToolsView)
 
     @property
     def paths(self) -> PathsView:

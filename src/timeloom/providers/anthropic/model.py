@@ -49,13 +49,18 @@ class AnthropicModel:
     def window_tokens(self) -> int:
         return self._window_tokens
 
+    @property
+    def native_tools(self) -> bool:
+        return True
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         self._prices.preload_library()
         headers = {} if self._is_official else call_headers(request)
         service_request = ServiceRequest(
             request=request, body=request_body(self._model, request), headers=headers, cost=self._cost
         )
-        return self._client.stream_reply(service_request, AnthropicReplyParser(self._service_name))
+        parser = AnthropicReplyParser(self._service_name, with_tools=bool(request.tools))
+        return self._client.stream_reply(service_request, parser)
 
     def price_nano_usd(self, usage: Usage) -> int | None:
         cost = self._cost(usage)

@@ -6,7 +6,15 @@ from typing import Final
 import msgspec
 
 from timeloom.core.blocks import Usage
-from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
+from timeloom.ports.model import (
+    FinishEvent,
+    ModelError,
+    ModelEvent,
+    StopReason,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+)
 from timeloom.providers.decode import decode_event, to_token_count
 from timeloom.providers.errors import ReportedError, to_stream_error
 from timeloom.providers.sse import SseEvent
@@ -41,6 +49,9 @@ class _ContentDelta(msgspec.Struct, frozen=True):
     type: str = ""
     text: str = ""
     thinking: str = ""
+    partial_json: str | None = None
+    name: str | None = None
+    input: object = None
     stop_reason: str | None = None
 
 
@@ -58,6 +69,7 @@ class _Event(msgspec.Struct, frozen=True):
     """All event types in one shape; unknown types have no fields here and are ignored."""
 
     type: str = ""
+    index: int | None = None
     delta: _ContentDelta | None = None
     content_block: _ContentDelta | None = None
     message: _Message | None = None
@@ -71,9 +83,10 @@ _EVENT: Final = msgspec.json.Decoder(_Event)
 class AnthropicReplyParser:
     """Folds the events of one stream into model events."""
 
-    def __init__(self, service: str) -> None:
+    def __init__(self, service: str, *, with_tools: bool = False) -> None:
         self.done = False
         self._service = service
+        self._tool_uses = _ToolUses() if with_tools else None
         self._model = ""
         self._stop_reason = ""
         self._counts: dict[str, int] = {}
@@ -94,8 +107,9 @@ class AnthropicReplyParser:
             return []
         parsed = decode_event(self._service, _EVENT, event.data)
         match parsed.type:
-            case "content_block_delta" | "content_block_start":
-                return _pieces(parsed.delta or parsed.content_block)
+            case "content_block_delta" | "content_block_start" | "content_block_stop":
+                calls = self._tool_uses.feed(parsed) if self._tool_uses else None
+                return _pieces(parsed.delta or parsed.content_block) if calls is None else calls
             case "message_start" | "message_delta":
                 self._update(parsed)
             case "message_stop":
@@ -123,8 +137,42 @@ class AnthropicReplyParser:
         if self._stop_reason == "refusal":
             raise ModelError("refused", f"the model of {self._service} declined to answer")
         self.done = True
-        reason: StopReason = STOP_REASONS.get(self._stop_reason, "other")
+        ended = self._stop_reason == "tool_use" and self._tool_uses
+        reason: StopReason = "end" if ended else STOP_REASONS.get(self._stop_reason, "other")
         return [FinishEvent(reason, self.usage, self._model, usage_reported=bool(self._counts))]
+
+
+class _ToolUses:
+    """Folds the events of `tool_use` blocks into pieces of tool calls."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._places: dict[int | None, int] = {}
+        """The open blocks by their index, each with the number of its call."""
+        self._whole: dict[int, str] = {}
+        """The inputs that came with the start of a block, by the number of the call, until a piece replaces them."""
+
+    def feed(self, event: _Event) -> list[ModelEvent] | None:
+        """Return the pieces of the event; None if it does not belong to a tool call."""
+        start, delta = event.content_block, event.delta
+        if event.type == "content_block_start" and start is not None and start.type == "tool_use":
+            call = self._places[event.index] = self._count
+            self._count += 1
+            if start.input:
+                self._whole[call] = msgspec.json.encode(start.input).decode()
+            return [ToolCallPiece(call, name=start.name or "")]
+        call = self._places.get(event.index)
+        if call is None or event.type == "content_block_start":
+            return None
+        if event.type == "content_block_stop":
+            del self._places[event.index]
+            # Compatible services may send the whole input with the start of the block.
+            return [ToolCallPiece(call, self._whole.pop(call))] if call in self._whole else []
+        piece = delta.partial_json if delta is not None else None
+        if not piece:
+            return []
+        self._whole.pop(call, None)
+        return [ToolCallPiece(call, piece)]
 
 
 def _pieces(delta: _ContentDelta | None) -> list[ModelEvent]:

@@ -7,6 +7,7 @@ from typing import Final, assert_never
 import msgspec
 
 from timeloom.core.blocks.caching import Lifetime
+from timeloom.core.render.native_tools import NativeTool
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
 
 MAX_CACHE_POINTS: Final = 4
@@ -36,6 +37,10 @@ def request_body(model: str, request: ModelRequest) -> bytes:
             {"role": "user", "content": [_part(s, at) for s, at in zip(segments, points, strict=True)]},
         ],
     }
+    if request.tools:
+        # Tools precede the system text in the cached prefix, so the system text's cache point covers them.
+        body["tools"] = _tools(request.tools, None if request.system.strip() else system_point)
+        body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not request.several_calls}
     if request.system.strip():
         body["system"] = [_with_cache_control({"type": "text", "text": request.system}, system_point)]
     if request.thinking_tokens > 0:
@@ -64,10 +69,12 @@ def _cache_lifetimes(
 ) -> tuple[Lifetime | None, list[Lifetime | None]]:
     """Return the cache lifetimes of the system text and of each segment; at most the last four points are kept.
 
+    Without a system text, its cache point moves to the last tool.
+
     The last points cover the longest prefix. The API rejects a lifetime that is shorter than a later one, so such a
     lifetime is extended.
     """
-    has_system = request.system_cache_point and bool(request.system.strip())
+    has_system = request.system_cache_point and (bool(request.system.strip()) or bool(request.tools))
     wanted: list[Lifetime | None] = [request.system_cache_lifetime if has_system else None]
     wanted.extend(segment.cache_lifetime if segment.cache_point else None for segment in segments)
     left = MAX_CACHE_POINTS
@@ -78,6 +85,15 @@ def _cache_lifetimes(
             wanted[at] = least if left > 0 else None
             left -= 1
     return wanted[0], wanted[1:]
+
+
+def _tools(tools: Sequence[NativeTool], lifetime: Lifetime | None) -> list[Part]:
+    parts: list[Part] = [
+        {"name": one.name, "description": one.description, "input_schema": msgspec.Raw(one.params_schema.encode())}
+        for one in tools
+    ]
+    parts[-1] = _with_cache_control(parts[-1], lifetime)
+    return parts
 
 
 def _part(segment: Segment, lifetime: Lifetime | None) -> Part:

@@ -48,12 +48,17 @@ class OpenAIModel:
     def window_tokens(self) -> int:
         return self._window_tokens
 
+    @property
+    def native_tools(self) -> bool:
+        return True
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         self._prices.preload_library()
         headers = {} if self._is_official else call_headers(request)
         body = request_body(self._model, request, official=self._is_official, contents=self._contents)
         service_request = ServiceRequest(request=request, body=body, headers=headers, cost=self._cost)
-        return self._client.stream_reply(service_request, OpenAIReplyParser(self._service_name))
+        parser = OpenAIReplyParser(self._service_name, with_tools=bool(request.tools))
+        return self._client.stream_reply(service_request, parser)
 
     def price_nano_usd(self, usage: Usage) -> int | None:
         cost = self._cost(usage)

@@ -1,12 +1,20 @@
 """Folds the chunk stream of chat completions into model events."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from timeloom.core.blocks import Usage
-from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
+from timeloom.ports.model import (
+    FinishEvent,
+    ModelError,
+    ModelEvent,
+    StopReason,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+)
 from timeloom.providers.decode import decode_event, to_token_count
 from timeloom.providers.errors import parse_error, to_stream_error
 from timeloom.providers.sse import SseEvent
@@ -24,11 +32,24 @@ class _OpenAIUsage(msgspec.Struct, frozen=True):
     prompt_tokens_details: _PromptTokenDetails | None = None
 
 
+class _FunctionDelta(msgspec.Struct, frozen=True):
+    name: str | None = None
+    arguments: object = None
+    """A piece of JSON text; some services send the object itself."""
+
+
+class _ToolCallDelta(msgspec.Struct, frozen=True):
+    index: int | None = None
+    id: str | None = None
+    function: _FunctionDelta | None = None
+
+
 class _ChoiceDelta(msgspec.Struct, frozen=True):
     content: str | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    tool_calls: list[_ToolCallDelta] | None = None
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -49,9 +70,10 @@ _CHUNK: Final = msgspec.json.Decoder(_Chunk)
 class OpenAIReplyParser:
     """Folds the chunks of one stream into model events."""
 
-    def __init__(self, service: str) -> None:
+    def __init__(self, service: str, *, with_tools: bool = False) -> None:
         self.done = False
         self._service = service
+        self._tool_calls = _ToolCalls() if with_tools else None
         self._model = ""
         self._finish_reason = ""
         self._counts: _OpenAIUsage | None = None
@@ -101,11 +123,48 @@ class OpenAIReplyParser:
             pieces.append(ThinkingPiece(thought))
         if delta.content:
             pieces.append(TextPiece(delta.content))
+        if self._tool_calls:
+            pieces += self._tool_calls.feed(delta.tool_calls or ())
         return pieces
 
     def _finish(self) -> list[ModelEvent]:
         if self._finish_reason == "content_filter":
             raise ModelError("refused", f"{self._service} filtered the reply away")
         self.done = True
-        reason: StopReason = STOP_REASONS.get(self._finish_reason, "other")
+        ended = self._finish_reason == "tool_calls" and self._tool_calls
+        reason: StopReason = "end" if ended else STOP_REASONS.get(self._finish_reason, "other")
         return [FinishEvent(reason, self.usage, self._model, usage_reported=self._counts is not None)]
+
+
+class _ToolCalls:
+    """Folds the deltas of tool calls into pieces.
+
+    A delta belongs to the call with its index. Some services omit the index, or give several whole calls the same one;
+    then another id, or a name without an id, begins a new call.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._open: dict[int, tuple[int, str]] = {}
+        """By index, the number and the id of the newest call."""
+
+    def feed(self, deltas: Sequence[_ToolCallDelta]) -> list[ModelEvent]:
+        return [piece for delta in deltas for piece in self._piece(delta)]
+
+    def _piece(self, delta: _ToolCallDelta) -> list[ModelEvent]:
+        function = delta.function or _FunctionDelta()
+        arguments = function.arguments
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = msgspec.json.encode(arguments).decode()
+        index = 0 if delta.index is None else delta.index
+        known = self._open.get(index)
+        if known is None or self._begins(delta, function.name or "", known[1]):
+            known = self._open[index] = self._count, delta.id or ""
+            self._count += 1
+            return [ToolCallPiece(known[0], arguments or "", function.name or "")]
+        return [ToolCallPiece(known[0], arguments)] if arguments else []
+
+    def _begins(self, delta: _ToolCallDelta, name: str, known_id: str) -> bool:
+        if delta.id:
+            return delta.id != known_id and bool(name)
+        return bool(name) and delta.index is None

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from timeloom.core.render.native_tools import NativeTool
 from timeloom.ports.model import ModelRequest
 from timeloom.providers.openai.content import ContentCache
 
@@ -25,4 +26,15 @@ def request_body(model: str, request: ModelRequest, *, official: bool, contents:
     }
     if request.temperature is not None:
         body["temperature"] = request.temperature
+    if request.tools:
+        body["tools"] = [_tool(one) for one in request.tools]
+        if official:
+            # Other services may reject a parameter that they do not know.
+            body["parallel_tool_calls"] = request.several_calls
     return msgspec.json.encode(body)
+
+
+def _tool(tool: NativeTool) -> dict[str, object]:
+    schema = msgspec.Raw(tool.params_schema.encode())
+    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    return {"type": "function", "function": function}

@@ -47,7 +47,7 @@ def with_estimated_usage(outcome: ModelAnswered, call: ModelCalled, model: Model
     """Return the outcome with estimated usage if the provider reported none: the call was paid for all the same."""
     if outcome.usage_reported or outcome.usage != Usage():
         return outcome
-    written = outcome.text if isinstance(outcome.text, str) else ""
+    written = "".join(text for text in (outcome.text, outcome.tool_calls) if isinstance(text, str))
     estimated = Usage(input_tokens=call.estimated_tokens, output_tokens=estimate_tokens(written))
     price = _price_nano_usd(model, estimated)
     return replace(outcome, usage=replace(estimated, cost_nano_usd=price or 0), priced=price is not None)

@@ -11,7 +11,7 @@ from timeloom.core.policy.gates import ModelStep, PolicyResult
 from timeloom.core.tokens import estimate_tokens
 from timeloom.platform.tasks import run_until_interrupted
 from timeloom.ports.ledger import Amounts
-from timeloom.ports.model import Model, ModelError, ModelRequest, TextSegment
+from timeloom.ports.model import Model, ModelError, ModelRequest, TextSegment, ToolCallPiece
 from timeloom.runtime.governance.costs import (
     cut_call_cost,
     has_known_cost,
@@ -127,4 +127,8 @@ class _ReplyHead:
         self.text += text[: self._max_chars - len(self.text)]
 
     def on_thinking(self, text: str) -> None:
+        pass
+
+    def on_tool_call(self, piece: ToolCallPiece) -> None:
+        # The request of a side call has no tools.
         pass

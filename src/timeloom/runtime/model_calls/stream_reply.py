@@ -18,6 +18,7 @@ from timeloom.ports.model import (
     ModelRequest,
     TextPiece,
     ThinkingPiece,
+    ToolCallPiece,
 )
 from timeloom.ports.reply_pieces import ReplyPieces
 
@@ -44,6 +45,10 @@ class ReplySink(Protocol):
         """Receive the next piece of the thinking before the reply."""
         ...
 
+    def on_tool_call(self, piece: ToolCallPiece) -> None:
+        """Receive the next piece of a native tool call; only a request with tools gets any."""
+        ...
+
 
 async def stream_reply(
     model: Model, request: ModelRequest, sink: ReplySink, interrupt: asyncio.Event, call_s: float = MAX_CALL_S
@@ -63,8 +68,8 @@ async def stream_reply(
         return ModelError("cut", "the reply was given up by its model")
 
 
-def build_outcome(call: ModelCalled, text: str, ending: ReplyEnd) -> ModelAnswered:
-    """Return the outcome block of the call, with the text that had arrived."""
+def build_outcome(call: ModelCalled, text: str, ending: ReplyEnd, tool_calls: str = "") -> ModelAnswered:
+    """Return the outcome block of the call, with the text and the native tool calls that had arrived."""
     if isinstance(ending, FinishEvent):
         return ModelAnswered(
             round=call.round,
@@ -76,6 +81,8 @@ def build_outcome(call: ModelCalled, text: str, ending: ReplyEnd) -> ModelAnswer
             usage_reported=ending.usage_reported,
             priced=ending.priced,
             text=text,
+            protocol=call.protocol,
+            tool_calls=tool_calls,
         )
     kind = ending.kind if ending else STEERED_ERROR
     usage = ending.usage if ending else Usage()
@@ -87,10 +94,12 @@ def build_outcome(call: ModelCalled, text: str, ending: ReplyEnd) -> ModelAnswer
         attempt=call.attempt,
         usage=usage,
         # Text that was written and a prompt that was interrupted are paid for, even if no usage was reported.
-        usage_reported=usage != Usage() or (ending is not None and not text),
+        usage_reported=usage != Usage() or (ending is not None and not text and not tool_calls),
         priced=ending.priced if ending else True,
-        interrupted=bool(text),
+        interrupted=bool(text or tool_calls),
         text=text,
+        protocol=call.protocol,
+        tool_calls=tool_calls,
         error=kind,
         detail=replace_lone_surrogates(str(ending)[:MAX_DETAIL_CHARS]) if ending else "",
     )
@@ -151,6 +160,8 @@ def _pass_on(event: ModelEvent, sink: ReplySink) -> FinishEvent | None:
             sink.on_text(text)
         case ThinkingPiece(text=text):
             sink.on_thinking(text)
+        case ToolCallPiece():
+            sink.on_tool_call(event)
         case FinishEvent():
             return event
         case _:

@@ -12,11 +12,12 @@ import msgspec
 
 from timeloom.core.blocks import ModelAnswered, ModelCalled, SourcesAdded
 from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, CacheSettings, Lifetime
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache.plan import CachePlanRequest, place_points, plan_cache
 from timeloom.core.policy.cache.points import find_cache_points
 from timeloom.core.policy.next_step import AskModel, TurnLimits
-from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.editions import EDITIONS, renderer_for
 from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.facts import AnnouncedBudget, RoundFacts
 from timeloom.core.render.prompt import PromptDelta, PromptView, needs_rendering
@@ -24,6 +25,7 @@ from timeloom.core.render.renderer import Renderer
 from timeloom.core.render.section import join_sections
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.render.v1.tail.announce import cache_line
+from timeloom.core.stream.native_reply import NativeReply, decode_calls
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate_tokens
 from timeloom.core.view.context.visible import ShownEntries
@@ -56,6 +58,8 @@ class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int = 8_192
     thinking_tokens: int = 0
     cache: CacheSettings = CacheSettings()
+    protocol: ReplyProtocol = "channels"
+    """How the model states its decisions."""
 
 
 class PromptBuilder:
@@ -75,6 +79,9 @@ class PromptBuilder:
         self._governor = governor or Governor(session=session)
         self._settings = settings
         self._systems = systems
+        self._pinned_systems: dict[int, SystemText] | None = None if settings.protocol == "native" else {}
+        """The system texts with the functions that the conversation has pinned, where they are others; None before
+        they were looked up."""
         # Looked up only when a prompt is built, because loading prices may take a while.
         self._rates = cache(rates)
         self._sources: tuple[str, int] | None = None
@@ -103,7 +110,8 @@ class PromptBuilder:
 
     @property
     def _system(self) -> SystemText:
-        return self._systems.get(self._session.views.turns.edition)
+        edition = self._session.views.turns.edition
+        return (self._pinned_systems or {}).get(edition) or self._systems.get(edition)
 
     @property
     def rates(self) -> CacheRates:
@@ -125,16 +133,19 @@ class PromptBuilder:
             number=rendered.number,
             opening=session.first_user_message,
             conversation=session.conversation,
+            tools=self._system.native.functions,
+            several_calls=self._settings.limits.fanout == "safe_fanout",
         )
         return PromptRequest(
             request,
-            request_sha256(self._system.text, rendered.fingerprint, rendered.tail),
+            request_sha256(self._system.text, rendered.fingerprint, rendered.tail, self._system.native.text),
             self._system.text,
             rendered.tail,
             rendered.seq,
             rendered.estimated_tokens,
             rendered.plan,
             self._system.sections,
+            self._system.native.text,
         )
 
     def _render_prompt(
@@ -188,7 +199,10 @@ class PromptBuilder:
             return ""
         (entry,) = await self._session.entries([progress.answer_seq])
         assert isinstance(entry.block, ModelAnswered)
-        return await self._session.text(entry.block.text)
+        text = await self._session.text(entry.block.text)
+        if entry.block.protocol == "channels":
+            return text
+        return NativeReply(text, decode_calls(await self._session.text(entry.block.tool_calls))).as_text()
 
     def _on_entry(self, entry: Entry) -> None:
         self._unrendered.append(entry)
@@ -209,11 +223,22 @@ class PromptBuilder:
             rates=self._rates(),
         )
 
+    async def _pin_functions(self) -> None:
+        """Take over the functions that the conversation has pinned, if they are others than those of its tools now."""
+        pinned = await self._session.text(self._session.views.native_tools.pinned)
+        self._pinned_systems = {
+            edition: self._systems.build_pinned(edition, pinned)
+            for edition in EDITIONS
+            if pinned and pinned != self._systems.get(edition).native.text
+        }
+
     @property
     def _renderer(self) -> Renderer:
         return renderer_for(self._session.views.turns.edition)
 
     async def _render_pending(self) -> PromptView:
+        if self._pinned_systems is None:
+            await self._pin_functions()
         if self._view and self._view.renderer is not self._renderer:
             # A turn with another edition began, which renders the whole conversation again.
             self._view, self._sources = None, None

@@ -6,10 +6,15 @@ from functools import lru_cache
 from timeloom.core.render.prompt import PREFIX_CHARS
 
 
-def request_sha256(system_text: str, fingerprint: str, tail: str) -> str:
-    """Return the request hash that a model call records: system text, fingerprint of the cacheable part, tail."""
+def request_sha256(system_text: str, fingerprint: str, tail: str, tools: str = "") -> str:
+    """Return the request hash that a model call records: system text, fingerprint of the cacheable part, tail, tools.
+
+    `tools` is the text of the functions of native tool calling; it is empty with channels.
+    """
     hashed = _start_hash(system_text).copy()
     hashed.update(f"\0{fingerprint}\0{tail}".encode("utf-8", "surrogatepass"))
+    if tools:
+        hashed.update(f"\0{tools}".encode("utf-8", "surrogatepass"))
     return hashed.hexdigest()
 
 

@@ -25,6 +25,8 @@ class PromptRequest(msgspec.Struct, frozen=True):
     """The cache points, and the expected use of the provider's cache."""
     sections: str = ""
     """The sections of the system text with their versions."""
+    tools: str = ""
+    """The text of the functions of native tool calling; empty with channels."""
 
 
 class PromptSource(Protocol):

@@ -4,25 +4,31 @@ from collections.abc import Sequence
 
 import msgspec
 
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
 from timeloom.core.render.system import build_system_text as build_first_system_text
-from timeloom.core.render.v2.system.configuration import ReplyProtocol, SystemConfig
+from timeloom.core.render.v2.system.configuration import SystemConfig
 from timeloom.core.render.v2.system.text import build_system_text as build_second_system_text
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.prompt.hashing import system_hash
 from timeloom.runtime.prompt.instructions.load import load_instructions, load_sections
+from timeloom.runtime.prompt.native_functions import NativeFunctions, make_native_functions, native_first_text
 
 
 class SystemText(msgspec.Struct, frozen=True):
-    """A system text with its token estimate and hash; conversations with the same tools and settings share it."""
+    """A system text with its token estimate and hash; conversations with the same tools and settings share it.
+
+    With native tool calling, the functions precede the text and count as a part of it.
+    """
 
     text: str
     tokens: int
     hash: str
     sections: str = ""
     """The sections with their versions, such as `agent.1 reply.1`; empty for edition 1, which has none."""
+    native: NativeFunctions = NativeFunctions()
 
 
 class SystemSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +36,11 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     edition: int = 1
     protocol: ReplyProtocol = "channels"
-    """How the model replies; edition 1 has only channels."""
+    """How the model replies."""
     several_actions: bool = False
     instructions: str = ""
     """Instructions of this deployment, placed after the built-in ones."""
     skills: tuple[CatalogueSkill, ...] = ()
-    functions: frozenset[str] = frozenset()
-    """With native tool calls: the ids of the tools that have a function. The catalogue lists the others."""
 
 
 class SystemTexts:
@@ -54,28 +58,45 @@ class SystemTexts:
             self._texts[edition] = build_system_text(self._tools, settings)
         return self._texts[edition]
 
+    def build_pinned(self, edition: int, pinned: str) -> SystemText:
+        """Return the system text of a conversation that has pinned these functions."""
+        return build_system_text(self._tools, msgspec.structs.replace(self._settings, edition=edition), pinned)
 
-def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings) -> SystemText:
-    """Return the system text of turns with these tools; tools that a later edition introduced are left out."""
-    tools = [spec for spec in tools if spec.edition <= settings.edition]
+
+def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings, pinned: str = "") -> SystemText:
+    """Return the system text of turns with these tools; tools that a later edition introduced are left out.
+
+    `pinned` is the list of functions that the conversation's first native call has recorded.
+    """
+    listed = [to_catalogue_tool(spec, settings.edition) for spec in tools if spec.edition <= settings.edition]
+    native = make_native_functions(listed, pinned) if settings.protocol == "native" else NativeFunctions()
     if settings.edition == 1:
-        text = build_first_system_text(
-            load_instructions(),
-            [to_catalogue_tool(spec) for spec in tools],
-            settings.skills,
+        text, sections = _first_text(listed, settings, native), ""
+    else:
+        config = SystemConfig(
+            tools=tuple(listed),
+            skills=settings.skills,
             several_actions=settings.several_actions,
-            bundle_text=settings.instructions,
+            protocol=settings.protocol,
+            functions=native.tool_ids,
         )
-        return SystemText(text, estimate_tokens(text), system_hash(text))
-    config = SystemConfig(
-        tools=tuple(to_catalogue_tool(spec, settings.edition) for spec in tools),
-        skills=settings.skills,
+        built = build_second_system_text(load_sections(), config, bundle_text=settings.instructions)
+        text, sections = built.text, built.labels
+    whole = native.text + text
+    return SystemText(text, estimate_tokens(whole), system_hash(whole), sections, native)
+
+
+def _first_text(tools: Sequence[CatalogueTool], settings: SystemSettings, native: NativeFunctions) -> str:
+    if settings.protocol == "native":
+        several, own = settings.several_actions, settings.instructions
+        return native_first_text(tools, native, several_actions=several, instructions=own)
+    return build_first_system_text(
+        load_instructions(),
+        tools,
+        settings.skills,
         several_actions=settings.several_actions,
-        protocol=settings.protocol,
-        functions=settings.functions,
+        bundle_text=settings.instructions,
     )
-    built = build_second_system_text(load_sections(), config, bundle_text=settings.instructions)
-    return SystemText(built.text, estimate_tokens(built.text), system_hash(built.text), built.labels)
 
 
 def to_catalogue_tool(spec: ToolSpec, edition: int = 1) -> CatalogueTool:

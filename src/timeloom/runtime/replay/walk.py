@@ -70,11 +70,14 @@ class RebuiltPrompt(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
     segments: tuple[RenderedSegment, ...]
     tail: str
     seqs: tuple[int, ...]
+    tools: str = ""
+    """The functions of native tool calling, as JSON."""
 
     def as_text(self) -> str:
-        """Return the whole request as text: system text, segments and tail, with a line at each cache point."""
+        """Return the whole request as text: tools, system text, segments and tail, with a line at each cache point."""
         decision = self.call.purpose == "decision"
-        system = RenderedSegment(self.system.rstrip("\n") + "\n\n", cache_point=decision)
+        tools = f"{self.tools}\n\n" if self.tools else ""
+        system = RenderedSegment(tools + self.system.rstrip("\n") + "\n\n", cache_point=decision)
         return as_text((system, *self.segments, RenderedSegment(self.tail)))
 
 
@@ -152,13 +155,14 @@ class ReplayWalker:
         missing = self._missing.first_visible_problem() if decision else None
         if missing:
             raise CodedError(missing.code, missing.message)
-        system, tail = await self._load_text(block.system), await self._load_text(block.tail)
+        system, tail, tools = [await self._load_text(text) for text in (block.system, block.tail, block.tools)]
         return RebuiltPrompt(
-            call=self._compare(entry, block, "" if block.erased else self._hash_request(block, system, tail)),
+            call=self._compare(entry, block, "" if block.erased else self._hash_request(block, system, tail, tools)),
             system=system,
             segments=self._prompt.segments(self._cache_point_seqs(block)) if decision else (),
             tail=tail,
             seqs=tuple(needed_seqs(self.views)) if decision else (),
+            tools=tools,
         )
 
     def finish(self) -> Iterator[ReplayedCall | StoreProblem]:
@@ -176,15 +180,16 @@ class ReplayWalker:
             self._open_calls[block.purpose] = self._compare(entry, block, rebuilt)
             return found
         try:
-            system, tail = await self._load_text(block.system), await self._load_text(block.tail)
+            system, tail, tools = [await self._load_text(text) for text in (block.system, block.tail, block.tools)]
         except BlobError as error:
             found.append(self._missing_payload(entry, error))
             self._ledger.skip_call(entry)
         else:
             if block.purpose != "decision" or not self._missing.first_visible_problem():
-                rebuilt = self._hash_request(block, system, tail)
+                rebuilt = self._hash_request(block, system, tail, tools)
             if block.purpose == "decision":
-                row = await self._with_path(self._ledger.add_call(entry, block, self._prompt, (system, tail)))
+                # Tools precede the system text in a provider's cache.
+                row = await self._with_path(self._ledger.add_call(entry, block, self._prompt, (tools + system, tail)))
         call = self._open_calls[block.purpose] = replace(self._compare(entry, block, rebuilt), cache=row)
         if row and not row.reproduced and call.verdict == "same":
             found.append(self._points_differ(entry))
@@ -228,8 +233,8 @@ class ReplayWalker:
     def _cache_point_seqs(self, block: ModelCalled) -> tuple[int, ...]:
         return block.cache.seqs if block.cache else find_cache_points(self.views).seqs
 
-    def _hash_request(self, block: ModelCalled, system: str, tail: str) -> str:
-        return request_sha256(system, self._prompt.fingerprint() if block.purpose == "decision" else "", tail)
+    def _hash_request(self, block: ModelCalled, system: str, tail: str, tools: str) -> str:
+        return request_sha256(system, self._prompt.fingerprint() if block.purpose == "decision" else "", tail, tools)
 
     def _compare(self, entry: Entry, block: ModelCalled, rebuilt: str) -> ReplayedCall:
         verdict: ReplayVerdict = "same" if rebuilt == block.request_sha256 else "differs"

@@ -1,7 +1,7 @@
 """Sends the model request of a round: records the call, streams the reply and records its outcome."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -15,19 +15,23 @@ from timeloom.core.blocks import (
     Notice,
     Thinking,
 )
+from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, PolicyResult
 from timeloom.core.policy.model_retry import BACKOFF_S, retry_delay_s
 from timeloom.core.policy.next_step import AskModel
+from timeloom.core.policy.read_native import read_native_reply, read_or_repair_native
 from timeloom.core.policy.read_reply import ParsedReply
-from timeloom.core.policy.repair_reply import RepairContext, read_or_repair
+from timeloom.core.policy.repair_reply import RepairContext, RepairedReply, read_or_repair
 from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.native_tools import NativeTool
 from timeloom.core.stream.live_reply import LiveDelta, LiveReply
+from timeloom.core.stream.native_reply import LiveNativeReply, NativeCall, NativeReply, decode_calls, encode_calls
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import MODEL_TOOL_ID
 from timeloom.platform.tasks import run_until_interrupted
 from timeloom.ports.blobs import BlobError
-from timeloom.ports.model import MAX_CALL_S, FinishEvent, Model, ModelError, TextSegment
+from timeloom.ports.model import MAX_CALL_S, FinishEvent, Model, ModelError, TextSegment, ToolCallPiece
 from timeloom.runtime.governance.costs import (
     cut_call_cost,
     has_known_cost,
@@ -60,6 +64,8 @@ class ModelCaller:
     """Seconds that the provider asked to wait before the next request."""
     stored_systems: dict[str, tuple[str, Text]] = field(default_factory=dict[str, tuple[str, Text]])
     """By tenant, the system text of the last call and its stored form; conversations may share it."""
+    _stored_tools: tuple[str, Text] = ("", "")
+    """The tools of the last call and their stored form."""
     _parsed_reply: tuple[int, ParsedReply] = field(default=(0, ParsedReply()))
 
     async def load_reply(self) -> ParsedReply | None:
@@ -70,10 +76,18 @@ class ModelCaller:
         if self._parsed_reply[0] != progress.answer_seq:
             (entry,) = await self.session.entries([progress.answer_seq])
             assert isinstance(entry.block, ModelAnswered)
-            text = await self.session.text(entry.block.repaired or entry.block.text)
-            reply = self.reply_context.read(text)
+            reply = await self._read_recorded(entry.block)
             self.cache_reply(progress.answer_seq, replace(reply, repairs=entry.block.repairs))
         return self._parsed_reply[1]
+
+    async def _read_recorded(self, block: ModelAnswered) -> ParsedReply:
+        """Read a recorded reply, which depends on no repair rule: a repaired reply is recorded in channels."""
+        text = await self.session.text(block.repaired or block.text)
+        if block.protocol == "channels" or block.repaired:
+            return self.reply_context.read(text)
+        calls = decode_calls(await self.session.text(block.tool_calls))
+        is_cut = block.stop_reason == "max_tokens"
+        return read_native_reply(NativeReply(text, calls), self.repair_context.custom, is_cut=is_cut)
 
     @property
     def reply_context(self) -> RepairContext:
@@ -89,10 +103,16 @@ class ModelCaller:
         known, stored = self.stored_systems.get(self.session.caller.tenant, ("", ""))
         return stored if known == text else text
 
-    def cache_system(self, text: str, call: AnyBlock) -> None:
-        """Cache the stored form of the system text from the appended call."""
+    def stored_tools(self, text: str) -> Text:
+        """Return the stored form of the tools if the last call had the same, else the text itself."""
+        known, stored = self._stored_tools
+        return stored if known == text else text
+
+    def cache_system(self, prompt: PromptRequest, call: AnyBlock) -> None:
+        """Cache the stored forms of the system text and the tools from the appended call."""
         if isinstance(call, ModelCalled):
-            self.stored_systems[self.session.caller.tenant] = (text, call.system)
+            self.stored_systems[self.session.caller.tenant] = (prompt.system, call.system)
+            self._stored_tools = (prompt.tools, call.tools)
 
 
 async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Event) -> None:
@@ -109,23 +129,21 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
     if recorded is None:
         return
     prompt, call, admission = recorded
-    buffer = _ReplyBuffer(caller.on_delta, session.views.turns.edition)
+    buffer = _ReplyBuffer(caller.on_delta, prompt.request.tools, caller.reply_context)
     prompt_tokens = session.views.reported.to_model_tokens(call.model, call.estimated_tokens)
     async with caller.governor.charge_on_exit(admission) as charge:
         charge.cut_cost = lambda most: cut_call_cost(most, prompt_tokens, buffer.received, caller.model)
         ending = await stream_reply(caller.model, prompt.request, buffer, interrupt, caller.call_s)
+        if isinstance(ending, FinishEvent):
+            buffer.finish()
         # Lets the last deltas reach the readers before the reply is processed.
         await asyncio.sleep(0)
-        outcome = with_estimated_usage(build_outcome(call, buffer.text, ending), call, caller.model)
+        outcome = build_outcome(call, buffer.text, ending, encode_calls(buffer.calls))
+        outcome = with_estimated_usage(outcome, call, caller.model)
         charge.cost = model_cost(outcome.usage, rounds=_counted_rounds(step))
         caller.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
         if isinstance(ending, FinishEvent):
-            reply, repaired = read_or_repair(
-                buffer.text,
-                caller.reply_context,
-                lambda: _prompt_texts(prompt),
-                is_cut=ending.stop_reason == "max_tokens",
-            )
+            reply, repaired = _read_reply(caller, prompt, buffer, is_cut=ending.stop_reason == "max_tokens")
             if repaired:
                 outcome = replace(outcome, repairs=repaired.repairs, repaired=repaired.text)
             for entry in await session.append_deferred(_answer_blocks(outcome, reply, "".join(buffer.thinking)), turn):
@@ -162,10 +180,12 @@ async def _record_call(
             seen=prompt.seq,
             cache=prompt.cache,
             sections=prompt.sections,
+            protocol="native" if prompt.tools else "channels",
+            tools=caller.stored_tools(prompt.tools),
         )
         # If a message arrived in between, the append fails and a prompt that contains the message is built.
         if stored := await _append_call(caller, call, prompt):
-            caller.cache_system(prompt.system, stored[-1].block)
+            caller.cache_system(prompt, stored[-1].block)
             return prompt, call, admission
         await caller.governor.release(admission)
     return None
@@ -177,10 +197,11 @@ async def _append_call(caller: ModelCaller, call: ModelCalled, prompt: PromptReq
     try:
         return await session.append([call], turn, after=prompt.seq)
     except BlobError:
-        if call.system == prompt.system:
+        if (call.system, call.tools) == (prompt.system, prompt.tools):
             raise
         # Another conversation had stored the system text and was deleted.
-        return await session.append([replace(call, system=prompt.system)], turn, after=prompt.seq)
+        whole = replace(call, system=prompt.system, tools=prompt.tools)
+        return await session.append([whole], turn, after=prompt.seq)
 
 
 async def _admit(
@@ -214,6 +235,16 @@ def _gate_blocks(session: Session, ruling: PolicyResult) -> list[AnyBlock]:
     return [replace(gate, tool_call_id=call_id), question]
 
 
+def _read_reply(
+    caller: ModelCaller, prompt: PromptRequest, buffer: "_ReplyBuffer", *, is_cut: bool
+) -> tuple[ParsedReply, RepairedReply | None]:
+    context = caller.reply_context
+    if prompt.tools:
+        # A native tool call cannot be a quotation, so the prompt does not matter.
+        return read_or_repair_native(NativeReply(buffer.text, buffer.calls), context, is_cut=is_cut)
+    return read_or_repair(buffer.text, context, lambda: _prompt_texts(prompt), is_cut=is_cut)
+
+
 def _prompt_texts(prompt: PromptRequest) -> list[str]:
     """Return the text of the prompt after the system text, in which a model may find text to quote."""
     return [segment.text for segment in prompt.request.segments if isinstance(segment, TextSegment)]
@@ -226,10 +257,16 @@ def _counted_rounds(step: AskModel) -> int:
 class _ReplyBuffer:
     """Collects a reply while it streams and forwards it to clients."""
 
-    def __init__(self, on_delta: Callable[[LiveDelta], None], edition: int) -> None:
+    def __init__(
+        self, on_delta: Callable[[LiveDelta], None], tools: Sequence[NativeTool], context: RepairContext
+    ) -> None:
         self._on_delta = on_delta
-        self._live = LiveReply(edition)
+        self._tool_ids = {one.name: one.tool_id for one in tools}
+        self._custom = context.custom
+        self._live = LiveReply(context.edition)
+        self._live_native = LiveNativeReply()
         self._pieces: list[str] = []
+        self._calls: dict[int, tuple[str, list[str]]] = {}
         self.thinking: list[str] = []
 
     @property
@@ -237,18 +274,41 @@ class _ReplyBuffer:
         return "".join(self._pieces)
 
     @property
+    def calls(self) -> tuple[NativeCall, ...]:
+        """The native tool calls, as far as they have arrived."""
+        return tuple(
+            NativeCall(name, "".join(pieces), self._tool_ids.get(name, "")) for name, pieces in self._calls.values()
+        )
+
+    @property
     def received(self) -> str:
-        """All that the model has written: thinking and text."""
-        return "".join((*self.thinking, *self._pieces))
+        """All that the model has written: thinking, text and tool calls."""
+        return "".join((*self.thinking, *self._pieces, *(one.name + one.arguments for one in self.calls)))
 
     def on_text(self, text: str) -> None:
         self._pieces.append(text)
-        for delta in self._live.feed(text):
+        for delta in self._live_native.feed_text(text) if self._tool_ids else self._live.feed(text):
             self._on_delta(delta)
 
     def on_thinking(self, text: str) -> None:
         self.thinking.append(text)
         self._on_delta(LiveDelta("thinking", 0, text))
+
+    def finish(self) -> None:
+        """Forward what waited for the end of a complete reply."""
+        for delta in self._live_native.close():
+            self._on_delta(delta)
+
+    def on_tool_call(self, piece: ToolCallPiece) -> None:
+        if piece.index not in self._calls:
+            self._calls[piece.index] = piece.name, []
+            tool_id = self._tool_ids.get(piece.name, "")
+            runs_code = resolve_traits(tool_id, self._custom.get(tool_id)).runs_code
+            for delta in self._live_native.begin_call(piece.index, piece.name, runs_code=runs_code):
+                self._on_delta(delta)
+        self._calls[piece.index][1].append(piece.text)
+        for delta in self._live_native.feed_call(piece.index, piece.text):
+            self._on_delta(delta)
 
 
 def _answer_blocks(outcome: ModelAnswered, reply: ParsedReply, thought: str) -> list[AnyBlock]:

@@ -4,8 +4,10 @@ from typing import cast
 
 import msgspec
 
-from timeloom.core.policy.read_reply import read_reply
+from timeloom.core.policy.read_native import read_native_reply
+from timeloom.core.policy.read_reply import ParsedReply, read_reply
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, ExitDecision
+from timeloom.core.stream.native_reply import NativeReply
 from timeloom.testing.conformance.cases import ConformanceCase, ExpectedText
 from timeloom.testing.conformance.scenes import tool_forms
 
@@ -27,7 +29,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge_reply(case: ConformanceCase, reply: str, edition: int = 1) -> Verdict:
     """Return the verdict on the whole text of a reply to a prompt of that edition."""
-    read = read_reply(reply, edition=edition, tools=tool_forms(edition))
+    return _judge(case, read_reply(reply, edition=edition, tools=tool_forms(edition)))
+
+
+def judge_native_reply(case: ConformanceCase, reply: NativeReply) -> Verdict:
+    """Return the verdict on a reply of native tool calling."""
+    return _judge(case, read_native_reply(reply))
+
+
+def _judge(case: ConformanceCase, read: ParsedReply) -> Verdict:
     problems = [remark.text for remark in (*read.faults, *read.remarks)]
     if len(read.decisions) != 1 or problems:
         why = problems[0] if problems else f"one decision is expected, got {len(read.decisions)}"

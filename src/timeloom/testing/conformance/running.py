@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.ports.model import Model, ModelError
 from timeloom.testing.conformance.cases import GROUPS, ConformanceCase, ConformanceSuite, Group, load_published_suite
-from timeloom.testing.conformance.judging import Verdict, judge_reply
+from timeloom.testing.conformance.judging import Verdict, judge_native_reply, judge_reply
 from timeloom.testing.conformance.scenes import build_request
 from timeloom.testing.conformance.streaming import StreamCheck, fetch_reply, stream_checks
 
@@ -47,6 +48,7 @@ class ConformanceReport(msgspec.Struct, frozen=True, kw_only=True):
     scores: tuple[GroupScore, ...]
     stream: tuple[StreamCheck, ...]
     cases: tuple[CaseResult, ...]
+    protocol: ReplyProtocol = "channels"
 
     @property
     def has_replies(self) -> bool:
@@ -61,6 +63,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     edition: int = 1
     """The edition in which prompts are written and replies are read."""
+    protocol: ReplyProtocol = "channels"
+    """How the model is asked to state its decisions; `native` needs a `NativeToolModel`."""
 
     def includes(self, case: ConformanceCase, group: Group) -> bool:
         """Whether that case is selected."""
@@ -80,32 +84,36 @@ async def run_suite(
     for group in GROUPS:
         cases = [case for case in suite.cases(group) if selection.includes(case, group)]
         for case in cases[: selection.limit]:
-            results.append(await _run_case(model, case, group, suite, selection.edition))
+            results.append(await _run_case(model, case, group, suite, selection))
             if on_case:
                 on_case(results[-1])
     stream: list[StreamCheck] = []
     if not selection.only or STREAM in selection.only:
         # Uses a case with a prose answer, because a short tool call may arrive in one piece.
         prose = next((case for case in suite.requests if "answer" in case.tools), suite.requests[0])
-        request = build_request(prose, suite.scenes[prose.scene], selection.edition)
+        request = build_request(prose, suite.scenes[prose.scene], selection.edition, selection.protocol)
         stream = await stream_checks(model, request, selection.edition)
-    return _report(model.name, results, stream)
+    return msgspec.structs.replace(_report(model.name, results, stream), protocol=selection.protocol)
 
 
 async def _run_case(
-    model: Model, case: ConformanceCase, group: Group, suite: ConformanceSuite, edition: int
+    model: Model, case: ConformanceCase, group: Group, suite: ConformanceSuite, selection: Selection
 ) -> CaseResult:
     started = time.monotonic()
     try:
-        reply = await fetch_reply(model, build_request(case, suite.scenes[case.scene], edition))
+        request = build_request(case, suite.scenes[case.scene], selection.edition, selection.protocol)
+        reply = await fetch_reply(model, request)
     except ModelError as error:
         if error.kind in ("unauthorized", "unreachable"):
             raise
         failed = Verdict(well_formed=False, right_tool=False, right_params=False, why=str(error))
         return CaseResult(id=case.id, group=group, verdict=failed, error=error.kind)
     took = time.monotonic() - started
-    verdict = judge_reply(case, reply.text, edition)
-    return CaseResult(id=case.id, group=group, verdict=verdict, reply=reply.text, seconds=round(took, 3))
+    if selection.protocol == "native":
+        text, verdict = reply.native.as_text(), judge_native_reply(case, reply.native)
+    else:
+        text, verdict = reply.text, judge_reply(case, reply.text, selection.edition)
+    return CaseResult(id=case.id, group=group, verdict=verdict, reply=text, seconds=round(took, 3))
 
 
 def _report(name: str, results: Sequence[CaseResult], stream: Sequence[StreamCheck]) -> ConformanceReport:

@@ -24,6 +24,7 @@ from timeloom.core.blocks import (
     TurnStarted,
     UserPrompt,
 )
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.convert_params import ToolForm
 from timeloom.core.render.editions import renderer_for
@@ -34,7 +35,7 @@ from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.timeline import NO_TURN, Draft, Entry, to_entry
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.model import ModelRequest, TextSegment
-from timeloom.runtime.prompt.system_text import SystemSettings, build_system_text
+from timeloom.runtime.prompt.system_text import SystemSettings, SystemText, build_system_text
 from timeloom.testing.conformance.cases import CaseScene, ConformanceCase
 from timeloom.tools.react.toolset import react_tools
 
@@ -44,15 +45,19 @@ TURN: Final = TurnId("turn_1770603272000_000002")
 ROUNDS: Final = 15
 
 
-def build_request(case: ConformanceCase, scene: CaseScene, edition: int = 1) -> ModelRequest:
+def build_request(
+    case: ConformanceCase, scene: CaseScene, edition: int = 1, protocol: ReplyProtocol = "channels"
+) -> ModelRequest:
     """Return the model request of that case in an edition of the prompt."""
     entries = _build_entries(case, scene, edition)
     views = fold(entries)
     view = PromptView.from_views(views, {entry.seq: entry for entry in entries if entry.seq in views.visible.shown})
     this = RoundFacts(iteration=2 if _has_earlier_round(case, scene) else 1, max_iterations=ROUNDS, now=NOW)
     segments = [TextSegment(segment.text) for segment in view.segments()]
+    system = system_text(edition, protocol)
     return ModelRequest(
-        system=system_text(edition),
+        system=system.text,
+        tools=system.native.functions,
         segments=(*segments, TextSegment(_tail_text(this, views))),
         max_output_tokens=2_048,
         number=1 if _has_earlier_round(case, scene) else 0,
@@ -68,10 +73,10 @@ def tool_forms(edition: int = 1) -> dict[str, ToolForm]:
 
 
 @cache
-def system_text(edition: int = 1) -> str:
-    """Return the system text of every agent in that edition, with the catalogue of the react tools."""
+def system_text(edition: int = 1, protocol: ReplyProtocol = "channels") -> SystemText:
+    """Return the system text of every agent in that edition, with the react tools."""
     specs = [tool.spec for tool in react_tools(text_version=edition)]
-    return build_system_text(specs, SystemSettings(edition=edition)).text
+    return build_system_text(specs, SystemSettings(edition=edition, protocol=protocol))
 
 
 def _has_earlier_round(case: ConformanceCase, scene: CaseScene) -> bool:

@@ -8,10 +8,12 @@ from typing import Final
 import msgspec
 
 from timeloom.core.policy.convert_params import read_required
+from timeloom.core.policy.read_native import read_native_reply
 from timeloom.core.policy.read_reply import ParsedReply, read_reply
 from timeloom.core.stream.channels import ChannelParser, coalesce, declared_channels
 from timeloom.core.stream.decision import CallToolDecision
-from timeloom.ports.model import FinishEvent, Model, ModelRequest, TextPiece
+from timeloom.core.stream.native_reply import NativeCall, NativeReply
+from timeloom.ports.model import FinishEvent, Model, ModelRequest, TextPiece, ToolCallPiece
 from timeloom.testing.conformance.scenes import tool_forms
 
 GIANT_CHARS: Final = 1_000_000
@@ -34,39 +36,60 @@ class StreamedReply(msgspec.Struct, frozen=True):
 
     pieces: tuple[str, ...]
     finished: FinishEvent | None
+    calls: tuple[NativeCall, ...] = ()
+    call_pieces: int = 0
+    """Number of pieces in which the native tool calls arrived."""
 
     @property
     def text(self) -> str:
         """The whole text of the reply."""
         return "".join(self.pieces)
 
+    @property
+    def native(self) -> NativeReply:
+        """The reply as one of native tool calling."""
+        return NativeReply(self.text, self.calls)
+
 
 async def fetch_reply(model: Model, request: ModelRequest) -> StreamedReply:
     """Send the request and return the reply; raises `ModelError` if the model fails."""
     pieces: list[str] = []
+    calls: dict[int, list[ToolCallPiece]] = {}
     finished = None
     async with aclosing(model.stream(request)) as events:
         async for event in events:
             if isinstance(event, TextPiece):
                 pieces.append(event.text)
+            elif isinstance(event, ToolCallPiece):
+                calls.setdefault(event.index, []).append(event)
             elif isinstance(event, FinishEvent):
                 finished = event
-    return StreamedReply(tuple(pieces), finished)
+    tool_ids = {one.name: one.tool_id for one in request.tools}
+    made = [
+        NativeCall(one[0].name, "".join(piece.text for piece in one), tool_ids.get(one[0].name, ""))
+        for one in calls.values()
+    ]
+    return StreamedReply(tuple(pieces), finished, tuple(made), sum(map(len, calls.values())))
 
 
 async def stream_checks(model: Model, request: ModelRequest, edition: int = 1) -> list[StreamCheck]:
     """Run all checks in sequence. They make five model calls. The request has a prompt of that edition."""
     reply = await fetch_reply(model, request)
+    count = len(reply.pieces) + reply.call_pieces
     found = [
-        StreamCheck("comes in pieces", len(reply.pieces) > 1, f"{len(reply.pieces)} pieces"),
+        StreamCheck("comes in pieces", count > 1, f"{count} pieces"),
         StreamCheck(
             "says why it ended", _has_stop_reason(reply), reply.finished.stop_reason if reply.finished else "no end"
         ),
         StreamCheck("reports its usage", _has_usage(reply), _usage_text(reply)),
-        StreamCheck("same however it is cut", _is_same_in_pieces(reply.text, edition)),
-        StreamCheck("a cut is noticed", *_check_cuts(reply.text, edition)),
-        StreamCheck("one giant piece", _check_giant_piece(reply.text, edition)),
     ]
+    if not request.tools:
+        # Native tool calls have no text to parse.
+        found += [
+            StreamCheck("same however it is cut", _is_same_in_pieces(reply.text, edition)),
+            StreamCheck("a cut is noticed", *_check_cuts(reply.text, edition)),
+            StreamCheck("one giant piece", _check_giant_piece(reply.text, edition)),
+        ]
     for name, check in _LIVE:
         found.append(StreamCheck(name, *await check(model, request, edition)))
     return found
@@ -127,13 +150,15 @@ async def _check_abandoned_reply(model: Model, request: ModelRequest, _: int) ->
     async with aclosing(model.stream(request)) as events:
         await anext(events)
     reply = await fetch_reply(model, request)
-    return reply.finished is not None and bool(reply.text), f"{len(reply.text)} characters after it"
+    text = reply.native.as_text()
+    return reply.finished is not None and bool(text), f"{len(text)} characters after it"
 
 
 async def _check_concurrent_replies(model: Model, request: ModelRequest, edition: int) -> tuple[bool, str]:
     """Check that two concurrent requests both get a complete reply."""
     both = await asyncio.gather(fetch_reply(model, request), fetch_reply(model, request))
-    formed = [bool(_read(reply.text, edition).decisions) for reply in both]
+    read = [read_native_reply(one.native) if request.tools else _read(one.text, edition) for one in both]
+    formed = [bool(one.decisions) for one in read]
     return all(formed), f"{sum(formed)} of 2 with a decision"
 
 

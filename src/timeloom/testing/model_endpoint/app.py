@@ -22,6 +22,7 @@ from timeloom.ports.model import (
     TextPiece,
     TextSegment,
     ThinkingPiece,
+    ToolCallPiece,
 )
 from timeloom.providers.streaming_request import CALL_NUMBER_HEADER, PURPOSE_HEADER
 from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
@@ -149,7 +150,8 @@ class _ModelResponse(Response):
     def _text(self, text: str) -> bytes:
         return self._dialect.text_frame(text) if text else b""
 
-    def _frame(self, event: TextPiece | ThinkingPiece) -> bytes:
+    def _frame(self, event: TextPiece | ThinkingPiece | ToolCallPiece) -> bytes:
+        # The endpoint passes no tools to its model, so that there are no native tool calls.
         return (
             self._dialect.text_frame(event.text)
             if isinstance(event, TextPiece)

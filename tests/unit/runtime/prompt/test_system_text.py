@@ -63,9 +63,7 @@ GOLDEN: Final = {
     "system_second_several.txt": lambda: second(
         BUILT_IN, SystemSettings(several_actions=True, skills=SKILLS, instructions="You know ferries.\n")
     ),
-    "system_second_native.txt": lambda: second(
-        BUILT_IN, SystemSettings(protocol="native", functions=frozenset(spec.tool_id for spec in BUILT_IN))
-    ),
+    "system_second_native.txt": lambda: second(BUILT_IN, SystemSettings(protocol="native")),
     "system_second_own_tools.txt": lambda: second(OWN),
     "system_second_no_tools.txt": lambda: second(()),
 }

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
 import click
 
@@ -91,17 +92,30 @@ def serve(context: click.Context, script: Path, port: int) -> None:
     "--threshold",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Exit with 1 if the score or the share of well-formed replies is below this, from 0 to 1.",
+    help="Exit with 1 if the score or the share of well-formed replies is below this, from 0 to 1. "
+    "Of two protocols, the better one counts.",
+)
+@click.option(
+    "--protocol",
+    "protocol",
+    type=click.Choice(["channels", "native", "both"]),
+    help="How the model states its decisions; by default both where its provider has native tool calling.",
 )
 @async_command
 async def check(
-    loaded: LoadedSettings, *, as_json: bool, only: Sequence[str], limit: int | None, threshold: float | None
+    loaded: LoadedSettings,
+    *,
+    as_json: bool,
+    only: Sequence[str],
+    limit: int | None,
+    threshold: float | None,
+    protocol: Literal["channels", "native", "both"] | None,
 ) -> int:
     """Score a model or endpoint with the conformance suite.
 
     Sends each published request once, in the prompt of a conversation. Rules judge the reply: is it well-formed, does
     it call the right tool with the right parameters, does it correct a mistake after a notice? Stream checks test how
-    replies arrive. The suite makes about 105 requests. Exits with 1 if the model cannot be reached.
+    replies arrive. The suite makes about 105 requests for each protocol. Exits with 1 if the model cannot be reached.
 
     \b
     Example: timeloom model check --model openai:ID --limit 5 --threshold 0.9
@@ -111,4 +125,4 @@ async def check(
     from timeloom.testing.conformance.running import Selection  # noqa: PLC0415
 
     selection = Selection(only=tuple(only), limit=limit)
-    return await run_check(loaded.settings, selection, as_json=as_json, threshold=threshold)
+    return await run_check(loaded.settings, selection, protocol, as_json=as_json, threshold=threshold)

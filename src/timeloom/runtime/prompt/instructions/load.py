@@ -2,6 +2,7 @@
 
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Final
 
 from timeloom.core.render.v2.system.sections import InstructionSection, parse_section
@@ -34,9 +35,20 @@ _PACKAGE: Final = "timeloom.runtime.prompt.instructions"
 @cache
 def load_instructions(version: str = INSTRUCTIONS_VERSION) -> dict[str, str]:
     """Return every text of that version by its name."""
+    return _load_folder(resources.files("timeloom.runtime.prompt.instructions"), version)
+
+
+@cache
+def load_native_instructions(version: str = INSTRUCTIONS_VERSION) -> dict[str, str]:
+    """Return the texts for native tool calling: those of the version, with their native forms where they differ."""
+    native = resources.files("timeloom.runtime.prompt.instructions") / "native"
+    return {**load_instructions(version), **_load_folder(native, version)}
+
+
+def _load_folder(folder: Traversable, version: str) -> dict[str, str]:
     suffix = f".{version}.md"
-    files = resources.files(_PACKAGE).iterdir()
-    texts = {file.name.removesuffix(suffix): file.read_text("utf-8") for file in files if file.name.endswith(suffix)}
+    files = [file for file in folder.iterdir() if file.name.endswith(suffix)]
+    texts = {file.name.removesuffix(suffix): file.read_text("utf-8") for file in files}
     if not texts:
         raise LookupError(f"there are no instruction texts of version {version[:20]!r}")
     return dict(sorted(texts.items()))

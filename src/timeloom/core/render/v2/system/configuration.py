@@ -1,15 +1,13 @@
 """The configuration that a system text is written for, and the facts about it that conditions test."""
 
 from collections.abc import Iterator
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 import msgspec
 
+from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
 from timeloom.core.render.v2.system.sections import ALWAYS
-
-ReplyProtocol = Literal["channels", "native"]
-"""How a model replies: in channels of text, or by the provider's own tool calls."""
 
 RAW_PARAMS: Final = ("content", "patch")
 """String parameters that a reply may give in a channel of their own."""
