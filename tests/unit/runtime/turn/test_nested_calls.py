@@ -146,7 +146,7 @@ def test_gates_rule_on_nested_calls_and_nobody_is_asked(tmp_path: Path) -> None:
         assert stage.effects == []
         (answer,) = played.got
         error = answer["error"]
-        assert (error["code"], "call the tool itself" in error["message"]) == ("gate_refused", True)
+        assert (error["code"], "call the tool directly" in error["message"]) == ("gate_refused", True)
         blocks = await blocks_of(turns)
         (gate,) = [block for block in blocks if isinstance(block, Gate)]
         assert (gate.verdict, gate.tool_call_id) == ("refuse", inner_of(blocks)[0].tool_call_id)
