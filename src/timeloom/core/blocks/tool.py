@@ -70,6 +70,8 @@ class Notice(Block, tag="react.notice", frozen=True, kw_only=True):
     code: str
     text: str
     tool_call_id: CallId | None = None
+    in_result: bool = False
+    """Whether the result of the call states the same error, so that a prompt need not show it twice."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

@@ -236,23 +236,26 @@ class _ResultBuilder:
             author=author,
         )
 
-    def _add_notice(self, code: str, text: str) -> None:
+    def _add_notice(self, code: str, text: str, *, in_result: bool = False) -> None:
         code, text = (
             _to_short_line(code) or "tool_call_error",
             _truncate(text) or CODES.get(code, "no reason was given"),
         )
         if len(self.notices) < _MAX_NOTICES:
-            self.notices[code, text] = Notice(code=code, text=text, tool_call_id=self._call_ref.tool_call_id)
+            call_id = self._call_ref.tool_call_id
+            self.notices[code, text] = Notice(code=code, text=text, tool_call_id=call_id, in_result=in_result)
 
     def _add_error_notice(self, error: ToolError) -> None:
         already_noticed = any(code == error.code for code, _ in self.notices)
         reported = self._call_ref.spec.reports and not error.code.startswith("protocol_violation.")
         if already_noticed or reported:
             return
+        # Prompts of edition 1 show errors in both places.
+        in_result = self._views.turns.edition > 1
         if error.code in CODES:
-            self._add_notice(error.code, error.message)
+            self._add_notice(error.code, error.message, in_result=in_result)
         else:
-            self._add_notice("tool_call_error", f"{error.code}: {error.message}")
+            self._add_notice("tool_call_error", f"{error.code}: {error.message}", in_result=in_result)
 
     def _status_block(self, text: str, mime: str, error: ToolError | None) -> ResultStatus:
         call_id = self._call_ref.tool_call_id

@@ -16,6 +16,7 @@ from timeloom.core.blocks import (
     Gate,
     ModelAnswered,
     Notes,
+    Notice,
     PlanRecorded,
     RangeSummary,
     ReactCompletion,
@@ -124,12 +125,13 @@ def test_an_answer_is_an_action_and_a_channel() -> None:
         '<channel:action>{"action":"complete","suggested_followups":["And back?"]}</channel:action>\n'
         "<channel:final_answer>\nAt nine [[S:1]].\n</channel:final_answer>\n\n"
     )
+    assert text(Completion(text="Nine.")) == "<channel:final_answer>\nNine.\n</channel:final_answer>\n\n"
     assert text(ReactCompletion(text="done")) == "<channel:final_answer>\ndone\n</channel:final_answer>\n\n"
     assert text(WorkingSummary(text="Goal: x")) == "<channel:summary>\nGoal: x\n</channel:summary>\n\n"
 
 
 def test_turns_and_messages_have_their_time_and_no_path_that_follows_from_them() -> None:
-    assert text(TurnStarted(n=1)) == "[TURN t1] 2026-02-09 02:14:32\n"
+    assert text(TurnStarted(n=1)) == "[TURN t1] 2026-02-09 02:14\n"
     assert text(UserPrompt(text="Which ferry?")) == "[USER]\nWhich ferry?\n\n"
     assert text(TurnEnded(reason="stopped", text="enough")) == "[TURN END] stopped: enough\n"
     sent = "2026-02-09T02:14:30Z"
@@ -166,6 +168,12 @@ def test_a_failure_says_code_and_message_once() -> None:
     failed = Digest(artifact_path=FILE, error=ToolError("x", "full"))
     assert text(ResultDigest(tool_call_id=CALL, digest=failed)) == "[t1.1 failed fi:t1/a.md] x: full\n"
     assert text(status("", mime="text/plain", error=error)).startswith("[t1.1 failed] quota: no more")
+    long = ToolError("exit_1", "no such file: a.txt")
+    repeated = text(status("no such file: a.txt\nusage: cat", mime="text/plain", error=long))
+    assert repeated == "[t1.1 failed] exit_1\nno such file: a.txt\nusage: cat\n[/t1.1]\n"
+    noticed = Notice(code="exit_1", text="no such file: a.txt", tool_call_id=CALL)
+    assert text(noticed) == "[NOTICE t1.1] exit_1: no such file: a.txt\n"
+    assert text(replace(noticed, in_result=True)) == ""
 
 
 def test_metadata_is_shown_only_where_no_content_shows_it() -> None:

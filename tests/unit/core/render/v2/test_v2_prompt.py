@@ -171,5 +171,5 @@ def test_a_hidden_entry_and_a_pinned_one_have_lines_of_the_runtime() -> None:
     prompt, _ = follow([to_entry(draft, seq) for seq, draft in enumerate(drafts, 1)])
     (segment,) = prompt.segments()
     assert segment.text == (
-        "[TURNS] oldest first; the last one is the current turn\n[TURN t1] 2026-02-09 02:14:32\n[USER]\nx\n\n"
+        "[TURNS] oldest first; the last one is the current turn\n[TURN t1] 2026-02-09 02:14\n[USER]\nx\n\n"
     )

@@ -201,10 +201,11 @@ def _agent_text(entry: Entry, block: AgentBlock, payloads: Payloads, names: Name
     path = entry.path
     match block:
         case Completion(text=text, suggested_followups=followups):
-            fields = {"action": "complete"} | ({"suggested_followups": followups} if followups else {})
             said = render_words(text, path, payloads, names)
             answer = channel("final_answer", said) if said else ""
-            return text_from_lines(action(json_line(fields)), answer)
+            fields = {"action": "complete"} | ({"suggested_followups": followups} if followups else {})
+            # An answer needs no action, unless the action says more.
+            return text_from_lines(action(json_line(fields)) if followups or not said else "", answer)
         case ReactCompletion(text=text):
             said = render_words(text, path, payloads, names)
             return text_from_lines(channel("final_answer", said)) if said else NO_TEXT
@@ -230,7 +231,7 @@ def _agent_text(entry: Entry, block: AgentBlock, payloads: Payloads, names: Name
 def _progress_text(entry: Entry, block: ProgressBlock, payloads: Payloads, names: Names) -> EntryText:
     match block:
         case TurnStarted():
-            return text_without_gap(f"[TURN {names.turn(entry.turn_id)}] {_clock_time(entry.ts)}")
+            return text_without_gap(f"[TURN {names.turn(entry.turn_id)}] {_clock_time(entry.ts)[:16]}")
         case TurnEnded(reason="completed", text=""):
             return NO_TEXT
         case TurnEnded(reason=reason, text=text):

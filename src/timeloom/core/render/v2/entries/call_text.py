@@ -73,6 +73,8 @@ def call_text(
             return text_without_gap(channel("code", _code_words(load_text(text, payloads), entry.seq)))
         case ToolCall():
             return _action_text(block, turn, load_text(block.params, payloads), names)
+        case Notice(in_result=True):
+            return NO_TEXT
         case Notice(code=code, text=text, tool_call_id=call):
             of_call = f" {names.call(turn, call)}" if call else ""
             return text_without_gap(f"[NOTICE{of_call}] {one_line(f'{code}: {text}', 4_200)}")
@@ -190,10 +192,13 @@ def _digest_text(call: str, digest: Digest, names: Names) -> EntryText:
     return NO_TEXT
 
 
-def _failed_line(call: str, error: ToolError, where: str = "") -> str:
+def _failed_line(call: str, error: ToolError, where: str = "", said: str = "") -> str:
+    """Return the begin line of a failed call; `said` is the text that follows it, if any."""
     place = f" (in {error.where})" if error.where else ""
     details = f" {json_line(error.details)}" if error.details else ""
-    return begin_line(call, f"failed {where}".rstrip(), f"{error.code}: {error.message}{place}{details}")
+    # Many tools repeat the beginning of their output as the message.
+    message = "" if said.startswith(error.message) else f": {error.message}"
+    return begin_line(call, f"failed {where}".rstrip(), f"{error.code}{message}{place}{details}")
 
 
 def _status_text(
@@ -202,7 +207,7 @@ def _status_text(
     shown = block.shown
     whole = shown is None or shown.how == "whole"
     said = load_text(block.text, payloads) if whole else ""
-    head = _failed_line(call, block.error) if block.error else begin_line(call)
+    head = _failed_line(call, block.error, said=said) if block.error else begin_line(call)
     if block.error and _is_error_text(said, block.error):
         return text_without_gap(head)
     if whole and bare_mime(block.mime) == "application/json" and traits.conversation_only:
