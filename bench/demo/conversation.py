@@ -51,10 +51,12 @@ class DemoOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the turn marked a step of the plan, which a model does by a mark in its notes."""
 
 
-async def run_request(model: Model, request: DemoRequest, registry: ToolRegistry, folder: Path) -> DemoOutcome:
-    """Hold the conversation of a request in a new data folder, and return its outcome."""
+async def run_request(
+    model: Model, request: DemoRequest, registry: ToolRegistry, folder: Path, edition: int = 1
+) -> DemoOutcome:
+    """Hold the conversation of a request in a new data folder and that edition, and return its outcome."""
     session = await open_session(MemoryStore(), None, HEADER)
-    settings = AgentSettings(data_dir=folder)
+    settings = AgentSettings(data_dir=folder, edition=edition)
     try:
         await _write_files(session, request.files, settings, registry)
         turns = build_turn_runner(session, model, settings, lambda _: None, registry)

@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from bench.demo.conversation import DemoOutcome, run_request
 from bench.demo.judge import find_failures
 from bench.demo.requests import DemoRequest, read_requests
 from timeloom.app import open_tools
 from timeloom.config.settings import Settings
+from timeloom.core.render.editions import EDITIONS
 from timeloom.ports.model import Model
 from timeloom_local.model import LocalModel
 
@@ -25,12 +27,16 @@ class JudgedRequest(msgspec.Struct, frozen=True):
     failures: list[str]
 
 
-async def judge_requests(model: Model, requests: Sequence[DemoRequest]) -> AsyncGenerator[JudgedRequest]:
+async def judge_requests(
+    model: Model, requests: Sequence[DemoRequest], edition: int = Settings().context.edition
+) -> AsyncGenerator[JudgedRequest]:
     """Run the requests one after another with the tools that `timeloom serve` has, and yield each with its verdict."""
-    async with open_tools(Settings()) as registry:
+    settings = Settings()
+    settings = replace(settings, context=replace(settings.context, edition=edition))
+    async with open_tools(settings) as registry:
         for request in requests:
             with tempfile.TemporaryDirectory(prefix="timeloom-bench-") as folder:
-                outcome = await run_request(model, request, registry, Path(folder))
+                outcome = await run_request(model, request, registry, Path(folder), edition)
             yield JudgedRequest(request, outcome, find_failures(request, outcome))
 
 
@@ -56,13 +62,13 @@ def _indent(text: str) -> str:
     return text.replace("\n", "\n        ")
 
 
-async def _score(files: Sequence[Path], only: Sequence[str], *, failed_only: bool) -> None:
+async def _score(files: Sequence[Path], only: Sequence[str], edition: int, *, failed_only: bool) -> None:
     model = LocalModel()
     try:
         for file in files:
             requests = [request for request in read_requests(file) if not only or str(request.id) in only]
             sensible = 0
-            async for judged in judge_requests(model, requests):
+            async for judged in judge_requests(model, requests, edition):
                 sensible += not judged.failures
                 if judged.failures or not failed_only:
                     print(format_transcript(judged), end="\n\n", flush=True)
@@ -78,8 +84,11 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a set of requests, in YAML")
     parser.add_argument("--only", nargs="+", default=(), metavar="ID", help="run only these requests")
     parser.add_argument("--failed", action="store_true", help="print only the transcripts of failed requests")
+    parser.add_argument(
+        "--edition", type=int, choices=EDITIONS, default=Settings().context.edition, help="edition of the prompts"
+    )
     options = parser.parse_args()
-    asyncio.run(_score(options.files, options.only, failed_only=options.failed))
+    asyncio.run(_score(options.files, options.only, options.edition, failed_only=options.failed))
 
 
 if __name__ == "__main__":

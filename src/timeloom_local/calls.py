@@ -9,8 +9,8 @@ import msgspec
 from timeloom_local import grammar, prompts
 from timeloom_local.engine import GenerationRequest
 from timeloom_local.intents.wording import strip_politeness
+from timeloom_local.prompt_content import PromptContent, PromptFile, split_path
 from timeloom_local.read_catalogue import OfferedTool
-from timeloom_local.read_prompt import PromptContent, PromptFile
 from timeloom_local.reply import Slot, TextTemplate, Value
 from timeloom_local.text_rules import find_quotations
 
@@ -34,8 +34,7 @@ def compose(subject: str) -> Slot:
 def build_patch_params(file: PromptFile, before: str, after: str, prompt: PromptContent) -> dict[str, Value]:
     """Parameters of `react.patch`: the diff between two texts of a file."""
     lines = difflib.unified_diff(_lines(before), _lines(after), "before", "after", n=2)
-    here = f"fi:{prompt.turn}."
-    path = file.relative if file.path.startswith(here) else file.path
+    path = file.relative if file.is_of(prompt.turn) else file.path
     return {"path": path, "patch": "".join(lines)}
 
 
@@ -83,7 +82,7 @@ def workspace_path(name: str) -> str:
 
 def physical_path(file: PromptFile) -> str:
     """Return the path of a file below OUT_DIR, where programs find it."""
-    turn, _, relative = file.path.removeprefix("fi:").partition(".")
+    turn, relative = split_path(file.path)
     return f"{turn}/{relative.removeprefix('user.')}"
 
 

@@ -27,8 +27,8 @@ from timeloom_local.intents.kinds import (
 )
 from timeloom_local.intents.wording import strip_politeness
 from timeloom_local.known_files import choose_files, find_similar_name, newest_files, slug
+from timeloom_local.prompt_content import PromptCall, PromptFile, path_order, split_path
 from timeloom_local.quoting import find_answers, find_central, split_sentences
-from timeloom_local.read_prompt import PromptCall, PromptFile
 from timeloom_local.references import resolve_reference
 from timeloom_local.steps import PATCH, SEARCH, WRITE, ClauseAnswer, StepContext, Steps, fail
 
@@ -312,7 +312,12 @@ class _MatchedFile(msgspec.Struct):
     @property
     def name(self) -> str:
         """The path in the workspace, without the turn and its area."""
-        return self.logical_path.partition(".")[2].partition("/")[2]
+        return self.relative.partition("/")[2]
+
+    @property
+    def relative(self) -> str:
+        """The path in the workspace, without the turn."""
+        return split_path(self.logical_path)[1]
 
 
 class _SearchStatus(msgspec.Struct):
@@ -320,16 +325,15 @@ class _SearchStatus(msgspec.Struct):
 
 
 def _newest_matches(call: PromptCall, context: StepContext) -> list[_MatchedFile]:
-    """Return the found files without versions that a newer one has replaced; turn ids sort by time."""
+    """Return the found files without versions that a newer one has replaced."""
     try:
         files = msgspec.json.decode(call.status, type=_SearchStatus).files
     except msgspec.MsgspecError:
         return []
     newest = {file.relative: file.path for file in newest_files(context.prompt)}
     for file in files:
-        relative = file.logical_path.partition(".")[2]
-        newest[relative] = max(newest.get(relative, ""), file.logical_path)
-    return [file for file in files if newest[file.logical_path.partition(".")[2]] == file.logical_path]
+        newest[file.relative] = max(newest.get(file.relative, ""), file.logical_path, key=path_order)
+    return [file for file in files if newest[file.relative] == file.logical_path]
 
 
 def _format_matches(file: _MatchedFile) -> str:

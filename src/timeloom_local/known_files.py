@@ -9,7 +9,7 @@ import msgspec
 from timeloom_local.intents.file_mentions import FILE_WORDS
 from timeloom_local.intents.kinds import FileMention
 from timeloom_local.intents.wording import is_one_error
-from timeloom_local.read_prompt import PromptContent, PromptFile
+from timeloom_local.prompt_content import PromptContent, PromptFile, path_order
 
 
 class FileChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,11 +21,11 @@ class FileChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def newest_files(prompt: PromptContent) -> list[PromptFile]:
-    """Return the newest version of each file, in the order of their last mention; turn ids sort by time."""
+    """Return the newest version of each file, in the order of their last mention."""
     found: dict[str, PromptFile] = {}
     for file in prompt.files.values():
         known = found.get(file.relative)
-        if known is None or known.path <= file.path:
+        if known is None or path_order(known.path) <= path_order(file.path):
             found.pop(file.relative, None)
             found[file.relative] = file
     return list(found.values())
@@ -34,9 +34,9 @@ def newest_files(prompt: PromptContent) -> list[PromptFile]:
 def attached_files(prompt: PromptContent) -> list[PromptFile]:
     """Return the files that are attached to the current message; without any, those of earlier messages."""
     attached = [file for file in newest_files(prompt) if file.attached]
-    here = [file for file in attached if file.path.startswith(f"fi:{prompt.turn}.")]
+    here = [file for file in attached if file.is_of(prompt.turn)]
     # The order must not depend on what was read since: the calls of a turn follow it.
-    return sorted(here or attached[-_MAX_ATTACHED:], key=lambda file: file.path)
+    return sorted(here or attached[-_MAX_ATTACHED:], key=lambda file: path_order(file.path))
 
 
 def choose_files(mention: FileMention, prompt: PromptContent) -> FileChoice:
@@ -95,7 +95,7 @@ def _choose_by_name(names: Sequence[str], files: Sequence[PromptFile]) -> FileCh
 def _choose_by_words(words: str, files: Sequence[PromptFile]) -> FileChoice:
     if both := _BOTH.fullmatch(words):
         return FileChoice(
-            files=tuple(sorted(_of_kind(files, attached=both[1] is not None), key=lambda file: file.path))
+            files=tuple(sorted(_of_kind(files, attached=both[1] is not None), key=lambda file: path_order(file.path)))
         )
     parts = [_choose_by_words(part, files) for part in words.split(" and ")] if " and " in words else []
     if parts and all(len(part.files) == 1 for part in parts):

@@ -6,8 +6,8 @@ from typing import Final
 from timeloom_local import calls
 from timeloom_local.intents.kinds import DeclineIntent, Intent, QuestionIntent, SmallTalkIntent
 from timeloom_local.intents.parse_message import ParsedClause, parse_message
+from timeloom_local.prompt_content import PromptContent
 from timeloom_local.read_catalogue import OfferedTool
-from timeloom_local.read_prompt import PromptContent
 from timeloom_local.reply import Parts, Slot, build_call_reply, build_complete_reply
 from timeloom_local.routing.router import Route, Router
 from timeloom_local.run_intent import run_intent
@@ -23,7 +23,7 @@ BUILT_IN: Final = ("react.", "exec_tools.")
 def plan_reply(prompt: PromptContent, tools: Sequence[OfferedTool], router: Router) -> Parts:
     """Return the reply of this round: a call, or the answer once every clause is done or one has failed."""
     if prompt.stop:
-        return build_complete_reply(["Stopped, as you asked."], thinking="The user said stop.")
+        return build_complete_reply(["Stopped, as you asked."], thinking="The user said stop.", edition=prompt.edition)
     planner = _RoundPlanner(prompt, tools, router)
     planned = planner.next_call()
     if planned is None or prompt.last_round:
@@ -34,10 +34,16 @@ def plan_reply(prompt: PromptContent, tools: Sequence[OfferedTool], router: Rout
             notes=planner.notes(ended=True),
             followups=planner.followups(),
             summary=_summarize_turn(prompt),
+            edition=prompt.edition,
         )
     thinking = f"{planner.describe_clause()} {planned.reason}"
     return build_call_reply(
-        planned.tool_id, planned.params, thinking=thinking, notes=planner.notes(), code=planned.code
+        planned.tool_id,
+        planned.params,
+        thinking=thinking,
+        notes=planner.notes(),
+        code=planned.code,
+        edition=prompt.edition,
     )
 
 

@@ -1,4 +1,4 @@
-"""Parses the parts of a prompt that the local model uses."""
+"""Parses the parts of a prompt that the local model uses: prompts of edition 1 here, others in `read_channels`."""
 
 import re
 from collections.abc import Iterator
@@ -8,70 +8,11 @@ import msgspec
 
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.ports.model import ModelRequest, TextSegment
+from timeloom_local.prompt_content import ListedSource, PromptCall, PromptContent, PromptFile, describe_missing
+from timeloom_local.read_channels import is_second_edition, read_second_edition
 
 MAX_PROMPT_CHARS: Final = 400_000
 """Maximum length of the prompt's end that is read; the current turn is there."""
-
-
-class PromptCall(msgspec.Struct, kw_only=True):
-    """A call of the current turn and its outcome; `failure` is the message of an error or a refusal.
-
-    `status` is the returned value, `text` the content of its artifacts.
-    """
-
-    tool_id: str
-    params: str
-    done: bool = False
-    failure: str = ""
-    paths: list[str] = []
-    status: str = ""
-    text: str = ""
-
-
-class PromptFile(msgspec.Struct, kw_only=True):
-    """A file or attachment in the prompt; `text` is its content if the newest mention shows it."""
-
-    path: str
-    text: str | None = None
-    attached: bool = False
-    is_cut: bool = False
-    """Whether the prompt shows only a part of the text."""
-
-    @property
-    def name(self) -> str:
-        """The file name without folders."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def relative(self) -> str:
-        """The path in the workspace, without the turn: `files/docs/a.md`."""
-        return self.path.partition(".")[2]
-
-
-class ListedSource(msgspec.Struct, frozen=True):
-    """A row of the sources pool; `where` is its path or URL."""
-
-    sid: int
-    title: str
-    where: str
-
-
-class PromptContent(msgspec.Struct, kw_only=True):
-    """The content of a prompt: the newest message, the calls of the turn, files, sources and the plan."""
-
-    message: str = ""
-    stop: bool = False
-    turn: str = ""
-    calls: list[PromptCall] = []
-    files: dict[str, PromptFile] = {}
-    exchanges: list[tuple[str, str]] = []
-    """Earlier messages with their answers."""
-    said: list[str] = []
-    """The messages of earlier turns."""
-    sources: list[ListedSource] = []
-    plan: list[tuple[str, str]] = []
-    """The steps of the current plan with their marks."""
-    last_round: bool = False
 
 
 def read_prompt(request: ModelRequest) -> PromptContent:
@@ -79,9 +20,12 @@ def read_prompt(request: ModelRequest) -> PromptContent:
     texts = [segment.text for segment in request.segments if isinstance(segment, TextSegment)]
     body, tail = "".join(texts[:-1])[-MAX_PROMPT_CHARS:], texts[-1] if texts else ""
     content = PromptContent()
-    for head, lines in _split_blocks(body):
-        _read_block(content, head, lines)
-    _read_tail(content, tail)
+    if is_second_edition(tail):
+        read_second_edition(content, body, tail)
+    else:
+        for head, lines in _split_blocks(body):
+            _read_block(content, head, lines)
+        _read_tail(content, tail)
     content.message = content.message.strip()
     return content
 
@@ -116,7 +60,7 @@ def _read_block(content: PromptContent, head: re.Match[str], lines: list[str]) -
     kind, rest = head["kind"], head["rest"]
     match kind:
         case "USER MESSAGE" | "USER FOLLOWUP" | "USER STEER":
-            _read_message(content, kind, _message_text(lines))
+            content.add_message(kind, _message_text(lines))
         case "ASSISTANT MESSAGE":
             content.exchanges.append((content.message, _message_text(lines)))
         case "USER ATTACHMENT":
@@ -130,24 +74,12 @@ def _read_block(content: PromptContent, head: re.Match[str], lines: list[str]) -
             _read_progress(content, kind, rest)
 
 
-def _read_message(content: PromptContent, kind: str, text: str) -> None:
-    content.stop = kind == "USER STEER" and text in ("", "(stop)")
-    # A follow-up before the first call extends the message; later it replaces the message.
-    adds = kind == "USER FOLLOWUP" and content.message and not content.calls
-    if content.calls and kind != "USER MESSAGE":
-        content.said.append(content.message)
-        content.calls = []
-    content.message = f"{content.message}\n{text}" if adds else text
-
-
 def _read_progress(content: PromptContent, kind: str, rest: str) -> None:
     """Read the lines about the progress of the turn: its start, notices and refused approvals."""
     if kind == "TURN":
-        content.said += [content.message] if content.message else []
-        content.turn = rest.strip().partition("]")[0]
-        content.calls, content.message, content.stop = [], "", False
+        content.begin_turn(rest.strip().partition("]")[0])
     elif kind == "NOTICE":
-        _read_notice(content, rest)
+        content.add_notice(rest.partition("] ")[2])
     elif kind == "APPROVAL" and content.calls and "refused" in rest:
         content.calls[-1].failure = "a person refused it"
 
@@ -178,16 +110,15 @@ def _read_result(content: PromptContent, rest: str, lines: list[str]) -> None:
         call.failure = call.failure or _failure(lines)
         if named[2] == "result":
             call.status = text
-            call.failure = call.failure or _missing_files(text)
+            call.failure = call.failure or describe_missing(text)
         elif named[2] == "artifact":
             call.text = f"{call.text}\n{text}".strip("\n")
     for path in paths:
         if path.startswith("fi:"):
             attached = ".attachments/" in path
-            content.files.pop(path, None)
             is_cut = any(line.startswith("[PREVIEW]") for line in lines)
-            content.files[path] = PromptFile(
-                path=path, text=text if quoted else None, attached=attached, is_cut=is_cut and bool(quoted)
+            content.add_file(
+                PromptFile(path=path, text=text if quoted else None, attached=attached, is_cut=is_cut and bool(quoted))
             )
 
 
@@ -202,28 +133,6 @@ def _failure(lines: list[str]) -> str:
             except msgspec.MsgspecError:
                 return line[7:]
     return ""
-
-
-class _ReadStatus(msgspec.Struct):
-    paths: list[str] = []
-    missing: list[str] = []
-
-
-def _missing_files(status: str) -> str:
-    """Return the failure of a read that found none of its paths; empty otherwise."""
-    try:
-        found = msgspec.json.decode(status, type=_ReadStatus)
-    except msgspec.MsgspecError:
-        return ""
-    names = ", ".join(path.rpartition("/")[2] for path in found.missing)
-    return f"there is no file {names}" if found.missing and not found.paths else ""
-
-
-def _read_notice(content: PromptContent, rest: str) -> None:
-    code, _, message = rest.partition("] ")[2].partition(": ")
-    if content.calls and code and not code.startswith("protocol_violation.") and not content.calls[-1].failure:
-        content.calls[-1].failure = message
-        content.calls[-1].done = True
 
 
 def _message_text(lines: list[str]) -> str:

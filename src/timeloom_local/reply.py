@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from timeloom.core.stream.channels import DECISION
+from timeloom.core.stream.channels import DECISION, declared_channels
 from timeloom_local.engine import GenerationRequest
 
 MAX_THINKING_CHARS: Final = 600
@@ -34,13 +34,19 @@ Parts = tuple[str | Slot, ...]
 
 
 def build_call_reply(
-    tool_id: str, params: Mapping[str, Value] | Slot, *, thinking: str, notes: str = "", code: str = ""
+    tool_id: str,
+    params: Mapping[str, Value] | Slot,
+    *,
+    thinking: str,
+    notes: str = "",
+    code: str = "",
+    edition: int = 1,
 ) -> Parts:
     """Return a reply that calls a tool; `params` may be one slot for the whole object."""
     head = f'{{"action": "call_tool", "notes": {_json(notes)}, "tool_call": {{"tool_id": {_json(tool_id)}, "params": '
     inside: Parts = (params,) if isinstance(params, Slot) else _object(params)
     program: Parts = ("\n<channel:code>\n", code, "\n</channel:code>") if code else ()
-    return _build_envelope(thinking, (head, *inside, "}}"), program)
+    return _build_envelope(thinking, (head, *inside, "}}"), program, edition)
 
 
 def build_complete_reply(
@@ -50,20 +56,21 @@ def build_complete_reply(
     notes: str = "",
     followups: Sequence[str] = (),
     summary: str = "",
+    edition: int = 1,
 ) -> Parts:
     """Return a reply that ends the turn with this answer."""
     notes_field = f'"notes": {_json(notes)}, ' if notes else ""
     end = f', "suggested_followups": {_json(list(followups))}}}'
     decision = (f'{{"action": "complete", {notes_field}"final_answer": ', *_value(TextTemplate(tuple(answer))), end)
-    return _build_envelope(
-        thinking, decision, (f"\n<channel:summary>\n{_without_tags(summary)}\n</channel:summary>",) if summary else ()
-    )
+    after = (f"\n<channel:summary>\n{_without_tags(summary)}\n</channel:summary>",) if summary else ()
+    return _build_envelope(thinking, decision, after, edition)
 
 
-def _build_envelope(thinking: str, decision: Parts, after: Parts) -> Parts:
+def _build_envelope(thinking: str, decision: Parts, after: Parts, edition: int) -> Parts:
+    name = next(channel.taught_name for channel in declared_channels(edition) if channel.name == DECISION)
     thought = _without_tags(thinking)[:MAX_THINKING_CHARS]
-    opening = f"<channel:thinking>\n{thought}\n</channel:thinking>\n<channel:{DECISION}>\n"
-    return _join_strings((opening, *decision, f"\n</channel:{DECISION}>", *after))
+    opening = f"<channel:thinking>\n{thought}\n</channel:thinking>\n<channel:{name}>\n"
+    return _join_strings((opening, *decision, f"\n</channel:{name}>", *after))
 
 
 def _object(params: Mapping[str, Value]) -> Parts:

@@ -10,8 +10,8 @@ from timeloom_local import calls
 from timeloom_local.answers import join_names, one_line
 from timeloom_local.intents.kinds import FileMention
 from timeloom_local.known_files import FileChoice, choose_files, find_similar_name, newest_files
+from timeloom_local.prompt_content import PromptCall, PromptContent, PromptFile, path_order
 from timeloom_local.read_catalogue import OfferedTool
-from timeloom_local.read_prompt import PromptCall, PromptContent, PromptFile
 from timeloom_local.reply import Slot, Value
 from timeloom_local.routing.router import Router
 
@@ -160,12 +160,12 @@ class _NameStatus(msgspec.Struct):
 
 
 def _newest_path(call: PromptCall) -> str:
-    """Return the path of the newest file that a search by name found; turn ids sort by time."""
+    """Return the path of the newest file that a search by name found."""
     try:
         found = msgspec.json.decode(call.status, type=_NameStatus).files
     except msgspec.MsgspecError:
         return ""
-    return max((file.logical_path for file in found), default="")
+    return max((file.logical_path for file in found), key=path_order, default="")
 
 
 def _list(files: Sequence[PromptFile]) -> str:

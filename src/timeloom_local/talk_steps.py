@@ -7,8 +7,8 @@ from timeloom_local import answers
 from timeloom_local.file_steps import quote_answers
 from timeloom_local.intents.kinds import DeclineIntent, RecallIntent
 from timeloom_local.known_files import attached_files, newest_files
+from timeloom_local.prompt_content import PromptFile
 from timeloom_local.quoting import content_words, find_answers, split_sentences
-from timeloom_local.read_prompt import PromptFile
 from timeloom_local.reply import Slot
 from timeloom_local.steps import ClauseAnswer, StepContext, Steps, fail
 
@@ -76,7 +76,7 @@ def has_new_attachment(context: StepContext) -> bool:
 
 
 def _is_new_attachment(files: list[PromptFile], context: StepContext) -> bool:
-    return any(file.path.startswith(f"fi:{context.prompt.turn}.") for file in files)
+    return any(file.is_of(context.prompt.turn) for file in files)
 
 
 def _ask_attachments(question: str, files: list[PromptFile], context: StepContext) -> Steps:

@@ -11,8 +11,8 @@ from timeloom_local.intents.kinds import Intent
 from timeloom_local.intents.parse_message import parse_message
 from timeloom_local.model import LocalModel
 from timeloom_local.planner import plan_reply
+from timeloom_local.prompt_content import PromptContent
 from timeloom_local.read_catalogue import OfferedTool, read_catalogue
-from timeloom_local.read_prompt import PromptContent
 from timeloom_local.reply import Parts, Slot
 from timeloom_local.routing.embeddings import SentenceModel
 from timeloom_local.routing.router import Router
@@ -44,7 +44,7 @@ def model() -> LocalModel:
 
 
 def reply_parts(situation: PromptContent, offers: tuple[OfferedTool, ...] | None = None) -> Parts:
-    return plan_reply(situation, read_catalogue(system_text()) if offers is None else offers, router())
+    return plan_reply(situation, read_catalogue(system_text().text) if offers is None else offers, router())
 
 
 def next_decision(situation: PromptContent, offers: tuple[OfferedTool, ...] | None = None) -> Decision:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.harness.local_model import next_decision, reply_parts, router
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision
+from timeloom_local.prompt_content import ListedSource, PromptCall, PromptContent, PromptFile
 from timeloom_local.read_catalogue import OfferedTool
-from timeloom_local.read_prompt import ListedSource, PromptCall, PromptContent, PromptFile
 from timeloom_local.reply import Slot
 
 TURN = "turn_2"

@@ -6,8 +6,9 @@ from timeloom.ports.model import ModelRequest, TextSegment
 from timeloom.testing.conformance.cases import CaseNotice, CaseScene, ConformanceCase, FailedCall, WrittenFile
 from timeloom.testing.conformance.scenes import EARLIER_TURN, TURN, build_request, system_text
 from timeloom.tools.react.toolset import react_tools
+from timeloom_local.prompt_content import ListedSource, PromptContent, PromptFile
 from timeloom_local.read_catalogue import read_catalogue
-from timeloom_local.read_prompt import ListedSource, PromptContent, PromptFile, read_prompt
+from timeloom_local.read_prompt import read_prompt
 
 
 def situation(case: ConformanceCase, scene: CaseScene | None = None) -> PromptContent:
@@ -101,7 +102,7 @@ def test_parameters_that_are_shown_cut_are_no_obstacle() -> None:
 
 
 def test_the_catalogue_is_read_back_as_it_was_given() -> None:
-    offers = {offer.tool_id: offer for offer in read_catalogue(system_text())}
+    offers = {offer.tool_id: offer for offer in read_catalogue(system_text().text)}
     specs = {tool.spec.tool_id: tool.spec for tool in react_tools()}
     assert offers.keys() == specs.keys()
     for name, spec in specs.items():
@@ -112,7 +113,7 @@ def test_the_catalogue_is_read_back_as_it_was_given() -> None:
 
 
 def test_the_catalogue_of_edition_2_is_read_back_as_it_was_given() -> None:
-    offers = {offer.tool_id: offer for offer in read_catalogue(system_text(2))}
+    offers = {offer.tool_id: offer for offer in read_catalogue(system_text(2).text)}
     specs = {tool.spec.tool_id: tool.spec for tool in react_tools(text_version=2)}
     assert offers.keys() == specs.keys()
     for name, spec in specs.items():

@@ -11,6 +11,7 @@ from bench.demo.judge import find_failures
 from bench.demo.requests import DEVELOPMENT, SETS, DemoRequest, OutcomeChecks, read_requests
 from bench.demo.score import JudgedRequest, format_transcript, judge_requests
 from tests.harness import local_model
+from timeloom.core.render.editions import FIRST_EDITION, SECOND_EDITION
 from timeloom.testing.conformance.cases import GROUPS, load_published_suite
 from timeloom_local.routing.router import load_shipped_examples
 from timeloom_local.text_rules import normalize_form
@@ -19,10 +20,10 @@ DEVELOPMENT_SETS = sorted(SETS.glob(f"{DEVELOPMENT}*.yaml"))
 REQUESTS = [request for path in DEVELOPMENT_SETS for request in read_requests(path)]
 
 
-@pytest.mark.parametrize("part", range(6))
-def test_the_requests_of_development_have_their_sensible_outcomes(part: int) -> None:
+@pytest.mark.parametrize(("part", "edition"), [*((part, SECOND_EDITION) for part in range(6)), (0, FIRST_EDITION)])
+def test_the_requests_of_development_have_their_sensible_outcomes(part: int, edition: int) -> None:
     async def body() -> list[str]:
-        judged = judge_requests(local_model.model(), REQUESTS[part::6])
+        judged = judge_requests(local_model.model(), REQUESTS[part::6], edition)
         return [format_transcript(one) async for one in judged if one.failures]
 
     failed = asyncio.run(body())
