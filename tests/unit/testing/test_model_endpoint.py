@@ -171,6 +171,35 @@ def test_a_client_that_offers_tools_gets_calls_of_them_and_answers(path: str, *,
     asyncio.run(body())
 
 
+RAW = """
+- reply: |
+    <channel:notes>I write.</channel:notes>
+    <channel:action>{"action": "call_tool", "tool_call":
+    {"tool_id": "files.write", "params": {"path": "a"}}}</channel:action>
+    <channel:content>
+    one "two"
+    </channel:content>
+- reply: |
+    <channel:final_answer>
+    It rains.
+    </channel:final_answer>
+"""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_client_that_offers_tools_gets_the_texts_of_raw_channels(path: str) -> None:
+    async def body() -> None:
+        async with served(ScriptedModel.from_text(RAW)) as url:
+            called = await offered(url, path, 0, "files_write", stream=False)
+            answered = await offered(url, path, 1, "files_write", stream=False)
+        assert "channel:" not in called + answered
+        assert "I write." in called
+        assert "two" in called
+        assert "It rains." in answered
+
+    asyncio.run(body())
+
+
 def test_calls_are_written_as_each_service_writes_them() -> None:
     async def body() -> None:
         async with served(ScriptedModel.from_text(CALLING)) as url:

@@ -3,6 +3,7 @@
 import msgspec
 
 from timeloom.core.policy.read_reply import ParsedReply, find_programs, read_reply
+from timeloom.core.render.editions import SECOND_EDITION
 from timeloom.core.stream.decision import CallToolDecision, Decision, ExitDecision
 from timeloom.core.stream.native_reply import CALL_TOOL, CODE_PARAM, COMPLETE
 from timeloom.testing.model_endpoint.dialect import EndpointReply, ToolUse
@@ -18,7 +19,8 @@ def with_tool_uses(reply: EndpointReply, offered: frozenset[str], number: int) -
     """
     if not offered:
         return reply
-    parsed = read_reply(reply.text)
+    # A script may have the raw channels of edition 2, which also reads replies of edition 1.
+    parsed = read_reply(reply.text, edition=SECOND_EDITION)
     if parsed.faults:
         return reply
     is_timeloom = offered.issuperset((COMPLETE, CALL_TOOL))
