@@ -77,6 +77,27 @@ def test_the_local_model_is_checked_where_none_is_named(tmp_path: Path) -> None:
     assert "local: score 100%, well-formed 100%" in done.stdout
 
 
+RAW_ANSWER = """\
+- reply: |-
+    <channel:final_answer>
+    Paris, I think.
+    </channel:final_answer>
+  repeat: true
+"""
+
+
+def test_prompts_and_replies_have_the_edition_of_the_option_or_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "raw.yaml").write_text(RAW_ANSWER)
+    (tmp_path / "own.toml").write_text("[context]\nedition = 2\n")
+    arguments = ("--model", f"script:{tmp_path}/raw.yaml", "--only", "answer-capital", "--json")
+    reports = [
+        json.loads(check(*arguments, *more, folder=tmp_path).stdout)
+        for more in (("--edition", "1"), ("--edition", "2"), ("--config", "own.toml"))
+    ]
+    # Edition 1 has no channel for the answer.
+    assert [(report["edition"], report["score"]) for report in reports] == [(1, 0.0), (2, 1.0), (2, 1.0)]
+
+
 def test_native_tool_calling_is_refused_for_a_model_without_it(script: str, tmp_path: Path) -> None:
     done = check("--model", script, "--only", "answer-capital", "--protocol", "native", folder=tmp_path)
     assert done.returncode == 1

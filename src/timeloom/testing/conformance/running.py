@@ -49,6 +49,7 @@ class ConformanceReport(msgspec.Struct, frozen=True, kw_only=True):
     stream: tuple[StreamCheck, ...]
     cases: tuple[CaseResult, ...]
     protocol: ReplyProtocol = "channels"
+    edition: int = 1
 
     @property
     def has_replies(self) -> bool:
@@ -93,7 +94,8 @@ async def run_suite(
         prose = next((case for case in suite.requests if "answer" in case.tools), suite.requests[0])
         request = build_request(prose, suite.scenes[prose.scene], selection.edition, selection.protocol)
         stream = await stream_checks(model, request, selection.edition)
-    return msgspec.structs.replace(_report(model.name, results, stream), protocol=selection.protocol)
+    report = _report(model.name, results, stream)
+    return msgspec.structs.replace(report, protocol=selection.protocol, edition=selection.edition)
 
 
 async def _run_case(

@@ -101,6 +101,12 @@ def serve(context: click.Context, script: Path, port: int) -> None:
     type=click.Choice(["channels", "native", "both"]),
     help="How the model states its decisions; by default both where its provider has native tool calling.",
 )
+@click.option(
+    "--edition",
+    type=click.IntRange(1, 2),
+    metavar="N",
+    help="Edition of the prompts and replies, 1 or 2; by default the setting `context.edition`.",
+)
 @async_command
 async def check(
     loaded: LoadedSettings,
@@ -110,6 +116,7 @@ async def check(
     limit: int | None,
     threshold: float | None,
     protocol: Literal["channels", "native", "both"] | None,
+    edition: int | None,
 ) -> int:
     """Score a model or endpoint with the conformance suite.
 
@@ -124,5 +131,5 @@ async def check(
     from timeloom.cli.commands.model.check import run_check  # noqa: PLC0415
     from timeloom.testing.conformance.running import Selection  # noqa: PLC0415
 
-    selection = Selection(only=tuple(only), limit=limit)
+    selection = Selection(only=tuple(only), limit=limit, edition=edition or loaded.settings.context.edition)
     return await run_check(loaded.settings, selection, protocol, as_json=as_json, threshold=threshold)
