@@ -8,6 +8,7 @@ Reading order:
 - `outcome`, `errors`: convert returned values and exceptions to outcomes.
 - `registry`: looks tools up by id and alias.
 - `workspace`, `artifacts`, `mime`, `charsets`: files of a conversation and their contents.
+- `shown_names`: paths as the prompt of the running turn names them.
 - `react`, `exec`: the built-in tools.
 """
 

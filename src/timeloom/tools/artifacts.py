@@ -14,6 +14,7 @@ from timeloom.core.view.artifacts import ArtifactsView, ArtifactVersion
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import TimelineReader, ToolContext
 from timeloom.tools.mime import guess_mime
+from timeloom.tools.shown_names import shown_path
 from timeloom.tools.workspace import Workspace
 
 
@@ -63,9 +64,10 @@ async def load_local_file(path: FileForm, context: ToolContext) -> LocalFile:
     """
     found = await find_file(path, context)
     if found is None:
-        raise ArtifactError("path_not_found", f"there is no file {path}")
+        raise ArtifactError("path_not_found", f"there is no file {shown_path(str(path), context.timeline.views)}")
     if not found.complete:
-        raise ArtifactError("path_not_found", f"of {path} only the first {len(found.data)} bytes were kept")
+        shown = shown_path(str(path), context.timeline.views)
+        raise ArtifactError("path_not_found", f"of {shown} only the first {len(found.data)} bytes were kept")
     return found
 
 

@@ -16,6 +16,7 @@ from timeloom.core.view.aliases import parse_in, rewrite_in
 from timeloom.ports.tool import ToolContext, ToolNotice
 from timeloom.tools.parameters import ParamsError
 from timeloom.tools.references import NotVisibleError, load_referenced_text
+from timeloom.tools.shown_names import shown_place
 
 MAX_REFS: Final = 64
 """Most references of one call. Smaller refuses a report of many parts; larger makes one call read much."""
@@ -113,7 +114,8 @@ class _ParameterBinder:
             message = f"the parameter `{name}` names an attachment; write to files/ or outputs/ instead"
             raise PathError("path_read_only", message)
         if target.changed:
-            text_of_notice = f"`{name}` named a file of another turn; it is now {target.physical} of the current turn"
+            place = shown_place(str(target.physical), self._context.timeline.views)
+            text_of_notice = f"`{name}` named a file of another turn; it is now {place} of the current turn"
             self.notices.append(ToolNotice("protocol_violation.path_rewritten", text_of_notice))
         return str(target.physical)
 

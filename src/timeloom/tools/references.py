@@ -12,6 +12,7 @@ from timeloom.core.view.views import Views
 from timeloom.ports.tool import TimelineReader
 from timeloom.tools.artifacts import is_read_output
 from timeloom.tools.parameters import ParamsError
+from timeloom.tools.shown_names import shown_path
 from timeloom.wire.block_json import to_block_json
 
 _NEWEST: Final = 8
@@ -30,7 +31,8 @@ async def load_referenced_text(path: LogicalPath, timeline: TimelineReader, max_
     if isinstance(path, SourcesPath):
         return await _load_sources_text(path, timeline, max_bytes)
     if not is_visible(str(path), timeline.views):
-        raise NotVisibleError(f"{path} is not visible; bring it back with react.read, or give the text itself")
+        shown = shown_path(str(path), timeline.views)
+        raise NotVisibleError(f"{shown} is not visible; bring it back with react.read, or give the text itself")
     return await _load_text_at(str(path), timeline, max_bytes)
 
 
@@ -63,16 +65,16 @@ async def _load_source_text(row: SourceRow, timeline: TimelineReader, max_bytes:
 
 
 async def _load_text_at(path: str, timeline: TimelineReader, max_bytes: int) -> str:
-    entry = await _find_original(path, timeline)
+    entry, name = await _find_original(path, timeline), shown_path(path, timeline.views)
     if entry is None:
-        raise ParamsError(f"{path} is the metadata of files; refer to one of them by its fi: path")
+        raise ParamsError(f"{name} is the metadata of files; refer to one of them by its fi: path")
     text = _text_of(entry)
     if text is None:
-        raise ParamsError(f"{path} is {entry.block.mime_type()} and not text; name the file to a tool that takes files")
+        raise ParamsError(f"{name} is {entry.block.mime_type()} and not text; name the file to a tool that takes files")
     whole = getattr(getattr(entry.block, "digest", None), "size_bytes", None)
     if isinstance(whole, int) and whole > size_of(text):
-        raise ParamsError(f"{path} has {whole} bytes, of which the timeline keeps {size_of(text)}; use the file itself")
-    return await _load_text(text, timeline, max_bytes, path)
+        raise ParamsError(f"{name} has {whole} bytes, of which the timeline keeps {size_of(text)}; use the file itself")
+    return await _load_text(text, timeline, max_bytes, name)
 
 
 async def _find_original(path: str, timeline: TimelineReader) -> Entry | None:

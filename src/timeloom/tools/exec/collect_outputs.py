@@ -25,6 +25,7 @@ from timeloom.tools.exec.output_folder import (
 )
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.react.write import find_cited_sources
+from timeloom.tools.shown_names import shown_path, shown_place
 from timeloom.tools.workspace import MAX_FILE_BYTES, Workspace
 
 NOT_PRODUCED: Final = "file not produced"
@@ -116,7 +117,8 @@ class OutputCollector:
             if left.target not in by_target or self._is_unchanged_input(by_target[left.target]):
                 by_target[left.target] = left
             else:
-                produced.refused.append(RefusedFile(left.source_path, f"another file is kept as {left.target}"))
+                kept = shown_place(str(left.target), self._views)
+                produced.refused.append(RefusedFile(left.source_path, f"another file is kept as {kept}"))
         for declared in contract:
             self._collect_declared(declared, by_target.pop(declared.physical, None))
         for left in by_target.values():
@@ -194,5 +196,5 @@ class OutputCollector:
             sources_used=find_cited_sources(text, self._pool) if text else (),
             size_bytes=len(data),
             write_warning=content.warning,
-            shown=None if text is None or has_room else make_stub(path, content.mime, text),
+            shown=None if text is None or has_room else make_stub(shown_path(path, self._views), content.mime, text),
         )

@@ -12,6 +12,7 @@ from timeloom.core.view.aliases import rewrite_in
 from timeloom.ports.tool import ToolContext, ToolNotice
 from timeloom.tools.binding import WritePath
 from timeloom.tools.parameters import ParamsError
+from timeloom.tools.shown_names import shown_place
 from timeloom.tools.workspace import RESERVED_PREFIX
 
 
@@ -52,12 +53,13 @@ def resolve_contract(requested: Sequence[ContractFile], context: ToolContext, mo
     notices: list[ToolNotice] = []
     for at, file in enumerate(requested):
         target = _resolve_target(file, at, context)
+        shown = shown_place(str(target.physical), context.timeline.views)
         if target.physical in files:
-            raise ParamsError(f"`contract.{at}` names {target.physical} again; name each file once")
+            raise ParamsError(f"`contract.{at}` names {shown} again; name each file once")
         if _conflicts_with_files(target.physical, files):
-            raise ParamsError(f"`contract.{at}`: {target.physical} would be a file and the folder of another file")
+            raise ParamsError(f"`contract.{at}`: {shown} would be a file and the folder of another file")
         if target.changed:
-            text = f"`contract.{at}` named a file of another turn; it is now {target.physical} of the current turn"
+            text = f"`contract.{at}` named a file of another turn; it is now {shown} of the current turn"
             notices.append(ToolNotice("protocol_violation.path_rewritten", text))
         files[target.physical] = DeclaredFile(target.path, target.physical, file.visibility)
     return Contract(tuple(files.values()), tuple(notices))

@@ -1,7 +1,7 @@
 """Builds the result of a finished program: its outcome and a report in Markdown for the model."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -54,6 +54,8 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     calls: Mapping[str, Counter[str]]
     printed: Mapping[str, int]
     """Number of characters printed on each stream; the sandbox keeps only the last ones."""
+    show_place: Callable[[str], str] = str
+    """Returns the path of a file in OUT_DIR as the prompt names it."""
 
 
 def build_envelope(run: FinishedRun) -> RunEnvelope:
@@ -72,7 +74,7 @@ def build_envelope(run: FinishedRun) -> RunEnvelope:
 
 def _find_error(run: FinishedRun) -> ToolError | None:
     """Return the error of the program; if it has none, the error of its contract."""
-    ran, missing = run.ran, [one.name for one in run.produced.errors]
+    ran, missing = run.ran, [run.show_place(one.name) for one in run.produced.errors]
     details: dict[str, str | int | float | bool | None] = {}
     if missing:
         details["missing_artifact"] = ", ".join(missing[:MAX_LISTED])
@@ -84,12 +86,11 @@ def _find_error(run: FinishedRun) -> ToolError | None:
         details["exit_code"] = ran.exit_code
         return msgspec.structs.replace(make_tool_error("execution_failed", _last_error_line(ran)), details=details)
     if missing:
-        return msgspec.structs.replace(make_tool_error("missing_artifact", _missing_message(run)), details=details)
+        return msgspec.structs.replace(make_tool_error("missing_artifact", _missing_message(missing)), details=details)
     return None
 
 
-def _missing_message(run: FinishedRun) -> str:
-    names = [one.name for one in run.produced.errors]
+def _missing_message(names: Sequence[str]) -> str:
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return f"Missing output files: {', '.join(names[:MAX_LISTED])}{more}"
 
@@ -131,20 +132,26 @@ def _report_lines(run: FinishedRun, error: ToolError | None, out: str, err: str)
         yield f"Runtime error: {code} — {error.message}"
     elif not produced.artifacts:
         yield "The program ended without an error."
-    yield from _list_lines("File errors:", [_refusal_line(one) for one in produced.errors])
-    yield from _list_lines("Succeeded:", produced.declared)
-    yield from _list_lines("Changed files, which the user still sees:", produced.edited)
-    yield from _list_lines("Kept as internal files, because the contract does not name them:", produced.extra)
+    yield from _list_lines("File errors:", [_refusal_line(one, run) for one in produced.errors])
+    yield from _list_lines("Succeeded:", map(run.show_place, produced.declared))
+    yield from _list_lines("Changed files, which the user still sees:", map(run.show_place, produced.edited))
+    yield from _list_lines(
+        "Kept as internal files, because the contract does not name them:", map(run.show_place, produced.extra)
+    )
     yield from _list_lines(
         "Moved, because files belong into the current turn:",
-        [f"{flatten_text(one.source_path)} is now {one.target}" for one in produced.moved],
+        [
+            f"{flatten_text(run.show_place(one.source_path))} is now {run.show_place(one.target)}"
+            for one in produced.moved
+        ],
     )
-    yield from _list_lines("Not kept:", [_refusal_line(one) for one in produced.refused])
+    yield from _list_lines("Not kept:", [_refusal_line(one, run) for one in produced.refused])
     if not produced.complete:
         yield "Not kept: further files, because there are too many."
     yield from _list_lines("Named in the code and not found:", inputs.missing)
     yield from _list_lines(
-        "Not given to the program, because the input files exceed the limit:", map(flatten_text, inputs.omitted)
+        "Not given to the program, because the input files exceed the limit:",
+        (flatten_text(run.show_place(one)) for one in inputs.omitted),
     )
     yield from _list_lines("Tools called:", [_calls_line(name, counter) for name, counter in run.calls.items()])
     yield from _output_lines("Printed", out, run.printed.get("stdout", 0))
@@ -160,8 +167,8 @@ def _list_lines(title: str, lines: Iterable[str]) -> Iterator[str]:
         yield f"- and {len(rows) - MAX_LISTED} more"
 
 
-def _refusal_line(refusal: RefusedFile) -> str:
-    return f"{flatten_text(refusal.name)}: {flatten_text(refusal.reason)}"
+def _refusal_line(refusal: RefusedFile, run: FinishedRun) -> str:
+    return f"{flatten_text(run.show_place(refusal.name))}: {flatten_text(refusal.reason)}"
 
 
 def _calls_line(name: str, counter: Counter[str]) -> str:

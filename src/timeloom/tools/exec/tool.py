@@ -28,6 +28,7 @@ from timeloom.tools.exec.output_folder import InputFingerprint
 from timeloom.tools.exec.report import FinishedRun, build_envelope
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.first_edition import FIRST_EDITION
+from timeloom.tools.shown_names import shown_place
 
 TOOL_ID: Final = "exec_tools.execute_code_python"
 
@@ -147,6 +148,7 @@ class ExecTool:
             produced=collected,
             calls=broker.calls,
             printed=printed,
+            show_place=lambda place: shown_place(place, context.timeline.views),
         )
 
 

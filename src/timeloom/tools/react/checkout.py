@@ -17,6 +17,7 @@ from timeloom.tools.artifacts import LocalFile, find_digest, load_local_file
 from timeloom.tools.mime import decode_file_text, guess_mime, is_viewable
 from timeloom.tools.react.patch import DELETED_STUB
 from timeloom.tools.react.select_files import MAX_SELECTED_FILES, select_files
+from timeloom.tools.shown_names import shown_path
 from timeloom.tools.workspace import Workspace
 
 
@@ -59,7 +60,7 @@ async def checkout(
             continue
         copied = CopiedFile(str(target), str(to_physical(target)), str(source.path), len(source.data))
         status.copied.append(copied)
-        artifacts.append(_copy_artifact(target, source, await find_digest(target, context.timeline)))
+        artifacts.append(_copy_artifact(target, source, await find_digest(target, context.timeline), context))
     if mode == "replace":
         kept = {to_physical(target) for target in targets}
         removed = await asyncio.to_thread(_remove_others, workspace, context.turn_id, kept)
@@ -75,7 +76,9 @@ def _select_paths(paths: tuple[str, ...], context: ToolContext) -> list[FilePath
         for path in select_files(text, context.turn_id, context.timeline.views):
             if not isinstance(path, FilePath) or path.area != "files":
                 raise CodedError(
-                    "tool_params_invalid", f"only files/ can be checked out, got {path}; react.pull brings other files"
+                    "tool_params_invalid",
+                    f"only files/ can be checked out, got {shown_path(str(path), context.timeline.views)}; "
+                    "react.pull brings other files",
                 )
             wanted[path] = None
     if not 0 < len(wanted) <= MAX_SELECTED_FILES:
@@ -93,7 +96,7 @@ def _remove_others(workspace: Workspace, turn: TurnId, kept: set[PhysicalPath]) 
     return [place for place in others if workspace.remove(place)]
 
 
-def _copy_artifact(target: FilePath, source: LocalFile, before: Digest | None) -> Artifact:
+def _copy_artifact(target: FilePath, source: LocalFile, before: Digest | None, context: ToolContext) -> Artifact:
     """Return the copy as a new version; its content is stored and not shown.
 
     It is as visible to the user as the file that it replaces, or else as the file that was copied.
@@ -102,7 +105,8 @@ def _copy_artifact(target: FilePath, source: LocalFile, before: Digest | None) -
     text = decode_file_text(source.data, source.mime)
     is_exact = text is not None and text.encode("utf-8", "surrogatepass") == source.data
     has_payload = is_exact or is_viewable(source.mime)
-    stub_text = f"[READ] a copy of {source.path}: react.read({json_line([str(target)])})"
+    copied, path = (shown_path(str(one), context.timeline.views) for one in (source.path, target))
+    stub_text = f"[READ] a copy of {copied}: react.read({json_line([path])})"
     return Artifact(
         path=str(target),
         mime=source.mime,

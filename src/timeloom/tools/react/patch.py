@@ -25,6 +25,7 @@ from timeloom.tools.react.write import (
     rewritten_path_notices,
     text_mime,
 )
+from timeloom.tools.shown_names import shown_path
 from timeloom.tools.workspace import Workspace
 
 DELETED_STUB: Final = Shown(how="stub", text="[READ] taken away: from here on there is no such file")
@@ -57,7 +58,7 @@ async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
     # A call interrupted by a crash after its write runs again, and a diff of added lines could apply twice.
     await asyncio.to_thread(restore_file, target.physical, context)
     source = await _find_source(path, target, context)
-    before = None if source is None else _decode_text(source)
+    before = None if source is None else _decode_text(source, context)
     result, patch = await asyncio.to_thread(_plan_patch, before, patch, target, context)
     if result.kind == "unchanged" or result.after == before:
         return Outcome(summary=_summarize_patch(target, result, source, "unchanged"))
@@ -70,7 +71,7 @@ async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
     pool = context.timeline.views.sources.pool
     missing = await missing_source_notices(result.after or "", artifacts[0].mime, pool)
     return Outcome(
-        notices=rewritten_path_notices(target) + missing,
+        notices=rewritten_path_notices(target, context) + missing,
         artifacts=tuple(artifacts),
         summary=_summarize_patch(target, result, source, result.kind),
     )
@@ -85,11 +86,12 @@ async def _find_source(path: str, target: RewrittenPath, context: ToolContext) -
     return await load_local_file(elsewhere, context) if isinstance(elsewhere, FileForm) else None
 
 
-def _decode_text(file: LocalFile) -> str:
+def _decode_text(file: LocalFile, context: ToolContext) -> str:
     try:
         return file.data.decode()
     except UnicodeDecodeError:
-        raise CodedError("tool_params_invalid", f"{file.path} is not UTF-8 text and cannot be patched") from None
+        path = shown_path(str(file.path), context.timeline.views)
+        raise CodedError("tool_params_invalid", f"{path} is not UTF-8 text and cannot be patched") from None
 
 
 def _plan_patch(before: str | None, patch: str, target: RewrittenPath, context: ToolContext) -> tuple[PatchResult, str]:
@@ -100,9 +102,8 @@ def _plan_patch(before: str | None, patch: str, target: RewrittenPath, context: 
     except PatchError as error:
         if before is not None:
             raise
-        raise PatchError(
-            error.code, f"there is no file {target.path}{_name_other_turns(target, context)}: {error}"
-        ) from None
+        path, others = shown_path(str(target.path), context.timeline.views), _name_other_turns(target, context)
+        raise PatchError(error.code, f"there is no file {path}{others}: {error}") from None
     if len((result.after or "").encode("utf-8", "surrogatepass")) > MAX_CONTENT_BYTES:
         raise CodedError("file_too_large", f"the patched file would have more than {MAX_CONTENT_BYTES} bytes")
     return result, patch
@@ -113,7 +114,8 @@ def _name_other_turns(target: RewrittenPath, context: ToolContext) -> str:
     ending = str(target.path).partition(".")[2]
     known = reversed(context.timeline.views.artifacts.artifacts)
     names = [name for name in known if name.startswith("fi:") and name.partition(".")[2] == ending]
-    return f"; other turns have {', '.join(names[:_MAX_OTHER_TURNS])}" if names else ""
+    shown = [shown_path(name, context.timeline.views) for name in names[:_MAX_OTHER_TURNS]]
+    return f"; other turns have {', '.join(shown)}" if shown else ""
 
 
 async def _write_result(target: RewrittenPath, result: PatchResult, context: ToolContext) -> None:
@@ -134,9 +136,8 @@ def _patched_artifact(
     mime = digest.mime if digest and digest.mime else text_mime(target.relative)
     shown = DELETED_STUB if after is None else None
     if after and is_diff:
-        stub_text = (
-            f"[READ] {result.kind}, {len(split_lines(after))} lines now: react.read({json_line([str(target.path)])})"
-        )
+        path = shown_path(str(target.path), context.timeline.views)
+        stub_text = f"[READ] {result.kind}, {len(split_lines(after))} lines now: react.read({json_line([path])})"
         shown = Shown(how="stub", tokens=estimate_tokens(after), text=stub_text)
     return Artifact(
         path=str(target.path),

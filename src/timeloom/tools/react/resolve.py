@@ -47,6 +47,7 @@ from timeloom.tools.react.turn_indexes import (
     load_index,
     merged_index_text,
 )
+from timeloom.tools.shown_names import shown_path
 from timeloom.wire.block_json import encode_block, to_block_json
 
 
@@ -152,7 +153,7 @@ async def resolve(path: LogicalPath, context: ToolContext, source: ContentSource
         case _:
             found = await _resolve_recorded(path, context.timeline)
     if found is None:
-        raise ArtifactError("path_not_found", f"nothing has the path {path}")
+        raise ArtifactError("path_not_found", f"nothing has the path {shown_path(str(path), context.timeline.views)}")
     return ResolvedPath((found,))
 
 

@@ -7,6 +7,7 @@ from timeloom.core.paths import FileForm, PathError, parse_long
 from timeloom.core.view.views import Views
 from timeloom.tools.artifacts import ArtifactError
 from timeloom.tools.react.resolve import to_logical_path
+from timeloom.tools.shown_names import shown_path
 
 MAX_SELECTED_FILES: Final = 100
 """Most files that one call copies. Fewer splits real projects; more makes a result that crowds the prompt."""
@@ -33,7 +34,8 @@ def select_files(text: str, turn: TurnId, views: Views) -> tuple[FileForm, ...]:
 def _parse_file(text: str, turn: TurnId, views: Views, *, newest: bool = True) -> FileForm:
     path = to_logical_path(text, turn, views, newest=newest)
     if not isinstance(path, FileForm):
-        raise PathError("path_not_a_file", f"expected a file such as fi:turn_1.files/report.md, got {path}")
+        shown = shown_path(str(path), views)
+        raise PathError("path_not_a_file", f"expected a file such as fi:turn_1.files/report.md, got {shown}")
     return path
 
 

@@ -21,6 +21,7 @@ from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolNotice
 from timeloom.tools.artifacts import find_file
 from timeloom.tools.binding import WritePath
 from timeloom.tools.mime import UNKNOWN_MIME, guess_mime, is_textual
+from timeloom.tools.shown_names import shown_place
 from timeloom.tools.workspace import RESERVED_PREFIX, Workspace
 
 Channel = Literal["canvas", "timeline_text", "internal"]
@@ -59,7 +60,7 @@ async def write(
     content = await _undo_copied_escapes(content, target, context)
     data = _check_content(content, channel, scratchpad=scratchpad)
     _check_type(target.relative)
-    notices = rewritten_path_notices(target)
+    notices = rewritten_path_notices(target, context)
     artifact = Artifact(
         path=str(target.path),
         mime=text_mime(target.relative),
@@ -90,11 +91,12 @@ def resolve_write_target(path: str, context: ToolContext) -> RewrittenPath:
     return target
 
 
-def rewritten_path_notices(target: RewrittenPath) -> tuple[ToolNotice, ...]:
+def rewritten_path_notices(target: RewrittenPath, context: ToolContext) -> tuple[ToolNotice, ...]:
     """Return the notice that a path of another turn was rewritten to the current turn."""
     if not target.changed:
         return ()
-    text = f"the path named a file of another turn; the file written is {target.physical} of the current turn"
+    place = shown_place(str(target.physical), context.timeline.views)
+    text = f"the path named a file of another turn; the file written is {place} of the current turn"
     return (ToolNotice("protocol_violation.path_rewritten", text),)
 
 
