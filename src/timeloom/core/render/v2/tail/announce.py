@@ -11,7 +11,7 @@ from timeloom.core.render.facts import AnnouncedBudget, RoundFacts
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.render.names import Names
-from timeloom.core.render.v1.entries.plan_text import step_line
+from timeloom.core.render.v2.entries.plan_text import step_line
 from timeloom.core.render.v2.fence import end_with_break, fence_text
 from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.core.view.feedback import FeedbackItem, FeedbackView
