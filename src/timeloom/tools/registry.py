@@ -8,7 +8,8 @@ from typing import ClassVar, Final
 from timeloom.core.blocks import ToolTraits, make_tool_error
 from timeloom.core.blocks.tool_traits import CustomTraits, find_builtin_traits, resolve_traits
 from timeloom.core.codes import CodedError
-from timeloom.ports.tool import Outcome, Tool, ToolContext, ToolSpec
+from timeloom.core.render.native_tools import decode_native_tools
+from timeloom.ports.tool import Outcome, TimelineReader, Tool, ToolContext, ToolSpec
 from timeloom.tools.parameters import nearest_names
 
 MAX_ID_CHARS: Final = 128
@@ -111,11 +112,20 @@ class UnknownTool:
         return self._spec
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
-        """Return an outcome with the error `unknown_tool`."""
+        """Return an outcome with the error `unknown_tool`; it says so if the tool was removed."""
         name = self._spec.tool_id
         shown = f"{name[:_SHOWN_CHARS]!a}{'…' if len(name) > _SHOWN_CHARS else ''}"
         hint = f"; the nearest are {', '.join(self._near)}" if self._near else "; choose one of the catalogue"
-        return Outcome(error=make_tool_error("unknown_tool", f"there is no tool {shown}{hint}"))
+        gone = "was removed, and only its function is left" if await _is_pinned(name, context.timeline) else ""
+        message = f"the tool {shown} {gone}{hint}" if gone else f"there is no tool {shown}{hint}"
+        return Outcome(error=make_tool_error("unknown_tool", message))
+
+
+async def _is_pinned(tool_id: str, timeline: TimelineReader) -> bool:
+    """Whether the conversation has pinned a function for the tool; such a list stays when a tool is removed."""
+    pinned = timeline.views.native_tools.pinned
+    text = pinned if isinstance(pinned, str) else (await timeline.payload(pinned)).decode()
+    return any(one.tool_id == tool_id for one in decode_native_tools(text))
 
 
 def _is_allowed(spec: ToolSpec, names: frozenset[str]) -> bool:

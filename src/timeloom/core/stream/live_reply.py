@@ -24,7 +24,10 @@ from timeloom.core.stream.raw_text import RawTextStream
 SHOWN_CHANNELS: Final = ("thinking", "code")
 """Channels that clients see live."""
 
-SHOWN_FIELDS: Final = {"final_answer": "answer", "notes": "timeline_text", "tool_call.params.content": "canvas"}
+ANSWER: Final = "answer"
+"""Channel on which clients see the answer."""
+
+SHOWN_FIELDS: Final = {"final_answer": ANSWER, "notes": "timeline_text", "tool_call.params.content": "canvas"}
 """Fields of a decision that clients see live, each with the channel on which they see it."""
 
 RAW_SHOWN: Final = {"final_answer": "final_answer", "notes": "notes", "content": "tool_call.params.content"}

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from timeloom.core.stream.channels import DECISION
-from timeloom.core.stream.live_reply import SHOWN_FIELDS, LiveDelta, LiveReply
+from timeloom.core.stream.live_reply import ANSWER, SHOWN_FIELDS, LiveDelta, LiveReply
 
 COMPLETE: Final = "complete"
 """The function that ends a turn with an answer, suggested followups and a summary. Plain text is an answer, too."""
@@ -72,12 +72,12 @@ class LiveNativeReply:
     def feed_text(self, text: str) -> list[LiveDelta]:
         """Return the visible text in the next piece of the text."""
         if self._is_answer:
-            return [LiveDelta("answer", 0, text)]
+            return [LiveDelta(ANSWER, 0, text)]
         self._held += text
         if len(self._held) <= MAX_HELD_CHARS or self._calls or self._held.lstrip().startswith("<"):
             return []
         self._is_answer = True
-        return self._release("answer")
+        return self._release(ANSWER)
 
     def begin_call(self, index: int, name: str, *, runs_code: bool) -> list[LiveDelta]:
         """Begin the call with that index, and return the notes before it."""
@@ -87,7 +87,7 @@ class LiveNativeReply:
 
     def close(self) -> list[LiveDelta]:
         """Return the visible text at the end of a complete reply."""
-        return [] if self._calls else self._release("answer")
+        return [] if self._calls else self._release(ANSWER)
 
     def _release(self, channel: str) -> list[LiveDelta]:
         held, self._held = self._held, ""

@@ -23,9 +23,10 @@ from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.read_native import read_native_reply, read_or_repair_native
 from timeloom.core.policy.read_reply import ParsedReply
 from timeloom.core.policy.repair_reply import RepairContext, RepairedReply, read_or_repair
-from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.editions import SECOND_EDITION, renderer_for
 from timeloom.core.render.native_tools import NativeTool
-from timeloom.core.stream.live_reply import LiveDelta, LiveReply
+from timeloom.core.render.v2.fence import WordsStream
+from timeloom.core.stream.live_reply import ANSWER, LiveDelta, LiveReply
 from timeloom.core.stream.native_reply import LiveNativeReply, NativeCall, NativeReply, decode_calls, encode_calls
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import MODEL_TOOL_ID
@@ -260,13 +261,15 @@ class _ReplyBuffer:
     def __init__(
         self, on_delta: Callable[[LiveDelta], None], tools: Sequence[NativeTool], context: RepairContext
     ) -> None:
-        self._on_delta = on_delta
+        self._send = on_delta
+        self._answer = WordsStream() if context.edition >= SECOND_EDITION else None
         self._tool_ids = {one.name: one.tool_id for one in tools}
         self._custom = context.custom
         self._live = LiveReply(context.edition)
         self._live_native = LiveNativeReply()
         self._pieces: list[str] = []
         self._calls: dict[int, tuple[str, list[str]]] = {}
+        self._answer_index = 0
         self.thinking: list[str] = []
 
     @property
@@ -298,6 +301,17 @@ class _ReplyBuffer:
         """Forward what waited for the end of a complete reply."""
         for delta in self._live_native.close():
             self._on_delta(delta)
+        if self._answer and (rest := self._answer.close()):
+            self._send(LiveDelta(ANSWER, self._answer_index, rest))
+
+    def _on_delta(self, delta: LiveDelta) -> None:
+        """Forward the delta; of the answer, without the escapes that the model copied from the prompt."""
+        if self._answer and delta.channel == ANSWER:
+            self._answer_index = delta.index
+            delta = replace(delta, text=self._answer.feed(delta.text))
+            if not delta.text:
+                return
+        self._send(delta)
 
     def on_tool_call(self, piece: ToolCallPiece) -> None:
         if piece.index not in self._calls:

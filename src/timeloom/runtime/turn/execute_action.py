@@ -43,6 +43,7 @@ from timeloom.core.policy.repair_reply import is_mechanical
 from timeloom.core.render.copied_text import undo_escapes
 from timeloom.core.render.editions import SECOND_EDITION
 from timeloom.core.render.foreign_text.fence import ESCAPE
+from timeloom.core.render.v2.fence import unfence_words
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.plans import find_current_plan
@@ -375,13 +376,17 @@ async def _execute_answer(
     progress = session.views.progress
     turn = session.views.turns.turns[progress.turn_id]
     known = session.views.sources.pool.rows
-    cited = find_cited_sids(decision.final_answer)
+    answer = decision.final_answer
+    if session.views.turns.edition >= SECOND_EDITION:
+        # Users must not see the escapes of lines that the model copied from its prompt.
+        answer = unfence_words(answer)
+    cited = find_cited_sids(answer)
     blocks = _plan_blocks(actions, decision.notes, reply)
     # Before the answer, which shows that the notice did not reject the reply.
     blocks += _unknown_source_notice([sid for sid in cited if sid not in known])
     blocks.append(
         Completion(
-            text=decision.final_answer,
+            text=answer,
             n=turn.completions + 1,
             sources_used=tuple(sid for sid in cited if sid in known),
             suggested_followups=decision.suggested_followups,

@@ -218,7 +218,7 @@ def test_a_call_that_reached_the_length_limit_is_not_run(tmp_path: Path, dialect
 def test_a_steer_stops_a_tool_call_while_it_is_written(tmp_path: Path, dialect: Dialect) -> None:
     async def check() -> None:
         slow = NativeSaid(text="I look.", calls=[("t_look", '{"size": 2}')], ending="stall")
-        async with native_stage(tmp_path, dialect, slow, said(text="the other way")) as stage:
+        async with native_stage(tmp_path, dialect, slow, said(text="the other way"), edition=2) as stage:
             turns = await stage.open()
             seen = asyncio.Event()
             turns.model_caller.on_delta = lambda delta: seen.set() if "ook." in delta.text else None
@@ -229,6 +229,26 @@ def test_a_steer_stops_a_tool_call_while_it_is_written(tmp_path: Path, dialect: 
             blocks = await blocks_of(turns)
             assert [one.error for one in answered(blocks)] == ["steered", ""]
             assert (stage.effects, texts(blocks, Completion)) == ([], ["the other way"])
+            begun = json.dumps(stage.bodies[-1]).partition("[INTERRUPTED ATTEMPT]")[2]
+            assert "I look." in begun
+            assert "t_look" in begun
+
+    run(check)
+
+
+@dialects
+def test_an_answer_loses_the_escapes_that_the_model_copied(tmp_path: Path, dialect: Dialect) -> None:
+    async def check() -> None:
+        replies = (said(text="~[link](u)\nb"), said(("complete", {"final_answer": "a\n~[link](u)"})))
+        async with native_stage(tmp_path, dialect, *replies, edition=2) as stage:
+            turns = await stage.open()
+            shown: list[str] = []
+            turns.model_caller.on_delta = lambda delta: shown.append(delta.text)
+            assert await turns.run("one") == "completed"
+            assert await turns.run("two") == "completed"
+            assert texts(await blocks_of(turns), Completion) == ["[link](u)\nb", "a\n[link](u)"]
+            assert "".join(shown) == "[link](u)\nba\n[link](u)"
+            await verify(stage, turns.session.conversation, 2)
 
     run(check)
 
@@ -326,8 +346,9 @@ def test_tools_that_come_and_go_do_not_change_the_pinned_list(tmp_path: Path, di
             system = json.dumps(stage.bodies[-1])
             assert "### new.one" in system
             assert "do not call them: `t_gone`" in system
-            failed = [one.error.code for one in blocks if isinstance(one, ResultStatus) and one.error]
-            assert failed == ["unknown_tool"]
+            failed = [one.error for one in blocks if isinstance(one, ResultStatus) and one.error]
+            assert [one.code for one in failed] == ["unknown_tool"]
+            assert "the tool 't.gone' was removed, and only its function is left" in failed[0].message
             assert [one.tool_id for one in blocks if isinstance(one, ToolCall)] == ["new.one", "t.gone"]
             await verify(stage, again.session.conversation, 4)
 

@@ -267,3 +267,20 @@ def test_a_past_call_is_shown_in_the_form_that_stands_for_it(tmp_path: Path, con
         assert unfence_text(json.loads(decision.params)["content"]) == unfence_text(content)
 
     run(check)
+
+
+@pytest.mark.parametrize("is_raw", [False, True])
+@pytest.mark.parametrize("edition", [1, 2])
+def test_an_answer_of_edition_2_loses_copied_escapes(tmp_path: Path, edition: int, *, is_raw: bool) -> None:
+    copied = "See:\n~[link](u)\n[~[S:1]]"
+    reply = raw("final_answer", copied) if is_raw and edition == 2 else answers(copied)
+
+    async def check() -> None:
+        stage = harness(tmp_path, edition, reply)
+        turns = await stage.open()
+        assert await turns.run("go") == "completed"
+        answer = copied if edition == 1 else "See:\n[link](u)\n[~[S:1]]"
+        assert [block.text for block in await blocks_of(turns) if isinstance(block, Completion)] == [answer]
+        assert stage.channel_text("answer") == answer
+
+    run(check)

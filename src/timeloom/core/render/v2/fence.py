@@ -41,6 +41,9 @@ MAX_NAME_CHARS: Final = 1_200
 MAX_MESSAGE_CHARS: Final = 4_000
 """Maximum length of the message in a begin line, as for the text of a notice."""
 
+MAX_HELD_CHARS: Final = 400
+"""Characters of a line that wait while it is unknown whether the line is escaped. The mark stands at its beginning."""
+
 # Atomic, not possessive: possessive groups match wrongly before Python 3.11.5.
 _GAP: Final = rf"(?>(?:(?![{SPACES}])[{BLANKS}])*)"
 _BLANK: Final = rf"[{BLANKS}]*+"
@@ -67,6 +70,8 @@ _MARK: Final = "|".join(
 )
 _LINE: Final = re.compile(rf"([{BREAKS}]{_BLANK})(?={ESCAPE}*+(?:{_MARK}))")
 _BARE_LINE: Final = re.compile(rf"([{BREAKS}]{_BLANK})(?={_MARK})")
+_BREAK: Final = re.compile(rf"[{BREAKS}]")
+_MAYBE_FENCED: Final = re.compile(rf"{_BLANK}(?:{ESCAPE}.*)?", re.DOTALL)
 _FENCED_LINE: Final = re.compile(rf"([{BREAKS}]{_BLANK}){ESCAPE}(?={ESCAPE}*+(?:{_MARK}))")
 
 
@@ -82,12 +87,48 @@ def unfence_text(text: str, *, numbered: bool = False) -> str:
     """Return the text that was passed to `fence_text`; `numbered` if it was passed with a first line."""
     if numbered:
         return unfence(text)
-    return unescape(_FENCED_LINE.sub(r"\1", f"\n{text}")[1:])
+    return unescape(_unfence_lines(text))
 
 
 def fence_words(text: str) -> str:
     """Return text of the user or the agent that can stand on lines of its own; its citations stay as they are."""
     return _escape_lines(escape_channels(text))
+
+
+def unfence_words(text: str) -> str:
+    """Return the words of the agent without the `~` of lines that it copied from a prompt; all else stays as it is."""
+    return _unfence_lines(text) if ESCAPE in text else text
+
+
+class WordsStream:
+    """Receives words of the agent in pieces; the joined result is `unfence_words` of the whole text.
+
+    Only a line that begins with `~` waits for its end. Of a long one, the first `MAX_HELD_CHARS` characters
+    decide.
+    """
+
+    __slots__ = ("_held", "_is_in_line")
+
+    def __init__(self) -> None:
+        self._held = ""  # the beginning of a line that may be escaped
+        self._is_in_line = False  # whether the beginning of the current line has been returned
+
+    def feed(self, text: str) -> str:
+        """Return the text that is certain after the next piece."""
+        breaks = list(_BREAK.finditer(text))
+        if self._is_in_line and not breaks:
+            return text
+        start = len(self._held) + breaks[-1].end() if breaks else 0
+        text = self._held + text
+        waits = len(text) - start <= MAX_HELD_CHARS and _MAYBE_FENCED.fullmatch(text, start) is not None
+        sure, self._held = (text[:start], text[start:]) if waits else (text, "")
+        was_in_line, self._is_in_line = self._is_in_line, not waits
+        return _unfence_lines(sure, is_in_line=was_in_line)
+
+    def close(self) -> str:
+        """Return the rest of the text."""
+        text, self._held = self._held, ""
+        return _unfence_lines(text, is_in_line=False)
 
 
 def refence_words(text: str) -> str:
@@ -138,3 +179,8 @@ def end_with_break(text: str) -> str:
 def _escape_lines(text: str) -> str:
     # The line break in front lets the pattern begin with one, so that the search skips to the next line break.
     return _LINE.sub(rf"\1{ESCAPE}", f"\n{text}")[1:]
+
+
+def _unfence_lines(text: str, *, is_in_line: bool = False) -> str:
+    lead = "" if is_in_line else "\n"
+    return _FENCED_LINE.sub(r"\1", lead + text)[len(lead) :]

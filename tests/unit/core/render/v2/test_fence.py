@@ -2,6 +2,7 @@
 
 import sys
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -20,6 +21,8 @@ from tests.harness.hostile_lines import (
 from timeloom.core.plans.marks import find_marks
 from timeloom.core.render.foreign_text.fence import fence
 from timeloom.core.render.v2.fence import (
+    MAX_HELD_CHARS,
+    WordsStream,
     begin_line,
     end_line,
     end_with_break,
@@ -28,6 +31,7 @@ from timeloom.core.render.v2.fence import (
     fence_words,
     refence_text,
     unfence_text,
+    unfence_words,
 )
 from timeloom.core.render.v2.unicode_classes import UNICODE_VERSION, forms_of
 from timeloom.core.stream.channels import ChannelOpened, ChannelParser, UndeclaredText
@@ -241,3 +245,35 @@ def test_preview_lines_in_the_middle_of_a_recorded_text_are_foreign() -> None:
 def test_an_invisible_character_before_the_escape_stays(char: str) -> None:
     assert fence_text(f"~{char}[x]") == f"~{char}[x]"
     assert unfence_text(f"~{char}[x]") == f"~{char}[x]"
+
+
+def stream_words(pieces: list[str]) -> str:
+    stream = WordsStream()
+    return "".join([*map(stream.feed, pieces), stream.close()])
+
+
+@given(hostile, st.lists(st.integers(0, 80)))
+@example("~[a]\n  ~HIDDEN\nb ~[c]", [1, 5, 8])
+def test_copied_words_lose_their_escapes_wherever_the_stream_is_cut(text: str, cuts: list[int]) -> None:
+    bounds = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    for words in (text, fence_text(text)):
+        bounds[-1] = len(words)
+        pieces = [words[start:end] for start, end in pairwise(bounds)]
+        assert stream_words(pieces) == unfence_words(words)
+
+
+def test_words_keep_their_citations_and_tags_and_lose_only_the_escapes_of_lines() -> None:
+    copied = "~[link](u)\n~~[two]\n[~[S:1]] <~channel:x>\n~ not escaped ~[x]\n~✓ [1] done"
+    assert unfence_words(copied) == "[link](u)\n~[two]\n[~[S:1]] <~channel:x>\n~ not escaped ~[x]\n✓ [1] done"
+    assert unfence_words("[link](u)") == "[link](u)"
+
+
+def test_only_a_line_that_may_be_escaped_waits() -> None:
+    stream = WordsStream()
+    assert stream.feed("a") == "a"
+    assert stream.feed("b ~[") == "b ~["
+    assert stream.feed("\n ~") == "\n"
+    assert stream.feed("[link]") == ""
+    assert stream.feed("(u)\nnext") == " [link](u)\nnext"
+    assert stream.feed("\n~[" + "x" * MAX_HELD_CHARS) == "\n[" + "x" * MAX_HELD_CHARS
+    assert stream.close() == ""

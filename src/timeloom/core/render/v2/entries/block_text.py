@@ -72,6 +72,7 @@ from timeloom.core.render.v2.entries.channel_text import (
 from timeloom.core.render.v2.entries.plan_text import plan_text
 from timeloom.core.render.v2.entries.previews import preview_data
 from timeloom.core.render.v2.fence import begin_line, end_line, fence_words, refence_words
+from timeloom.core.stream.native_reply import NativeReply, decode_calls
 from timeloom.core.timeline import Entry, is_timestamp
 
 MAX_INTERRUPTED_CHARS: Final = 4_000
@@ -238,9 +239,9 @@ def _progress_text(entry: Entry, block: ProgressBlock, payloads: Payloads, names
             return text_without_gap(f"[TURN END] {reason}{f': {one_line(text)}' if text else ''}")
         case RoundStarted():
             return NO_TEXT
-        case ModelAnswered(interrupted=interrupted, purpose=purpose, text=text):
+        case ModelAnswered(interrupted=interrupted, purpose=purpose):
             # Replies to title and summary requests are not part of the conversation.
-            cut = load_text(text, payloads) if interrupted and purpose == "decision" else ""
+            cut = _attempt_words(block, payloads) if interrupted and purpose == "decision" else ""
             body = fence_words(cut[-MAX_INTERRUPTED_CHARS:])
             head = f"[INTERRUPTED ATTEMPT] {len(cut)} characters, not executed"
             return text_without_gap(head, body, "[/INTERRUPTED ATTEMPT]") if cut else NO_TEXT
@@ -257,6 +258,12 @@ def _progress_text(entry: Entry, block: ProgressBlock, payloads: Payloads, names
             return text_without_gap(f"[APPROVAL {names.call(entry.turn_id, call)}] {verdict}{said}")
         case _:
             assert_never(block)
+
+
+def _attempt_words(block: ModelAnswered, payloads: Payloads) -> str:
+    """Return all that the model had written: its text, and the native tool calls that it had begun."""
+    calls = decode_calls(load_text(block.tool_calls, payloads))
+    return NativeReply(load_text(block.text, payloads), calls).as_text()
 
 
 def _foreign_text(entry: Entry, block: ForeignBlock, payloads: Payloads, names: Names) -> EntryText:
