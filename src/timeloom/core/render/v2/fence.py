@@ -110,7 +110,7 @@ class WordsStream:
     __slots__ = ("_held", "_is_in_line")
 
     def __init__(self) -> None:
-        self._held = ""  # the beginning of a line that may be escaped
+        self._held: str = ""  # the beginning of a line that may be escaped
         self._is_in_line = False  # whether the beginning of the current line has been returned
 
     def feed(self, text: str) -> str:
