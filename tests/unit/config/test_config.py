@@ -23,7 +23,6 @@ from timeloom.config.sections.execution import ExecutionProfile
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.policy.next_step import TurnLimits
-from timeloom.core.render.editions import EDITIONS
 from timeloom.ports.model import Model, ModelEvent, ModelRequest
 from timeloom.providers.registry import open_model
 from timeloom.providers.settings import ModelSettings, Price, Timeouts
@@ -64,9 +63,6 @@ def sample(row: SettingSpec, number: int) -> Said:
             return Said(said, said, said == "true")
         case _ if row.key == "execution.runtime.network_mode":
             return Said(f"text{number}", f'"text{number}"', f"text{number}")
-        case int() if row.key == "context.edition":
-            edition = EDITIONS[number % len(EDITIONS)]
-            return Said(str(edition), str(edition), edition)
         case int() | float() | "none" as default:
             return sample_number(default, number)
         case tuple() if row.key in SAMPLE_WORDS:

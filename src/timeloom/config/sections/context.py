@@ -1,6 +1,6 @@
 """Settings of the context: when old parts of a conversation are pruned or summarized."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -8,10 +8,9 @@ from msgspec import Meta
 from timeloom.config.field_help import SettingHelp
 from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.editions import EDITIONS, FIRST_EDITION
+from timeloom.core.render.editions import FIRST_EDITION
 from timeloom.core.render.facts import CardLimits
 
-Edition = Annotated[int, Meta(ge=EDITIONS[0], le=EDITIONS[-1])]
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 OptionalCount = Annotated[int, Meta(ge=0, le=10_000_000)]
 Share = Annotated[float, Meta(gt=0, le=0.95)]
@@ -26,7 +25,7 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The edition of the prompt, its pruning and its compaction."""
 
     edition: Annotated[
-        Edition,
+        Literal[1, 2],
         SettingHelp(
             "Edition of all that models read and write, for new turns: 2 has shorter prompts, aliases and raw channels."
         ),
