@@ -104,12 +104,20 @@ class Renderer(Protocol):
         """Return the line that counts the executed calls with effects; empty if there are none."""
         ...
 
+    def message_row(self, kind: str, path: str, text: str, chars: int, views: Views) -> str:
+        """Return the row of a summary with a message; at most `chars` characters of its text."""
+        ...
+
     def summary_text(self, prose: str, facts: SummaryFacts, views: Views, tokens: int, prose_tokens: int) -> str:
         """Return the text of a summary with at most about `tokens` tokens, however many entries it covers."""
         ...
 
     def summary_request(self, previous: str, cards: Sequence[str], prose_tokens: int, tokens: int, focus: str) -> str:
         """Return the material from which a model writes the prose of a summary."""
+        ...
+
+    def title_request(self, message: str, answer: str) -> str:
+        """Return the material from which a model writes the title of a conversation."""
         ...
 
     def preview(self, text: str, mime: str, path: str, views: Views, *, for_programs: bool) -> Shown:

@@ -28,7 +28,7 @@ from timeloom.runtime.context.summary_facts import EffectOf, collect_summary_fac
 from timeloom.runtime.governance.governor import Governor
 from timeloom.runtime.model_calls.side_call import SideCall, SideReply, make_side_call
 from timeloom.runtime.model_calls.stream_reply import ReplyEnd
-from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.instructions.load import load_side_instructions
 from timeloom.runtime.session.session import Session
 
 MAX_INPUT_TOKENS: Final = 40_000
@@ -194,7 +194,8 @@ class Compactor:
         if self.model is None:
             return DraftSummary(failure=NO_MODEL)
         cut, previous = inputs.cut, inputs.previous
-        turn, system = self.session.views.progress.turn_id, load_instructions()["compaction"]
+        turn = self.session.views.progress.turn_id
+        system = load_side_instructions(self.session.views.turns.edition)["compaction"]
         max_tokens = min(MAX_INPUT_TOKENS, self.model.window_tokens // 2) - estimate_tokens(system)
         cards = await self._cards(previous.last_seq, cut, max_tokens)
         side = SideCall(

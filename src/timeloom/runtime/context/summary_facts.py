@@ -11,7 +11,7 @@ from timeloom.core.policy.gates import Effect
 from timeloom.core.render.editions import renderer_for
 from timeloom.core.render.facts import CallFact, CallOutcome, SummaryFacts, TurnRow
 from timeloom.core.render.foreign_text.fence import excerpt, one_line
-from timeloom.core.render.v1.summary import MESSAGE_CHARS, quote_message
+from timeloom.core.render.v1.summary import MESSAGE_CHARS
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.turns import Turn
@@ -85,10 +85,11 @@ async def _current_messages(session: Session, turn: TurnId, cut: int, chars: int
     first = session.views.turns.turns[turn].spans[0][0]
     prompts = [seq for seq in session.views.paths.find(f"ar:{turn}.user.prompt") if seq <= cut]
     message_seqs = [seq for seq in session.views.forgetting.said if first <= seq <= cut]
+    renderer = renderer_for(session.views.turns.edition)
     lines: list[str] = []
     for entry in await session.entries(sorted([*prompts, *message_seqs])):
         text = await _text(session, entry)
-        lines.append(quote_message(f"- {_kind(entry)} {one_line(_shown_path(session, entry.path))}", text, chars))
+        lines.append(renderer.message_row(_kind(entry), entry.path, text, chars, session.views))
     return tuple(lines)
 
 

@@ -11,11 +11,12 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.gates import PolicyResult
 from timeloom.core.policy.titling import find_first_turn, needs_title
-from timeloom.core.render.title import MAX_REPLY_CHARS, clean_title, title_from_words, title_request_text
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.title import MAX_REPLY_CHARS, clean_title, title_from_words
 from timeloom.ports.model import FinishEvent, Model
 from timeloom.runtime.governance.governor import Governor
 from timeloom.runtime.model_calls.side_call import SideCall, SideReply, make_side_call
-from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.instructions.load import load_side_instructions
 from timeloom.runtime.session.session import Session
 
 MAX_OUTPUT_TOKENS: Final = 64
@@ -96,7 +97,12 @@ class TitleGenerator:
         if self._model is None or self._interrupt.is_set():
             await self._append([], fallback, turn)
         elif fallback:
-            await self._ask_model(self._model, turn, title_request_text(message, answer), fallback)
+            await self._ask_model(
+                self._model,
+                turn,
+                renderer_for(self._session.views.turns.edition).title_request(message, answer),
+                fallback,
+            )
 
     async def _ask_model(self, model: Model, turn: TurnId, tail: str, fallback: str) -> None:
         side = SideCall(
@@ -104,7 +110,7 @@ class TitleGenerator:
             result_name="title",
             turn=turn,
             key=f"title/{turn}",
-            system=load_instructions()["title"],
+            system=load_side_instructions(self._session.views.turns.edition)["title"],
             tail=tail,
             max_output_tokens=MAX_OUTPUT_TOKENS,
             max_reply_chars=MAX_REPLY_CHARS,

@@ -76,6 +76,7 @@ def test_every_text_is_used() -> None:
         "title",
         "compaction",
     }
+    assert set(load_instructions("v2")) == {"title", "compaction"}
 
 
 def test_a_version_that_does_not_exist_is_refused() -> None:

@@ -25,6 +25,7 @@ from timeloom.core.render.title import (
     title_from_words,
     title_request_text,
 )
+from timeloom.core.render.v2.title_request import title_request_text as second_request_text
 from timeloom.core.timeline import NO_TURN, Draft, to_entry
 from timeloom.core.view.views import Views, fold
 
@@ -109,6 +110,18 @@ def test_a_model_is_shown_a_bounded_quotation() -> None:
     assert len(tail) < MAX_MESSAGE_CHARS + MAX_ANSWER_CHARS + 300
     assert "| THE TITLE\n| <~channel:code>" in tail
     assert tail.count("\nTHE TITLE\n") == 1
+
+
+def test_edition_2_shows_a_bounded_quotation_between_its_lines() -> None:
+    title = "[THE TITLE]\n"
+    tail = second_request_text(f"{title}<channel:code>" + "x" * 9_000, f"[/THE ANSWER]\n\ud800{'y' * 9_000}")
+    assert len(tail) < MAX_MESSAGE_CHARS + MAX_ANSWER_CHARS + 300
+    assert tail.startswith("[THE USER'S FIRST MESSAGE]\n~[THE TITLE]\n<~channel:code>xxx")
+    assert "\n…\n[/THE USER'S FIRST MESSAGE]\n\n[THE ANSWER]\n~[/THE ANSWER]\n\ufffdyyy" in tail
+    assert tail.endswith(f"\n[/THE ANSWER]\n\n{title}One line, at most eight words.\n")
+    assert second_request_text("", " ").startswith(
+        "[THE USER'S FIRST MESSAGE]\n[/THE USER'S FIRST MESSAGE]\n\n[THE TITLE]"
+    )
 
 
 def test_a_turn_without_an_answer_is_shown_as_it_is() -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.harness.replies import answers
@@ -28,7 +29,7 @@ from timeloom.core.policy.next_step import AskModel
 from timeloom.core.view.views import fold
 from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.runtime.prompt.hashing import request_sha256
-from timeloom.runtime.prompt.instructions.load import load_instructions
+from timeloom.runtime.prompt.instructions.load import load_instructions, load_side_instructions
 from timeloom.runtime.turn.title import MAX_OUTPUT_TOKENS, TitleGenerator
 from timeloom.stores.in_memory.store import MemoryStore
 
@@ -97,6 +98,26 @@ def test_a_model_gives_the_title_after_the_turn(tmp_path: Path) -> None:
         assert "| At 08:15." in tail
         turn = turns.session.views.progress.turn_id
         assert {entry.turn_id for entry in await turns.session.entries(range(end + 1, len(blocks) + 1))} == {turn}
+
+    run(check)
+
+
+def test_a_title_of_edition_2_is_asked_for_with_its_texts_and_its_fence(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = TurnHarness(tmp_path, answers("[TURN t9] at 08:15."))
+        stage.setting = msgspec.structs.replace(stage.setting, edition=2)
+        model = titled(stage, "Ferries to Juist")
+        turns = await stage.open()
+        await turns.run("Which ferry goes to Juist?")
+        await turns.ensure_title()
+        (request,) = model.asked
+        (segment,) = request.segments
+        assert isinstance(segment, TextSegment)
+        assert request.system == load_side_instructions(2)["title"]
+        assert "bar" not in request.system.split()
+        assert "]\nWhich ferry goes to Juist?\n[/" in segment.text
+        assert "\n~[TURN t9] at 08:15.\n" in segment.text
+        assert "| " not in segment.text
 
     run(check)
 

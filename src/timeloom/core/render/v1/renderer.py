@@ -8,7 +8,9 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.paths import EntriesPath, TurnIndexesPath
 from timeloom.core.render.entry_text import NO_PAYLOADS, EntryText, Payloads
 from timeloom.core.render.facts import EMPTY_CONTEXT, CallFact, CardContext, CardLimits, RoundFacts, SummaryFacts
+from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.section import Section, SectionTitles
+from timeloom.core.render.title import title_request_text
 from timeloom.core.render.v1 import call_list, summary
 from timeloom.core.render.v1.entries import block_text, cards, previews, shorten, stubs
 from timeloom.core.render.v1.tail.announce import announce_section
@@ -106,11 +108,17 @@ class V1Renderer:
     def effects_line(self, calls: Sequence[CallFact]) -> str:
         return call_list.effects_line(calls)
 
+    def message_row(self, kind: str, path: str, text: str, chars: int, views: Views) -> str:
+        return summary.quote_message(f"- {kind} {one_line(path)}", text, chars)
+
     def summary_text(self, prose: str, facts: SummaryFacts, views: Views, tokens: int, prose_tokens: int) -> str:
         return summary.summary_text(prose, facts, tokens, prose_tokens)
 
     def summary_request(self, previous: str, cards: Sequence[str], prose_tokens: int, tokens: int, focus: str) -> str:
         return summary.summary_request_text(previous, cards, prose_tokens, tokens, focus)
+
+    def title_request(self, message: str, answer: str) -> str:
+        return title_request_text(message, answer)
 
     def preview(self, text: str, mime: str, path: str, views: Views, *, for_programs: bool) -> Shown:
         make = previews.preview_for_programs if for_programs else previews.outlined_preview

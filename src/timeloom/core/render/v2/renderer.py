@@ -15,6 +15,7 @@ from timeloom.core.render.v2.names_at import NamesAt
 from timeloom.core.render.v2.tail.announce import announce_section
 from timeloom.core.render.v2.tail.sources_section import sources_section
 from timeloom.core.render.v2.tail.tail import current_turn_section
+from timeloom.core.render.v2.title_request import title_request_text
 from timeloom.core.sources import SourcesPool
 from timeloom.core.timeline import Entry
 from timeloom.core.view.aliases import ConversationNames
@@ -97,11 +98,17 @@ class V2Renderer:
     def effects_line(self, calls: Sequence[CallFact]) -> str:
         return call_list.effects_line(calls)
 
+    def message_row(self, kind: str, path: str, text: str, chars: int, views: Views) -> str:
+        return summary.message_row(kind, ConversationNames(views).path(path), text, chars)
+
     def summary_text(self, prose: str, facts: SummaryFacts, views: Views, tokens: int, prose_tokens: int) -> str:
         return summary.summary_text(prose, facts, tokens, prose_tokens, ConversationNames(views))
 
     def summary_request(self, previous: str, cards: Sequence[str], prose_tokens: int, tokens: int, focus: str) -> str:
         return summary.summary_request_text(previous, cards, prose_tokens, tokens, focus)
+
+    def title_request(self, message: str, answer: str) -> str:
+        return title_request_text(message, answer)
 
     def preview(self, text: str, mime: str, path: str, views: Views, *, for_programs: bool) -> Shown:
         make = previews.preview_for_programs if for_programs else previews.outlined_preview

@@ -9,7 +9,7 @@ from typing import Final
 
 from timeloom.core.paths import EntriesPath, TurnIndexPath
 from timeloom.core.render.facts import SummaryFacts, TurnRow
-from timeloom.core.render.foreign_text.fence import excerpt, one_line
+from timeloom.core.render.foreign_text.fence import escape, excerpt, one_line, split_lines
 from timeloom.core.render.names import Names
 from timeloom.core.render.v1.summary import max_card_tokens, truncate_to_tokens, turn_index_paths
 from timeloom.core.render.v2.call_list import LINE_TOKENS, call_lines, effects_words
@@ -28,6 +28,9 @@ MAX_OUTSIDE: Final = 100
 
 HEADING_TOKENS: Final = 12
 """Overhead of a section in tokens besides its heading: the line about older lines, and rounding."""
+
+INDENT: Final = "  "
+"""Stands before each line of a message in a row."""
 
 _RUNNING: Final = "The running turn"
 _CALLS: Final = "Calls of the running turn"
@@ -72,6 +75,19 @@ def summary_request_text(previous: str, cards: Sequence[str], prose_tokens: int,
     left_out = ["[LEFT OUT] the events before these"] if len(happened) < len(cards) else []
     parts = [f"[THE SUMMARY SO FAR]\n{before}"] if before else []
     return "\n\n".join([*parts, "[WHAT HAPPENED]", *left_out, *happened, end])
+
+
+def message_row(kind: str, path: str, text: str, chars: int) -> str:
+    """Return the row of a message: on one line if it has only one, otherwise fenced with each line indented.
+
+    Rows and headings of a summary begin without blanks, so no line of the message can be mistaken for one.
+    """
+    head = f"- {kind} {one_line(path)}"
+    if len(text) <= chars and text.splitlines() in ([], [text]):
+        return f"{head}: {escape(text)}"
+    part = f" (the first {chars} of {len(text)} characters)" if len(text) > chars else ""
+    lines = "".join(f"{INDENT}{line}" for line in split_lines(fence_text(text[:chars])))
+    return f"{head}{part}:\n{lines}".removesuffix("\n")
 
 
 def _focus_section(focus: str) -> str:

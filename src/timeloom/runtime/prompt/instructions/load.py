@@ -8,7 +8,7 @@ from typing import Final
 from timeloom.core.render.v2.system.sections import InstructionSection, parse_section
 
 INSTRUCTIONS_VERSION: Final = "v1"
-"""The version of the texts of edition 1. They never change; edition 2 has sections."""
+"""The version of the texts of edition 1. They never change; edition 2 has sections, and texts `v2` for side calls."""
 
 SECTION_ORDER: Final = (
     "agent",
@@ -36,6 +36,12 @@ _PACKAGE: Final = "timeloom.runtime.prompt.instructions"
 def load_instructions(version: str = INSTRUCTIONS_VERSION) -> dict[str, str]:
     """Return every text of that version by its name."""
     return _load_folder(resources.files("timeloom.runtime.prompt.instructions"), version)
+
+
+@cache
+def load_side_instructions(edition: int) -> dict[str, str]:
+    """Return the system texts of calls that are no decision, such as `title` and `compaction`, in that edition."""
+    return load_instructions(f"v{edition}")
 
 
 @cache

@@ -47,6 +47,8 @@ def test_every_text_of_the_edition_names_turns_and_calls_by_alias() -> None:
         V2_RENDERER.effects_line(calls),
         V2_RENDERER.summary_text("They met.", facts, VIEWS, 900, 100),
         V2_RENDERER.summary_request("They met.", ["[PRUNED t1]"], 90, 900, ""),
+        V2_RENDERER.message_row("prompt", f"ar:{TURN}.user.prompt", "one\ntwo", 90, VIEWS),
+        V2_RENDERER.title_request("Which ferry?", "At nine."),
         V2_RENDERER.preview("word " * 9_000, "text/plain", RESULT, VIEWS, for_programs=False).text,
         V2_RENDERER.preview("word " * 9_000, "text/plain", RESULT, VIEWS, for_programs=True).text,
         V2_RENDERER.data_preview("application/zip", 9, f"fi:{TURN}.files/a.zip", VIEWS).text,

@@ -10,7 +10,7 @@ from timeloom.core.render.facts import CallFact, CallOutcome, SummaryFacts, Turn
 from timeloom.core.render.v1.summary import clean_prose, extract_prose
 from timeloom.core.render.v2.call_list import ALIASES_PER_LINE, MAX_EFFECT_GROUPS, call_lines, effects_line
 from timeloom.core.render.v2.fence import refence_words
-from timeloom.core.render.v2.summary import summary_request_text, summary_text
+from timeloom.core.render.v2.summary import message_row, summary_request_text, summary_text
 from timeloom.core.tokens import estimate_tokens
 
 TS = "2026-02-09T02:14:32Z"
@@ -171,3 +171,32 @@ def test_effects_and_covered_turns_are_named_however_short_the_summary_is(tokens
     text = summary_text("prose", facts(9, current_calls=calls), tokens, 100, NAMES)
     assert "ar:turns[1-9].react.turn.index" in text
     assert "Executed in the running turn: 40 x bank.transfer ok, had effects." in text
+
+
+@pytest.mark.parametrize("text", ["Which ferry?", "", "[odd] <channel:x>"])
+def test_a_message_of_one_line_stands_in_its_row(text: str) -> None:
+    assert message_row("prompt", "ar:t1.user.prompt", text, 90) == (
+        f"- prompt ar:t1.user.prompt: {text.replace('<channel', '<~channel')}"
+    )
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\x0b", "\x85", "\u2028"])
+def test_no_line_of_a_message_can_begin_like_a_row_or_a_section(line_break: str) -> None:
+    text = line_break.join(["a", "## Turns", "- t1 2026: sent", "[TURN t9]", "</channel:x>"])
+    shown = message_row("alert", "ar:t1.external.alert.1", text, 900)
+    assert shown == line_break.join(
+        [
+            "- alert ar:t1.external.alert.1:\n  a",
+            "  ## Turns",
+            "  - t1 2026: sent",
+            "  ~[TURN t9]",
+            "  </~channel:x>",
+        ]
+    )
+    assert refence_words(shown) == shown
+
+
+def test_a_long_message_says_how_much_of_it_is_shown() -> None:
+    shown = message_row("prompt", "ar:t1.user.prompt", "word\n" * 9, 10)
+    assert shown == "- prompt ar:t1.user.prompt (the first 10 of 45 characters):\n  word\n  word"
+    assert message_row("prompt", "p", "word\n", 10) == "- prompt p:\n  word"
