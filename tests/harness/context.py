@@ -1,7 +1,10 @@
 """Harness for compaction: a conversation with a model of a small window and a manual clock."""
 
 import json
+from contextvars import ContextVar
 from pathlib import Path
+
+import msgspec
 
 from tests.harness.replies import answers
 from tests.harness.turn import HEADER, Step, TurnHarness, blocks_of, calls
@@ -21,6 +24,10 @@ STARTED_US = 1_770_000_000_000_000
 
 LOOK_WORDS = 8_000
 """Words that one `t.look` returns, about 1,800 tokens of a prompt."""
+
+
+EDITION: ContextVar[int] = ContextVar("EDITION", default=1)
+"""The edition of the turns of new harnesses; a suite that runs in both editions sets it."""
 
 
 class ManualClock:
@@ -45,8 +52,10 @@ class ContextHarness(TurnHarness):
         self.model = make_windowed_model(window_tokens, *steps)
         self.clock = ManualClock()
         self.events: list[CompactionEvent] = []
+        self.edition = EDITION.get()
 
     async def open(self, session: Session | None = None) -> TurnRunner:
+        self.setting = msgspec.structs.replace(self.setting, edition=self.edition)
         turns = await super().open(session or await open_session(self.store, None, HEADER, clock=self.clock))
         turns.context_fitter.listen(self.events.append)
         return turns

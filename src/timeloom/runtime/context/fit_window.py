@@ -69,6 +69,9 @@ class CompactionEvent(msgspec.Struct, frozen=True):
 MAX_UNSEEN_LINES: Final = 16
 """Maximum number of calls that the last card names in a line each. More, as a program makes, are named in groups."""
 
+COLLAPSE_OVERHEAD_TOKENS: Final = 40
+"""Tokens that the last card adds besides its text: the title of its section, and where the turn's beginning is."""
+
 CompactionListener = Callable[[CompactionEvent], None]
 
 
@@ -311,6 +314,10 @@ class ContextFitter:
         words = [self._shorten_prompt(one, tokens, room // 2, known) for one in prompts]
         text = "\n".join(one for one in (head, *words, *await self._unseen_rows(room)) if one)
         cut = Cut(views.forgetting.summed_seq + 1, views.tail, text)
+        shown = (await self.prompt_builder.render()).tokens_between(cut.first_seq, cut.last_seq)
+        if shown <= estimate_tokens(text) + COLLAPSE_OVERHEAD_TOKENS:
+            # The card would replace the user's words with something longer.
+            return False
         return await self._append_cuts([cut], "the request did not fit: all that was left was pruned")
 
     def _shorten_prompt(self, entry: Entry, tokens: int, room: int, known: CardContext) -> str:

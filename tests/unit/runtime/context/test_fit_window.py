@@ -42,7 +42,7 @@ from timeloom.core.render.facts import CardLimits
 from timeloom.core.timeline import NO_TURN, Entry
 
 
-def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path) -> None:
+def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         stage = ContextHarness(
             tmp_path, *turn_replies(LOOK_WORDS, summary="Goal: look. Outcome: seen."), *turn_replies(LOOK_WORDS) * 5
@@ -56,18 +56,24 @@ def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path) -> None:
         assert pruned.reason.startswith("the cache is cold")
         assert len(pruned.cuts) == 3
         text = await prompt_text(turns)
-        assert text.startswith("PRUNED PRIOR TURNS\n\n[PRUNED TURN 1] ")
-        assert 'react.read(["ar:turns[1].react.turn.index"])' in text
+        title, card, intact = {
+            1: ("PRUNED PRIOR TURNS\n\n", "[PRUNED TURN {}]", "RECENT INTACT TURNS"),
+            2: ("[PRUNED TURNS]\n", "[PRUNED t{}]", "[TURNS] oldest first"),
+        }[edition]
+        assert text.startswith(f"{title}{card.format(1)} ")
+        assert {1: 'react.read(["ar:turns[1].react.turn.index"])', 2: 'react.read(["ar:t1.react.turn.index"])'}[
+            edition
+        ] in text
         assert "Goal: look. Outcome: seen." in text
-        assert text.index("[PRUNED TURN 3]") < text.index("RECENT INTACT TURNS") < text.index("ask 4")
-        assert "[PRUNED TURN 4]" not in text
+        assert text.index(card.format(3)) < text.index(intact) < text.index("ask 4")
+        assert card.format(4) not in text
         await assert_replays(stage, turns)
         await assert_opens_the_same(stage, turns)
 
     run(check)
 
 
-def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: Path) -> None:
+def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         looks = [calls("t.look", size=LOOK_WORDS + n) for n in range(12)]
         stage = ContextHarness(tmp_path, *looks, answers("one"), answers("two"))
@@ -78,8 +84,13 @@ def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: 
         (pruned,) = await prunes(turns)
         assert pruned.through_seq == 0
         text = await prompt_text(turns)
-        assert "[PRUNED ROUND 1] to [PRUNED ROUND 9] all of it" in text
-        assert [f"[ROUND {n}]" in text for n in (9, 10)] == [False, True]
+        card = {
+            1: "[PRUNED ROUND 1] to [PRUNED ROUND 9] all of it",
+            2: "[PRUNED] rounds 1 to 9 of this turn, all of it",
+        }
+        assert card[edition] in text
+        line = {1: "[ROUND {}]", 2: "[t1.{}]\n"}[edition]
+        assert [line.format(n) in text for n in (9, 10)] == [False, True]
         assert text.count("x x x x") > 6
         assert "look often" in text
         await assert_replays(stage, turns)
@@ -152,9 +163,9 @@ def test_what_saves_too_little_is_not_pruned(tmp_path: Path) -> None:
     run(check)
 
 
-def test_a_turn_that_is_too_large_by_itself_is_summed_up_inside(tmp_path: Path) -> None:
+def test_a_turn_that_is_too_large_by_itself_is_summed_up_inside(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
-        looks = [calls("t.look", size=LOOK_WORDS)] * 14
+        looks = [calls("t.look", size=LOOK_WORDS + n) for n in range(14)]
         plan = calls("react.plan", mode="new", steps=["look", "answer"])
         note = calls("react.write", path="n.md", content="[D] keep x", channel="internal", scratchpad=True)
         stage = ContextHarness(tmp_path, plan, note, *looks, answers("done"), window_tokens=24_000)
@@ -164,20 +175,24 @@ def test_a_turn_that_is_too_large_by_itself_is_summed_up_inside(tmp_path: Path) 
         made = await summaries(turns)
         assert made
         last = str(made[-1].text)
-        assert "## The turn that is running\n- prompt ar:turn_" in last
+        row = {
+            1: "## The turn that is running\n- prompt ar:turn_",
+            2: "## The running turn\n- prompt ar:t1.user.prompt: look",
+        }
+        assert row[edition] in last
         assert "look at everything, but not at the [sea]" in last
         assert "[D] keep x" in last
         (history, *_) = blocks_of_type(await blocks_of(turns), PlansCompacted)
         assert isinstance(history, PlansCompacted)
         assert history.plans[0].snapshot.steps == ("look", "answer")
-        assert "[REACT.PLAN.HISTORY]" in await prompt_text(turns)
+        assert {1: "[REACT.PLAN.HISTORY]", 2: "[EARLIER PLAN "}[edition] in await prompt_text(turns)
         await assert_replays(stage, turns)
         await assert_opens_the_same(stage, turns)
 
     run(check)
 
 
-def test_what_was_said_while_turns_ran_outlives_summaries(tmp_path: Path) -> None:
+def test_what_was_said_while_turns_ran_outlives_summaries(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 12, window_tokens=24_000)
         turns = await stage.open()
@@ -203,14 +218,15 @@ def test_what_was_said_while_turns_ran_outlives_summaries(tmp_path: Path) -> Non
             await turns.run("ask")
         await asyncio.gather(*said)
         last = str((await summaries(turns))[-1].text)
-        assert "## Said while turns ran\n- followup 20" in last
+        title = {1: "Said while turns ran", 2: "Messages during turns"}[edition]
+        assert f"## {title}\n- followup 20" in last
         for words in ("and the harbour", "- steer ", "rather the island", "- alert ", "storm ahead"):
             assert words in last
 
     run(check)
 
 
-def test_a_message_larger_than_the_window_is_shown_shortened(tmp_path: Path) -> None:
+def test_a_message_larger_than_the_window_is_shown_shortened(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         stage = ContextHarness(tmp_path, answers("short"), answers("long"), window_tokens=16_000)
         turns = await stage.open()
@@ -218,7 +234,8 @@ def test_a_message_larger_than_the_window_is_shown_shortened(tmp_path: Path) -> 
         assert await turns.run("a long story " * 10_000) == "completed"
         (pruned,) = await prunes(turns)
         assert "react.read" in pruned.cuts[-1].text
-        assert pruned.cuts[-1].text.startswith("[USER MESSAGE]\n[path: ar:turn_")
+        head = {1: "[USER MESSAGE]\n[path: ar:turn_", 2: "[USER]\na long story"}[edition]
+        assert pruned.cuts[-1].text.startswith(head)
         sizes = [call.estimated_tokens for call in await decision_calls(turns)]
         assert sizes[-1] + 4_000 <= 16_000
         await assert_replays(stage, turns)
@@ -244,25 +261,26 @@ def test_many_small_things_in_one_round_become_one_card(tmp_path: Path) -> None:
     run(check)
 
 
-def test_where_the_system_text_alone_fills_the_window_the_turn_says_so(tmp_path: Path) -> None:
+def test_where_the_system_text_alone_fills_the_window_the_turn_says_so(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
-        stage = ContextHarness(tmp_path, answers("never"), window_tokens=4_000)
+        window = {1: 4_000, 2: 2_400}[edition]
+        stage = ContextHarness(tmp_path, answers("never"), window_tokens=window)
         turns = await stage.open()
         assert await turns.run("hello") == "runtime_error"
         (end,) = blocks_of_type(await blocks_of(turns), TurnEnded)
         assert isinstance(end, TurnEnded)
-        assert end.text.startswith("the request does not fit the model's window of 4000 tokens: the system text")
+        assert end.text.startswith(f"the request does not fit the model's window of {window} tokens: the system text")
         assert blocks_of_type(await blocks_of(turns), ModelCalled) == []
 
     run(check)
 
 
-def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path) -> None:
+def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         stage = ContextHarness(tmp_path, *turn_replies(400) * 2)
         turns = await stage.open()
         await run_turns(turns, 2)
-        stage.model = make_windowed_model(4_000)
+        stage.model = make_windowed_model({1: 4_000, 2: 2_400}[edition])
         turns = await stage.reopen(turns.session)
         assert await turns.run("hello") == "runtime_error"
         assert await prunes(turns) == []
@@ -272,16 +290,20 @@ def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path) -
     run(check)
 
 
-def test_a_card_for_all_that_is_left_leads_to_every_turn_it_stands_for(tmp_path: Path) -> None:
+def test_a_card_for_all_that_is_left_leads_to_every_turn_it_stands_for(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
-        stage = ContextHarness(tmp_path, *turn_replies(400) * 5, window_tokens=6_000)
+        stage = ContextHarness(tmp_path, *turn_replies(400) * 5, window_tokens={1: 6_000, 2: 3_600}[edition])
         turns = await stage.open()
         await turns.session.append([Titled(text="t")], NO_TURN)
         await run_turns(turns, 5)
         assert await summaries(turns) == []
         last = (await prunes(turns))[-1].cuts[-1].text
-        assert last.startswith("[PRUNED TURN 5] all of it:")
-        assert "What came before, an index for each turn: ar:turns[1-4].react.turn.index\nOf no turn: ar:log[2]" in last
+        head, before = {
+            1: ("[PRUNED TURN 5] all of it:", "What came before, an index for each turn: {}\nOf no turn: ar:log[2]"),
+            2: ("[PRUNED t5] all of it:", "[EARLIER TURNS] an index for each: {}\n[OF NO TURN] ar:log[2]"),
+        }[edition]
+        assert last.startswith(head)
+        assert before.format("ar:turns[1-4].react.turn.index") in last
         await assert_replays(stage, turns)
         await assert_opens_the_same(stage, turns)
 
@@ -293,10 +315,26 @@ def test_a_prompt_that_its_provider_finds_too_long_becomes_smaller_each_time(tmp
         long: Step = {"error": "context_too_long", "repeat": 3}
         stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 6, long, answers("ok"))
         turns = await stage.open()
-        await run_turns(turns, 7)
+        await run_turns(turns, 6)
+        assert await turns.run("a long story " * 900) == "completed"
         sizes = [call.estimated_tokens for call in await decision_calls(turns)][-4:]
         assert sizes == sorted(sizes, reverse=True)
         assert len(set(sizes)) == 4
+        await assert_replays(stage, turns)
+
+    run(check)
+
+
+def test_a_short_message_is_not_replaced_by_a_longer_card(tmp_path: Path) -> None:
+    async def check() -> None:
+        long: Step = {"error": "context_too_long", "repeat": 3}
+        stage = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 6, long, answers("ok"))
+        turns = await stage.open()
+        await run_turns(turns, 7)
+        sizes = [call.estimated_tokens for call in await decision_calls(turns)][-4:]
+        assert sizes[0] > sizes[1] == sizes[2] == sizes[3]
+        assert "ask 7\n" in await prompt_text(turns)
+        assert await prunes(turns) == []
         await assert_replays(stage, turns)
 
     run(check)
@@ -320,7 +358,7 @@ def test_whatever_was_said_the_next_request_fits(
             stage.clock.advance(pauses[n % len(pauses)])
             assert await turns.run(f"{n} {words[n % len(words)]}") == "completed"
             text = await prompt_text(turns)
-            assert "ar:" in text
+            assert "ar:" in text or "[USER]\n" in text
         for call in await decision_calls(turns):
             assert call.estimated_tokens + window // 4 <= window
         await assert_replays(stage, turns)

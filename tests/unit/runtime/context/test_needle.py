@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.context import ContextHarness, summaries
+from tests.harness.context import EDITION, ContextHarness, summaries
 from tests.harness.replies import answers
 from tests.harness.turn import calls, run
 from timeloom.core.blocks import (
@@ -105,7 +105,8 @@ async def compacted(turns: TurnRunner, hidden: dict[str, str], compactions: int)
     for n in range(1, TURNS + 1):
         turn, mine = TurnId(f"turn_{n}"), hidden if n == PLACE else {}
         prompt = UserPrompt(text=mine.get("prompt", f"prompt {n}"))
-        await session.append([TurnStarted(n=n), prompt, RoundStarted(round=1)], turn)
+        started = TurnStarted(n=n, edition=EDITION.get())
+        await session.append([started, prompt, RoundStarted(round=1)], turn)
         if n % every == 0:
             cut = find_last_cut(session.views)
             await turns.context_fitter.compactor.extract_summary(cut, 6_000, NO_MODEL)

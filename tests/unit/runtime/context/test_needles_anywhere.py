@@ -23,6 +23,7 @@ from timeloom.core.policy.gates import allow
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.render.foreign_text.json_text import json_line
+from timeloom.core.render.v2.fence import unfence_text
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.ports.tool import ToolContext
@@ -131,7 +132,8 @@ class NeedleHarness(ContextHarness):
 
 
 _PATH: Final = re.compile(r"(?:ar|tc|fi|so|ws):[^\s\"'()\]]+")
-_TURN_ROW: Final = re.compile(r"- (\d+) turn_\S+ ")
+_TURN_ROW: Final = re.compile(r"- (?:t(\d+)|(\d+) turn_\S+) ")
+_INDEXES: Final = re.compile(r"ar:(?:turns\[([0-9,-]+)\]|t([0-9]+))\.react\.turn\.index")
 _RANGE: Final = re.compile(r" lines? (\d+)(?:-(\d+)| from symbol (\d+))?")
 
 
@@ -161,8 +163,9 @@ class Seeker:
 
     def _is_in(self, prompt: str) -> bool:
         """Whether the prompt shows the needle with all its characters: as it is, fenced, or in JSON."""
-        text, shown = self._needle.text, unfence(prompt)
-        return text in shown or json_line(text)[1:-1] in prompt or msgspec.json.encode(text).decode()[1:-1] in shown
+        text, in_json = self._needle.text, msgspec.json.encode(self._needle.text).decode()[1:-1]
+        forms = (unfence(prompt), unfence_text(prompt))
+        return json_line(text)[1:-1] in prompt or any(text in shown or in_json in shown for shown in forms)
 
     def _next_read(self, prompt: str) -> dict[str, object]:
         """Return the read of a place that the prompt names with the mark; else of the indexes that it names."""
@@ -174,13 +177,13 @@ class Seeker:
             if self._needle.mark not in line:
                 continue
             if row := _TURN_ROW.match(line):
-                places.append({"path": f"ar:turns[{row[1]}].react.turn.index"})
+                places.append({"path": f"ar:turns[{row[1] or row[2]}].react.turn.index"})
             elif named or path:
                 here = named[0].rstrip(":;,.") if named else path
                 places.append(_to_item(here, line.partition(self._needle.mark)[0]))
         if places:
             return {"items": places[-1:]}
-        numbers = [int(n) for group in re.findall(r"ar:turns\[([0-9,-]+)\]", prompt) for n in re.findall(r"\d+", group)]
+        numbers = [int(n) for found in _INDEXES.findall(prompt) for n in re.findall(r"\d+", " ".join(found))]
         return {"paths": [f"ar:turns[{min(numbers)}-{max(numbers)}].react.turn.index"]}
 
 

@@ -31,12 +31,16 @@ def first_prompt(turns: TurnRunner) -> str:
     return f"ar:{next(iter(turns.session.views.turns.turns))}.user.prompt"
 
 
+def shown_prompt(path: str, edition: int) -> str:
+    return {1: f"[USER MESSAGE]\n[path: {path}]\n{SECRET}\n", 2: f"[USER]\n{SECRET}\n"}[edition]
+
+
 async def run_first(turns: TurnRunner) -> str:
     assert await turns.run(SECRET) == "completed"
     return first_prompt(turns)
 
 
-def test_a_pinned_message_survives_many_compactions_word_for_word(tmp_path: Path) -> None:
+def test_a_pinned_message_survives_many_compactions_word_for_word(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         harness = ContextHarness(tmp_path, answers("noted"), *turn_replies(LOOK_WORDS) * 20, window_tokens=24_000)
         turns = await harness.open()
@@ -45,14 +49,14 @@ def test_a_pinned_message_survives_many_compactions_word_for_word(tmp_path: Path
         await run_turns(turns, 20)
         assert len(await summaries(turns)) > 2
         text = await prompt_text(turns)
-        assert text.count(f"[PINNED] kept on request\n[USER MESSAGE]\n[path: {path}]\n{SECRET}\n") == 1
+        assert text.count(f"[PINNED] kept on request\n{shown_prompt(path, edition)}") == 1
         await assert_replays(harness, turns)
         await assert_opens_the_same(harness, turns)
 
     run(check)
 
 
-def test_a_pinned_result_survives_pruning(tmp_path: Path) -> None:
+def test_a_pinned_result_survives_pruning(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         harness = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 9)
         turns = await harness.open()
@@ -68,16 +72,16 @@ def test_a_pinned_result_survives_pruning(tmp_path: Path) -> None:
         assert await prunes(turns)
         text = await prompt_text(turns)
         head, _, tail = text.partition("[PINNED] kept on request\n")
-        assert result in tail
+        assert tail.startswith({1: f"[TOOL RESULT {result.split('.')[1]}]", 2: "[t1.1]\n"}[edition])
         assert tail.count("x x x x x x x x") > 0
-        assert "[PRUNED TURN 1]" in head
+        assert {1: "[PRUNED TURN 1]", 2: "[PRUNED t1]"}[edition] in head
         await assert_replays(harness, turns)
         await assert_opens_the_same(harness, turns)
 
     run(check)
 
 
-def test_a_block_that_is_no_longer_pinned_is_summarized_like_others(tmp_path: Path) -> None:
+def test_a_block_that_is_no_longer_pinned_is_summarized_like_others(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         harness = ContextHarness(tmp_path, answers("noted"), *turn_replies(LOOK_WORDS) * 6)
         turns = await harness.open()
@@ -85,11 +89,11 @@ def test_a_block_that_is_no_longer_pinned_is_summarized_like_others(tmp_path: Pa
         await pins.pin(path)
         await run_turns(turns, 3)
         await turns.compact()
-        assert f"[USER MESSAGE]\n[path: {path}]\n{SECRET}\n" in await prompt_text(turns)
+        assert shown_prompt(path, edition) in await prompt_text(turns)
         await pins.unpin(path)
         await run_turns(turns, 3)
         await turns.compact()
-        assert f"[USER MESSAGE]\n[path: {path}]\n{SECRET}\n" not in await prompt_text(turns)
+        assert shown_prompt(path, edition) not in await prompt_text(turns)
         await assert_opens_the_same(harness, turns)
 
     run(check)

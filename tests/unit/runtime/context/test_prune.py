@@ -69,7 +69,7 @@ def test_the_size_of_rows_is_recorded_and_learned(tmp_path: Path) -> None:
     run(check)
 
 
-def test_rounds_share_a_card_up_to_the_number_of_its_rows(tmp_path: Path) -> None:
+def test_rounds_share_a_card_up_to_the_number_of_its_rows(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         stage = ContextHarness(tmp_path, *small_looks(30), answers("one"), answers("two"))
         stage.setting = AgentSettings(
@@ -83,11 +83,8 @@ def test_rounds_share_a_card_up_to_the_number_of_its_rows(tmp_path: Path) -> Non
         stage.clock.advance(4_000)
         await turns.run("and?")
         (pruned,) = await prunes(turns)
-        assert rounds_in(pruned) == [
-            "[PRUNED ROUND 1] to [PRUNED ROUND 10]",
-            "[PRUNED ROUND 11] to [PRUNED ROUND 20]",
-            "[PRUNED ROUND 21] to [PRUNED ROUND 27]",
-        ]
+        head = {1: "[PRUNED ROUND {}] to [PRUNED ROUND {}]", 2: "[PRUNED] rounds {} to {} of this turn,"}[edition]
+        assert rounds_in(pruned) == [head.format(*one) for one in ((1, 10), (11, 20), (21, 27))]
         assert all("more, in the index" not in cut.text for cut in pruned.cuts)
         await assert_replays(stage, turns)
         await assert_opens_the_same(stage, turns)
@@ -95,7 +92,7 @@ def test_rounds_share_a_card_up_to_the_number_of_its_rows(tmp_path: Path) -> Non
     run(check)
 
 
-def test_a_message_during_the_turn_begins_a_card(tmp_path: Path) -> None:
+def test_a_message_during_the_turn_begins_a_card(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         looks = small_looks(30)
         stage = ContextHarness(tmp_path, *looks[:12], calls("t.hear"), *looks[12:], answers("one"), answers("two"))
@@ -114,7 +111,7 @@ def test_a_message_during_the_turn_begins_a_card(tmp_path: Path) -> None:
         (pruned,) = await prunes(turns)
         before, with_message = pruned.cuts
         assert "hurry" not in before.text
-        assert with_message.text.splitlines()[1].startswith("[USER FOLLOWUP]")
+        assert with_message.text.splitlines()[1].startswith({1: "[USER FOLLOWUP]", 2: "[USER FOLLOWUP ar:t1."}[edition])
         await assert_opens_the_same(stage, turns)
 
     run(check)

@@ -1,6 +1,7 @@
 """Compaction never covers a result that the model has not seen, and leaves a trace of each effect of a running turn."""
 
 import json
+import re
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from tests.harness.replies import answers
 from tests.harness.turn import Step, blocks_of, calls, run
 from timeloom.app import AgentSettings
 from timeloom.core.blocks import ToolCall
+from timeloom.core.ids import CallId
 from timeloom.core.policy.gates import allow
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.render.entry_text import MAX_WORDS_CHARS
+from timeloom.core.view.aliases import ConversationNames
 from timeloom.ports.model import ModelEvent, ModelRequest, TextSegment
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.providers.script import ScriptedModel
@@ -84,6 +87,24 @@ async def call_ids(turns: TurnRunner, tool_id: str) -> list[str]:
     ]
 
 
+def is_named(call_id: str, turns: TurnRunner, prompt: str) -> bool:
+    """Whether the prompt names the result of the call: by its path, or in edition 2 by its alias."""
+    views = turns.session.views
+    if views.turns.edition == 1:
+        return f"{call_id}.result" in prompt
+    alias = ConversationNames(views).call(views.turns.newest, CallId(call_id))
+    return re.search(rf"\b{re.escape(alias)}\b", prompt) is not None
+
+
+def has_result(call_id: str, turns: TurnRunner, prompt: str) -> bool:
+    """Whether the prompt shows the result of the call behind its line, at least in part."""
+    views = turns.session.views
+    if views.turns.edition == 1:
+        return f"[TOOL RESULT {call_id}]" in prompt
+    alias = ConversationNames(views).call(views.turns.newest, CallId(call_id))
+    return f"\n[{alias}]\n" in prompt and f"\n[/{alias}]\n" in prompt
+
+
 def pages(first: int, count: int = 5) -> str:
     return "".join(calls("t.page", n=n) for n in range(first, first + count))
 
@@ -98,9 +119,9 @@ def test_a_transfer_is_in_the_next_prompt_however_large_its_round_is(tmp_path: P
         assert len(await summaries(turns)) == 1
         (sent,) = harness.transfers
         assert "bank.transfer" in harness.prompts[-1]
-        assert f"{sent}.result" in harness.prompts[-1]
+        assert is_named(sent, turns, harness.prompts[-1])
         ids = await call_ids(turns, "t.page")
-        assert all(f"[TOOL RESULT {one}]" in harness.prompts[-1] for one in ids[-6:])
+        assert all(has_result(one, turns, harness.prompts[-1]) for one in ids[-6:])
         await assert_replays(harness, turns)
 
     run(check)
@@ -128,32 +149,42 @@ def test_every_result_is_named_in_the_request_after_it(tmp_path: Path, window_to
         assert len(ids) == 36
         for at, prompt in enumerate(harness.prompts[1:]):
             for call_id in ids[3 * at : 3 * at + 3]:
-                assert f"{call_id}.result" in prompt
+                assert is_named(call_id, turns, prompt)
         assert all("bank.transfer" in prompt for prompt in harness.prompts[3:])
         await assert_replays(harness, turns)
 
     run(check)
 
 
-def test_a_summary_names_the_calls_of_the_running_turn_and_their_effects(tmp_path: Path) -> None:
+def test_a_summary_names_the_calls_of_the_running_turn_and_their_effects(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         looks = [calls("t.look", size=9_000 + n) for n in range(12)]
         harness = UnseenHarness(tmp_path, calls("bank.transfer"), *looks, answers("done"), window_tokens=24_000)
         turns = await harness.start()
         assert await turns.run("transfer, then look") == "completed"
         (sent,), turn = harness.transfers, turns.session.views.progress.turn_id
-        assert all(f"{sent}.result" in prompt for prompt in harness.prompts[1:])
+        assert all(is_named(sent, turns, prompt) for prompt in harness.prompts[1:])
         assert "Executed in the running turn: 1 x bank.transfer ok, had effects." in harness.prompts[-1]
-        assert f"- bank.transfer ok, had effects tc:{turn}.{sent}.result" in harness.prompts[-1]
+        row = {
+            1: f"- bank.transfer ok, had effects tc:{turn}.{sent}.result",
+            2: "- [t1.1] bank.transfer ok, had effects",
+        }
+        assert row[edition] in harness.prompts[-1]
         assert "1 x bank.transfer ok" in harness.prompts[-1]
         text = str((await summaries(turns))[-1].text)
-        covered = [one for one in await call_ids(turns, "t.look") if f"- t.look ok tc:{turn}.{one}.result" in text]
-        assert f"- all {len(covered) + 1}: " in text
+        ids = await call_ids(turns, "t.look")
+        rows = {
+            1: [f"- t.look ok tc:{turn}.{one}.result" for one in ids],
+            2: [f"- [t1.{n}] t.look ok" for n in range(2, 14)],
+        }
+        covered = sum(one in text for one in rows[edition])
+        assert covered > 2
+        assert {1: f"- all {covered + 1}: ", 2: f"- [CALLS] {covered + 1} in all: "}[edition] in text
 
     run(check)
 
 
-@pytest.mark.parametrize("window_tokens", range(7_600, 9_200, 200))
+@pytest.mark.parametrize("window_tokens", [*range(3_600, 5_200, 200), *range(7_600, 9_200, 200)])
 def test_an_effect_is_named_even_where_one_card_replaces_the_conversation(tmp_path: Path, window_tokens: int) -> None:
     async def check() -> None:
         looks = [calls("t.look", size=1_000 + n) for n in range(6)]
@@ -163,7 +194,7 @@ def test_an_effect_is_named_even_where_one_card_replaces_the_conversation(tmp_pa
         assert all("bank.transfer" in prompt for prompt in harness.prompts[1:])
         ids = await call_ids(turns, "t.look")
         for at, prompt in enumerate(harness.prompts[2:]):
-            assert ids[at] in prompt
+            assert ids[at] in prompt if turns.session.views.turns.edition == 1 else is_named(ids[at], turns, prompt)
         assert end == "completed" or not harness.prompts
         if harness.prompts:
             await assert_replays(harness, turns)
@@ -177,8 +208,8 @@ def test_entries_that_were_shortened_too_little_are_shortened_again(tmp_path: Pa
         turns = await harness.start()
         assert await turns.run("look at all pages") == "completed"
         ids = await call_ids(turns, "t.page")
-        assert all(f"[TOOL RESULT {one}].result t.page" in harness.prompts[-1] for one in ids)
-        assert "[PRUNED TURN" not in harness.prompts[-1]
+        assert all(has_result(one, turns, harness.prompts[-1]) for one in ids)
+        assert "[PRUNED T" not in harness.prompts[-1].replace("[PRUNED t", "[PRUNED T")
         assert len(await prunes(turns)) > 1
         await assert_replays(harness, turns)
 
@@ -193,7 +224,8 @@ def test_results_of_a_rejected_request_are_not_summarized_before_the_model_saw_t
         assert await turns.run("transfer") == "completed"
         (sent,) = harness.transfers
         ids = await call_ids(turns, "t.page")
-        assert all(f"[TOOL RESULT {one}]" in harness.prompts[-1] for one in (sent, *ids[-3:]))
+        assert all(is_named(one, turns, harness.prompts[-1]) for one in (sent, *ids[-3:]))
+        assert all(has_result(one, turns, harness.prompts[-1]) for one in ids[-3:])
 
     run(check)
 
@@ -216,7 +248,7 @@ def test_a_very_long_message_is_shown_with_its_end_if_there_is_room(tmp_path: Pa
     run(check)
 
 
-def test_a_message_that_does_not_fit_fills_the_window_with_its_head_and_tail(tmp_path: Path) -> None:
+def test_a_message_that_does_not_fit_fills_the_window_with_its_head_and_tail(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         harness = UnseenHarness(tmp_path, answers("done"), window_tokens=60_000)
         turns = await harness.start()
@@ -226,8 +258,7 @@ def test_a_message_that_does_not_fit_fills_the_window_with_its_head_and_tail(tmp
         assert "line 0 of" in prompt
         assert "line 39999 of" in prompt
         assert prompt.count(" of a long message") > 3_000
-        assert (
-            f'more characters: react.read(["ar:{turns.session.views.progress.turn_id}.user.prompt"]); lines ' in prompt
-        )
+        turn = {1: turns.session.views.progress.turn_id, 2: "t1"}[edition]
+        assert f'more characters: react.read(["ar:{turn}.user.prompt"]); lines ' in prompt
 
     run(check)

@@ -1,0 +1,16 @@
+"""Every test of this folder runs in both editions of what a model reads and writes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.context import EDITION
+
+
+@pytest.fixture(params=[1, 2], ids=["edition-1", "edition-2"], scope="module", autouse=True)
+def edition(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The edition of the turns that the test runs."""
+    number: int = request.param
+    token = EDITION.set(number)
+    yield number
+    EDITION.reset(token)
