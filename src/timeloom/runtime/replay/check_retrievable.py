@@ -19,7 +19,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.paths import EntriesPath, PathError, TurnIndexesPath, TurnIndexPath, parse_long, select_sources
 from timeloom.core.payload import BlobRef
-from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.editions import EDITIONS, renderer_for
 from timeloom.core.render.entry_text import SILENT_TYPES, EntryText, needed_payloads
 from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.core.render.prompt import PromptView, needed_seqs
@@ -293,7 +293,10 @@ def _has_no_content(whole: Entry, views: Views) -> bool:
         return block.text is None and block.data is None
     if isinstance(block, SourcesAdded):
         return not any(map(_row_text, block.rows))
-    return block.type_name in SILENT_TYPES or _render(whole, views).is_empty
+    # An entry that only one edition shows has content; the other shows it in another entry.
+    return block.type_name in SILENT_TYPES or all(
+        renderer_for(one).entry_text(whole, views).is_empty for one in EDITIONS
+    )
 
 
 def _render(whole: Entry, views: Views) -> EntryText:

@@ -89,9 +89,13 @@ async def test_a_pin_that_cannot_be_is_refused(
     assert refused.value.code == code
 
 
-async def test_the_model_compacts_between_two_rounds_and_keeps_what_it_pinned(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("edition", "head"), [(1, "[USER MESSAGE]"), (2, "[USER]\nask 1\n")])
+async def test_the_model_compacts_between_two_rounds_and_keeps_what_it_pinned(
+    tmp_path: Path, edition: int, head: str
+) -> None:
     steps = (calls("react.pin", path="ar:turn_9.user.prompt"), calls("react.compact", keep=1), answers("done"))
     harness = ContextHarness(tmp_path, *turn_replies(LOOK_WORDS) * 3, *steps)
+    harness.edition = edition
     harness.extra = tuple(tool for tool in react_tools(text_version=2) if tool.spec.tool_id in NEW)
     turns = await harness.open()
     await run_turns(turns, 3)
@@ -103,6 +107,6 @@ async def test_the_model_compacts_between_two_rounds_and_keeps_what_it_pinned(tm
     (ended,) = [one for one in blocks if isinstance(one, CompactionEnded)]
     assert (ended.outcome, len(await summaries(turns))) == ("completed", 1)
     text = await prompt_text(turns)
-    assert "[PINNED] kept on request\n[USER MESSAGE]" in text
+    assert f"[PINNED] kept on request\n{head}" in text
     assert "ask 2" not in text.partition("## Covered")[0]
     await assert_replays(harness, turns)
