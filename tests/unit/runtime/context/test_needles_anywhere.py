@@ -134,6 +134,8 @@ class NeedleHarness(ContextHarness):
 _PATH: Final = re.compile(r"(?:ar|tc|fi|so|ws):[^\s\"'()\]]+")
 _TURN_ROW: Final = re.compile(r"- (?:t(\d+)|(\d+) turn_\S+) ")
 _INDEXES: Final = re.compile(r"ar:(?:turns\[([0-9,-]+)\]|t([0-9]+))\.react\.turn\.index")
+_BEGIN: Final = re.compile(r"\[(t\d+\.\d+)\]")
+"""The line before a result in edition 2; the path of the result follows from it."""
 _RANGE: Final = re.compile(r" lines? (\d+)(?:-(\d+)| from symbol (\d+))?")
 
 
@@ -174,6 +176,7 @@ class Seeker:
         for line in prompt.split("\n"):
             named = _PATH.search(line.partition(self._needle.mark)[0])
             path = named[0].rstrip(":;,.") if named and line.startswith("[") else path
+            path = f"tc:{begun[1]}.result" if (begun := _BEGIN.fullmatch(line)) else path
             if self._needle.mark not in line:
                 continue
             if row := _TURN_ROW.match(line):
