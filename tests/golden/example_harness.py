@@ -20,6 +20,7 @@ from timeloom.core.ids import TurnId, make_turn_id
 from timeloom.core.payload import ref_of
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import TurnLimits
+from timeloom.core.render.editions import FIRST_EDITION
 from timeloom.core.render.segments import RenderedSegment, as_text
 from timeloom.core.sources import SourceRow
 from timeloom.ports.model import DataSegment, ModelEvent, ModelRequest, Segment, TextPiece
@@ -207,6 +208,7 @@ class ExampleHarness:
     folder: Path
     tools: list[Tool] = field(default_factory=lambda: [search])
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
+    edition: int = FIRST_EDITION
 
     async def start_conversation(
         self, *replies: str, limits: TurnLimits | None = None, ids: NumberedIds | None = None
@@ -215,7 +217,9 @@ class ExampleHarness:
         ids = ids or NumberedIds()
         session = await open_session(self.store, None, HEADER, clock=StoppedClock(), ids=ids)
         model = ObservedModel(replies)
-        setting = AgentSettings(data_dir=self.folder, limits=limits or TurnLimits(), policies=self.policies)
+        setting = AgentSettings(
+            data_dir=self.folder, limits=limits or TurnLimits(), policies=self.policies, edition=self.edition
+        )
         registry = ToolRegistry((*react_tools(), *self.tools))
         turns = build_turn_runner(session, model, setting, lambda _: None, registry)
         return ExampleConversation(self.store, turns, model, ids)

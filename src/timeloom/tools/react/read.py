@@ -189,7 +189,7 @@ class _ReadReport:
         limits = self._tool.limits
         limit = limits.pdf_bytes if strip_mime_parameters(readable.mime) == "application/pdf" else limits.image_bytes
         if not is_viewable(readable.mime):
-            item.left_out = "a binary file: only its metadata can be shown; open it at its physical_path with code"
+            item.left_out = _describe_binary(self._context.timeline.views.turns.edition)
         elif readable.size_bytes > limit:
             item.left_out = f"larger than the {limit} bytes that are shown of {strip_mime_parameters(readable.mime)}"
         elif self._stats_only:
@@ -323,6 +323,12 @@ def _content_in_prompt(entry: Entry) -> str | bytes | BlobRef | None:
         case _:
             # Other blocks, such as tool calls, are shortened or rephrased in the prompt.
             return None
+
+
+def _describe_binary(edition: int) -> str:
+    """Return why the content of a binary file is missing; prompts of edition 2 show no physical paths."""
+    how = "open it with code" if edition > 1 else "open it at its physical_path with code"
+    return f"a binary file: only its metadata can be shown; {how}"
 
 
 def _hash_content(content: str | bytes | BlobRef | None) -> str:

@@ -18,6 +18,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.ids import TurnId
+from timeloom.core.render.editions import renderer_for
 from timeloom.core.timeline import Entry
 from timeloom.core.view.outline import WordCounts, find_excerpts, join_excerpts, split_ranges
 from timeloom.core.view.turn_index import HINT_CHARS, IndexRow, TurnIndex, turn_index
@@ -50,6 +51,12 @@ class LoadedIndex(msgspec.Struct, frozen=True):
     n: int
     index: TurnIndex
     texts: dict[str, str]
+    aliases: dict[str, str]
+    """The paths of the rows as the prompts of the conversation's edition show them, where they are others."""
+
+    def shown(self, row: IndexRow) -> str:
+        """Return the path of the row as a prompt shows it."""
+        return self.aliases.get(row.path, row.path)
 
     @property
     def least_chars(self) -> int:
@@ -82,7 +89,10 @@ async def load_index(turn: TurnId, timeline: TimelineReader, max_chars: int = MA
         # A path of a call names all its parts; any other path names its newest text.
         before = parts.get(entry.path, []) if entry.path.startswith("tc:") else []
         parts[entry.path] = [*before, text]
-    return LoadedIndex(known.n, turn_index(turn, entries), {path: "\n\n".join(texts) for path, texts in parts.items()})
+    index, texts = turn_index(turn, entries), {path: "\n\n".join(texts) for path, texts in parts.items()}
+    renderer = renderer_for(timeline.views.turns.edition)
+    aliases = {row.path: renderer.path(row.path, timeline.views) for row in index.rows}
+    return LoadedIndex(known.n, index, texts, aliases)
 
 
 async def index_text(loaded: LoadedIndex) -> str:
@@ -145,7 +155,7 @@ def _rows(loaded: LoadedIndex, counts: WordCounts) -> Iterator[_Row]:
     for row in loaded.index.rows:
         text = loaded.texts.get(row.path, "")
         ranges = split_ranges(text) if len(text) > HINT_CHARS else []
-        base = f"{row.kind} {row.path}{_tool(row)}"
+        base = f"{row.kind} {loaded.shown(row)}{_tool(row)}"
         if len(ranges) < 2:
             excerpts = [one for part in ranges for one in find_excerpts(text, part, counts, EXCERPTS_PER_ROW).texts]
             yield _Row(f"{base}: {join_excerpts([row.hint, *excerpts])}", 0)
@@ -167,7 +177,7 @@ def _merged_rows(loaded: LoadedIndex, counts: WordCounts) -> Iterator[_Row]:
             found = find_excerpts(text, part, counts, 1, MERGED_EXCERPT_CHARS)
             where = f" {part.words}" if len(ranges) > 1 else ""
             # The path tells the kind.
-            yield _Row(f"{row.path}{where}: {join_excerpts(found.texts)}", found.commonness)
+            yield _Row(f"{loaded.shown(row)}{where}: {join_excerpts(found.texts)}", found.commonness)
 
 
 def _tool(row: IndexRow) -> str:

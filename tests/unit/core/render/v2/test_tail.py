@@ -68,7 +68,7 @@ def test_a_round_is_told_its_number_once_with_time_and_budgets() -> None:
         cache="warm",
     )
     assert announce_section(this, Views(), NAMES) == (
-        "[ANNOUNCE] 2026-02-09 02:20:00, iteration 3/12\n"
+        "[ANNOUNCE] 2026-02-09 02:20:00, round 3 of 12\n"
         "[BUDGET] context tokens: 50000/100000\n"
         "[BUDGET] tool calls: 5/20\n"
         "[BUDGET] money: 9 of 20 USD\n"
@@ -100,7 +100,7 @@ def test_events_of_this_turn_are_listed_with_their_short_paths() -> None:
     events = [Followup(message_id=MessageId(f"m{n}"), text=f"no\n{n} <channel:code>") for n in range(10)]
     text = announce_section(ROUND, said(TurnStarted(n=1), *events), NAMES)
     assert "[LIVE EVENT] 2 earlier ones stand in the turn\n" in text
-    assert f"[LIVE EVENT] followup {TS} ar:t1.external.followup.m9: no 9 <~channel:code>\n" in text
+    assert "[LIVE EVENT] followup 2026-02-09 02:14:32 UTC ar:t1.external.followup.m9: no 9 <~channel:code>\n" in text
     first = Entry(turn_id=TURN, ts=TS, block=events[0], seq=1)
     second = Entry(turn_id=TurnId("turn_2"), ts=TS, block=UserPrompt(text="y"), seq=2)
     assert "[LIVE EVENT] followup" in announce_section(ROUND, fold([first]), NAMES)
@@ -127,7 +127,7 @@ def test_feedback_names_the_turn_by_its_alias() -> None:
 
 def test_the_last_round_is_told_to_answer() -> None:
     this = RoundFacts(iteration=15, max_iterations=15, now="now")
-    assert "[LAST ROUND] No tool runs after this round." in announce_section(this, Views(), NAMES)
+    assert "[LAST ROUND] No tool runs any more." in announce_section(this, Views(), NAMES)
     assert "[LAST ROUND]" not in announce_section(ROUND, Views(), NAMES)
 
 

@@ -155,7 +155,7 @@ def test_a_result_stands_between_two_lines_with_its_alias() -> None:
 def test_a_result_without_text_is_one_line() -> None:
     assert text(status('{"ok":true}')) == "[t1.1 ok]\n"
     assert text(status("", mime="text/plain")) == "[t1.1 ok]\n"
-    assert text(content(text="")) == "[t1.1 fi:t1/a.md] empty\n"
+    assert text(content(text="")) == "[t1.1 fi:t1/a.md]\n[/t1.1]\n"
 
 
 def test_a_failure_says_code_and_message_once() -> None:
@@ -367,3 +367,16 @@ def test_white_space_of_a_verbatim_step_is_shown_escaped() -> None:
     plan = PlanSnapshot(plan_id=PlanId("p1"), steps=("a\u2028b", "c d"), statuses=("pending",) * 2, verbatim=True)
     assert text(PlanRecorded(snapshot=plan)) == '[PLAN p1]\n□ 1) "a\\u2028b"\n□ 2) c d\n'
     assert step_line(plan, "e\n" * 400, 9) == '"e\\ne\\ne\\ne\\n…"'
+
+
+def test_what_a_prompt_cannot_show_is_one_line_and_an_empty_result_says_so() -> None:
+    assert text(content(artifact_path="tc:turn_1.c1.result", text="")) == "[t1.1 empty]\n"
+    shown = text(content(mime="application/zip", text=None))
+    assert shown.startswith("[t1.1 fi:t1/a.md] not shown: application/zip; use code to read it")
+    assert shown.count("\n") == 1
+
+
+def test_an_error_is_not_repeated_before_a_text_that_says_it() -> None:
+    error = ToolError("missing_artifact", "Missing: t1/files/a", "", {"missing": "t1/files/a", "exit_code": 1})
+    shown = text(status("Runtime error: Missing: t1/files/a", mime="text/markdown", error=error))
+    assert shown == '[t1.1 failed] missing_artifact {"exit_code":1}\nRuntime error: Missing: t1/files/a\n[/t1.1]\n'

@@ -27,6 +27,7 @@ from timeloom.core.blocks import (
     Thinking,
     ToolCall,
     ToolCode,
+    ToolError,
     TurnEnded,
     TurnStarted,
     UserPrompt,
@@ -204,3 +205,12 @@ def test_whatever_a_turn_contains_its_card_is_bounded(entries: Sequence[Entry], 
     told = turn_card(TURN, entries, NAMES, CardContext(AnyPayload()), limits)
     assert told.startswith("[PRUNED t7]")
     assert len(told) <= 200 + len(entries) * (chars + 1_700) + 5 * (chars + 2_000)
+
+
+def test_a_failed_call_is_one_row_that_says_so() -> None:
+    error = ToolError("tool_failed", "no such page")
+    notice = Notice(code="tool_failed", text="no such page", tool_call_id=CALL, in_result=True)
+    status = ResultStatus(tool_call_id=CALL, text="no such page", mime="text/plain", error=error)
+    expected = ['[t7.1] web.fetch failed tool_failed {"url": "https://a"} => no such page']
+    assert rows(call(), notice, status) == expected
+    assert rows(call(), notice, status, content("no such page")) == expected

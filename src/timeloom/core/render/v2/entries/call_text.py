@@ -54,6 +54,9 @@ RAW_PARAMS: Final = ("content", "patch")
 MAX_INLINE_CHARS: Final = 80
 """Maximum length of a text of one line that stays inside the JSON: the two tags of a channel cost more."""
 
+MAX_COMPARED_CHARS: Final = 2_000
+"""How much of a text is searched for the message of its error, which then is not repeated before it."""
+
 OK_STATUS: Final = '{"ok":true}'
 """The status that the runtime records for a call without any result."""
 
@@ -195,9 +198,11 @@ def _digest_text(call: str, digest: Digest, names: Names) -> EntryText:
 def _failed_line(call: str, error: ToolError, where: str = "", said: str = "") -> str:
     """Return the begin line of a failed call; `said` is the text that follows it, if any."""
     place = f" (in {error.where})" if error.where else ""
-    details = f" {json_line(error.details)}" if error.details else ""
-    # Many tools repeat the beginning of their output as the message.
-    message = "" if said.startswith(error.message) else f": {error.message}"
+    # Many tools repeat the beginning of their output as the message, and its facts as details.
+    begin = said[:MAX_COMPARED_CHARS]
+    known = {name: fact for name, fact in error.details.items() if not (isinstance(fact, str) and fact in begin)}
+    details = f" {json_line(known)}" if known else ""
+    message = "" if error.message in begin else f": {error.message}"
     return begin_line(call, f"failed {where}".rstrip(), f"{error.code}{message}{place}{details}")
 
 
@@ -207,9 +212,9 @@ def _status_text(
     shown = block.shown
     whole = shown is None or shown.how == "whole"
     said = load_text(block.text, payloads) if whole else ""
-    head = _failed_line(call, block.error, said=said) if block.error else begin_line(call)
     if block.error and _is_error_text(said, block.error):
-        return text_without_gap(head)
+        return text_without_gap(_failed_line(call, block.error))
+    head = _failed_line(call, block.error, said=said) if block.error else begin_line(call)
     if whole and bare_mime(block.mime) == "application/json" and traits.conversation_only:
         status = status_json(said, traits, names)
         if status is None:
@@ -230,7 +235,7 @@ def _content_text(block: ResultContent, call: str, payloads: Payloads, traits: T
         text = load_text(block.text, payloads) if whole else ""
         numbered = traits.numbers_lines and not is_result
         if whole and not text:
-            return text_without_gap(f"{head} empty")
+            return text_without_gap(begin_line(call, "empty") if is_result else f"{head}\n{end_line(call)}")
         return text_without_gap(head, quoted_text(text, mime, path, shown, numbered=numbered), end_line(call))
     if block.data is not None:
         shown = shown or preview_data(mime, size_of(block.data), path)
@@ -238,7 +243,9 @@ def _content_text(block: ResultContent, call: str, payloads: Payloads, traits: T
             return text_with_data(head, mime, block.data)
     if shown and shown.text:
         return text_without_gap(head, quoted_text("", mime, path, shown), end_line(call))
-    return text_without_gap(head, not_shown_line(mime, block.digest.size_bytes if block.digest else None, path))
+    missing = not_shown_line(mime, block.digest.size_bytes if block.digest else None, path)
+    # On one line: a begin line alone would make all that follows look like the content.
+    return text_without_gap(f"{head} {missing.removeprefix('[READ] ')}")
 
 
 def _is_error_text(text: str, error: ToolError) -> bool:

@@ -15,12 +15,14 @@ from timeloom.core.blocks import (
     AttachmentMeta,
     Completion,
     ContentBlock,
+    Digest,
     ExternalEvent,
     Followup,
     ModelAnswered,
     ModelCalled,
     Note,
     Notes,
+    Notice,
     PlanRecorded,
     PlansCompacted,
     RangeSummary,
@@ -32,6 +34,7 @@ from timeloom.core.blocks import (
     Thinking,
     ToolCall,
     ToolCode,
+    ToolError,
     TurnEnded,
     UserPrompt,
     WorkingSummary,
@@ -176,6 +179,7 @@ class _CardRow(msgspec.Struct, frozen=True):
 def _rows(entries: Iterable[Entry], names: Names, context: CardContext, limits: CardLimits) -> list[_CardRow]:
     rows: dict[tuple[str, str], _CardRow] = {}
     calls: dict[CallId, ToolCall] = {}
+    failed: dict[CallId, str] = {}
     described: set[str] = set()
     for entry in entries:
         block = entry.block
@@ -187,6 +191,9 @@ def _rows(entries: Iterable[Entry], names: Names, context: CardContext, limits: 
             continue
         if isinstance(block, Attachment) and row.path in described:
             continue
+        if isinstance(block, Notice) and block.in_result:
+            # The row of the result says that it failed.
+            continue
         call_id: CallId | None = getattr(block, "tool_call_id", None)
         call = calls.get(call_id) if call_id else None
         path, where = row.path, _line_range(block)
@@ -195,7 +202,9 @@ def _rows(entries: Iterable[Entry], names: Names, context: CardContext, limits: 
             rows.pop((str(call.path(entry.turn_id)), ""), None)
         hint = " ".join(word for word in (where, _hint(block, call, row.hint, context, limits)) if word)
         rows.pop((path, where), None)
-        tool = one_line(call.tool_id) if call else ""
+        if call_id and (error := _error_of(block)):
+            failed[call_id] = f" failed {one_line(error.code)}"
+        tool = one_line(call.tool_id) + failed.get(call.tool_call_id, "") if call else ""
         rows[path, where] = _CardRow(_row_name(entry, path, names), path, tool, hint)
     return list(rows.values())
 
@@ -211,6 +220,14 @@ def _with_aliases(call: ToolCall, names: Names) -> ToolCall:
         # A number that is out of range passes the check of a block.
         return call
     return msgspec.structs.replace(call, params=msgspec.json.encode(alias_paths(fields, names)).decode())
+
+
+def _error_of(block: AnyBlock) -> ToolError | None:
+    match block:
+        case ResultStatus(error=error) | ResultDigest(digest=Digest(error=error)):
+            return error
+        case _:
+            return None
 
 
 def _row_name(entry: Entry, path: str, names: Names) -> str:

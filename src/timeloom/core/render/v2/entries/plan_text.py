@@ -6,11 +6,11 @@ from timeloom.core.blocks import PlanAcknowledged, PlanRecorded, PlansCompacted
 from timeloom.core.blocks.plan import PlanSkeleton
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot, is_folded
-from timeloom.core.render.entry_text import EntryText
+from timeloom.core.render.entry_text import NO_TEXT, EntryText
 from timeloom.core.render.foreign_text.fence import one_line
 from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.render.names import Names
-from timeloom.core.render.v2.entries.channel_text import fence_notes, read_call, text_without_gap
+from timeloom.core.render.v2.entries.channel_text import read_call, text_without_gap
 
 MAX_STEP_CHARS = 600
 """Maximum length of a step, as a plan may have recorded it."""
@@ -29,8 +29,9 @@ def plan_text(block: PlanBlock, names: Names) -> EntryText:
             return text_without_gap(
                 f"[PLAN {plan.plan_id}] {opened if plan.state == 'open' else plan.state}".rstrip(), *_steps(plan)
             )
-        case PlanAcknowledged(text=text):
-            return text_without_gap("[PLAN MARKS]", fence_notes(text))
+        case PlanAcknowledged():
+            # The notes before it contain the marks, and the plan after it shows what they changed.
+            return NO_TEXT
         case PlansCompacted(plans=plans):
             lines = [line for row in plans for line in (_earlier_plan(row, names), *_steps(row.snapshot))]
             return text_without_gap(*lines)

@@ -13,6 +13,7 @@ from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.render.names import Names
 from timeloom.core.render.v2.entries.plan_text import step_line
 from timeloom.core.render.v2.fence import end_with_break, fence_text
+from timeloom.core.timeline import is_timestamp
 from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.core.view.feedback import FeedbackItem, FeedbackView
 from timeloom.core.view.live_events import LiveEventsView
@@ -46,7 +47,7 @@ def announce_section(this: RoundFacts, views: Views, names: Names) -> str:
     """Return the section with the facts of a round; its length is bounded, and every line begins with a mark."""
     turn = views.turns.newest
     lines = [
-        f"[ANNOUNCE] {this.now}, iteration {this.iteration}/{this.max_iterations}",
+        f"[ANNOUNCE] {_utc_time(this.now)}, round {this.iteration} of {this.max_iterations}",
         *_budget_lines(this),
         *_plan_lines(plans_to_announce(views.plans), views.plans.current),
         *(_event_lines(views.live, names) if views.live.turn_id == turn else ()),
@@ -57,6 +58,11 @@ def announce_section(this: RoundFacts, views: Views, names: Names) -> str:
         *_last_round_lines(this),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _utc_time(ts: str) -> str:
+    """Return a timestamp in the form of the turns, with its time zone; any other text as one line."""
+    return f"{ts[:10]} {ts[11:19]} UTC" if is_timestamp(ts) else one_line(ts)
 
 
 def _budget_lines(this: RoundFacts) -> Iterable[str]:
@@ -90,7 +96,7 @@ def _event_lines(live: LiveEventsView, names: Names) -> Iterable[str]:
         yield f"[LIVE EVENT] {live.earlier} earlier ones stand in the turn"
     for event in live.events:
         path = one_line(names.path(event.path), 1_200)
-        yield f"[LIVE EVENT] {one_line(event.kind)} {event.ts} {path}: {one_line(event.hint)}"
+        yield f"[LIVE EVENT] {one_line(event.kind)} {_utc_time(event.ts)} {path}: {one_line(event.hint)}"
 
 
 def _workspace_lines(given: Sequence[str], artifacts: ArtifactsView, turn: TurnId, names: Names) -> Iterable[str]:
@@ -132,4 +138,4 @@ def _refused_lines(reply: str) -> list[str]:
 def _last_round_lines(this: RoundFacts) -> list[str]:
     if this.iteration < this.max_iterations:
         return []
-    return ['[LAST ROUND] No tool runs after this round. Answer now with action "complete", from what is known.']
+    return ["[LAST ROUND] No tool runs any more. Answer now with what you have, and say what is missing."]
