@@ -380,3 +380,13 @@ def test_an_error_is_not_repeated_before_a_text_that_says_it() -> None:
     error = ToolError("missing_artifact", "Missing: t1/files/a", "", {"missing": "t1/files/a", "exit_code": 1})
     shown = text(status("Runtime error: Missing: t1/files/a", mime="text/markdown", error=error))
     assert shown == '[t1.1 failed] missing_artifact {"exit_code":1}\nRuntime error: Missing: t1/files/a\n[/t1.1]\n'
+
+
+def test_a_gate_is_shown_only_if_nothing_after_it_says_the_same() -> None:
+    assert text(Gate(policy="p", verdict="ask", text="really?", tool_call_id=CALL)) == ""
+    assert text(Gate(policy="p", verdict="refuse", text="never", tool_call_id=CALL)) == ""
+    assert text(Gate(policy="p", verdict="allow", text="")) == ""
+    assert (
+        text(Gate(policy="budget", verdict="refuse", text="no money is left"))
+        == "[GATE] budget: refuse no money is left\n"
+    )

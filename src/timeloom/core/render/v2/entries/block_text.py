@@ -248,7 +248,9 @@ def _progress_text(entry: Entry, block: ProgressBlock, payloads: Payloads, names
         case Gate(policy=policy, verdict=verdict, text=text, tool_call_id=call):
             of_call = f" {names.call(entry.turn_id, call)}" if call else ""
             line = f"[GATE{of_call}] {one_line(f'{policy}: {verdict} {text}', 1_000)}"
-            return NO_TEXT if verdict == "allow" else text_without_gap(line)
+            # The request for approval, or the result of a refused call, says the same after it.
+            is_repeated = verdict == "ask" or (verdict == "refuse" and call)
+            return NO_TEXT if verdict == "allow" or is_repeated else text_without_gap(line)
         case ApprovalRequested(tool_id=tool, tool_call_id=call, text=text):
             question = one_line(f"{tool}: {load_text(text, payloads)}", 2_000)
             return text_without_gap(f"[APPROVAL REQUESTED {names.call(entry.turn_id, call)}] {question}")
