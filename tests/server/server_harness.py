@@ -12,6 +12,7 @@ import msgspec
 
 from tests.harness import replies
 from timeloom.app import AgentSettings
+from timeloom.config.settings import Settings
 from timeloom.core.blocks import ToolTraits
 from timeloom.core.policy.budget import Budgets
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
@@ -180,7 +181,7 @@ class ServerHarness:
         self.rules = AccessPolicy()
         self.limits = RateLimits()
         self.budgets = Budgets()
-        self.edition = 1
+        self.edition = Settings().context.edition
         self.policies: tuple[Policy, ...] = DEFAULT_POLICIES
         self.registers: tuple[TokenVerifier, ...] = ()
         self.waiting = asyncio.Event()

@@ -21,6 +21,7 @@ from tests.server.server_harness import (
 )
 from timeloom.core.blocks import Feedback
 from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.render.editions import EDITIONS, FIRST_EDITION
 from timeloom.ports.store import Store
 from timeloom.server.routes.feedback import ConversationsInPeriod, Satisfaction, TurnsWithFeedbacks
 from timeloom.stores.in_memory.store import MemoryStore
@@ -240,15 +241,19 @@ async def refusals(served: RunningServer) -> None:
         assert (await served.ann.post(url, body)).status_code == status, body
 
 
-def test_the_model_is_told_of_feedback_in_its_next_turn(tmp_path: Path) -> None:
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_the_model_is_told_of_feedback_in_its_next_turn(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
-        async with ServerHarness(tmp_path, ANSWERS).serve() as served:
+        stage = ServerHarness(tmp_path, ANSWERS)
+        stage.edition = edition
+        async with stage.serve() as served:
             conversation, (turn,) = await held(served.ann, "one")
             await react(served.ann, conversation, turn, "not_ok", text="Wrong by two.")
             await served.ann.send_message("two", conversation)
             await served.ann.wait_for_state(conversation, "idle")
             prompt = (await served.ann.get(f"{LIST}/{conversation}/prompt")).json()
-            assert f"[FEEDBACK]\n  {turn}: not_ok: Wrong by two.\n" in prompt["tail"]
+            section = f"[FEEDBACK]\n  {turn}" if edition == FIRST_EDITION else "[FEEDBACK] t1"
+            assert f"{section}: not_ok: Wrong by two.\n" in prompt["tail"]
             assert "Wrong by two" not in "".join(segment["text"] for segment in prompt["segments"])
 
     run(check)

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from tests.harness.replies import answers
 from tests.server.server_harness import LIST, ApiClient, Json, ServerHarness, SseFrame, calls, run
+from timeloom.core.render.editions import FIRST_EDITION, SECOND_EDITION
 from timeloom.sandbox.local.sandbox import LocalSandbox
 from timeloom.sandbox.local.settings import LocalSettings
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
@@ -22,6 +23,9 @@ time.sleep(600)
 """
 
 
+KINDS = ("steer", "cancel")
+
+
 class Programs(ServerHarness):
     """A stage with programs in the sandbox of this machine."""
 
@@ -32,12 +36,13 @@ class Programs(ServerHarness):
         return super().registry().with_tools([ExecTool(self.sandbox)])
 
 
-@pytest.mark.parametrize("kind", ["steer", "cancel"])
-def test_what_a_program_had_printed_is_kept_when_it_is_stopped(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "edition"), [("steer", FIRST_EDITION), *((kind, SECOND_EDITION) for kind in KINDS)])
+def test_what_a_program_had_printed_is_kept_when_it_is_stopped(tmp_path: Path, kind: str, edition: int) -> None:
     async def check() -> None:
         program = f"{calls(TOOL_ID, contract=[])}<channel:code>{PROGRAM}</channel:code>"
         stage = Programs(tmp_path, program, answers("As you like."))
         stage.sandbox = LocalSandbox(LocalSettings(warm=0))
+        stage.edition = edition
         try:
             async with stage.serve() as served, served.ann.post_and_stream("go") as events:
                 conversation = await until_printed(served.ann, events)
@@ -49,7 +54,8 @@ def test_what_a_program_had_printed_is_kept_when_it_is_stopped(tmp_path: Path, k
                 if kind == "steer":
                     prompt = (await served.ann.get(f"{LIST}/{conversation}/prompt")).json()
                     shown = "".join(segment["text"] for segment in prompt["segments"])
-                    assert f"| stdout:\n{printed('| ', '~')}| stderr:\n| ready\n" in shown
+                    bar = "| " if edition == FIRST_EDITION else ""
+                    assert f"\n{bar}stdout:\n{printed(bar, '~')}{bar}stderr:\n{bar}ready\n" in shown
         finally:
             await stage.sandbox.close()
 
