@@ -56,7 +56,7 @@ def sample(row: SettingSpec, number: int) -> Said:
     """A value that the setting takes, another for every number as far as it takes several."""
     if words := allowed_words(row):
         word = words[number % len(words)]
-        return Said(word, f'"{word}"', word)
+        return Said(word, word, int(word)) if isinstance(row.default, int) else Said(word, f'"{word}"', word)
     match row.default:
         case bool():
             said = "true" if number % 2 else "false"
