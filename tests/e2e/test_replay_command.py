@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.pseudo_terminal import PseudoTerminal
+from timeloom.config.settings import Settings
 from timeloom.core.ids import ConversationId
+from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.section import Section
 from timeloom.stores.batch import record_crc
 
 SCRIPT = """
@@ -141,7 +144,7 @@ def test_one_prompt_is_printed_as_it_was_sent(held: Path) -> None:
     done = timeloom("replay", "--data-dir", held, "--prompt", path)
     assert (done.returncode, done.stderr) == (0, "")
     _, _, after_system = done.stdout.partition("<cache point>\n\n")
-    assert after_system.startswith("RECENT INTACT TURNS")
+    assert after_system.startswith(renderer_for(Settings().context.edition).titles.texts[Section.INTACT])
     assert "ANNOUNCE" in after_system.rpartition("<cache point>\n\n")[2]
     # The last attempt, which has seen the one before; what looks like a colour stays as it was sent.
     assert "[INTERRUPTED ATTEMPT]" in done.stdout
