@@ -11,7 +11,8 @@ const CHANNEL = /<channel:(\w+)>([\s\S]*?)(?=<\/channel:\1>|<channel:\w+>|$)/g;
 export function parsePartialReply(reply: string): PartialReply {
   const found: Record<keyof PartialReply, string[]> = { thinking: [], notes: [], code: [], answer: [] };
   for (const [, name, text = ""] of reply.matchAll(CHANNEL)) {
-    if (name === "thinking" || name === "code") found[name].push(text);
+    if (name === "thinking" || name === "code" || name === "notes") found[name].push(text);
+    if (name === "final_answer") found.answer.push(text);
     if (name !== "ReactDecisionOutV2" && name !== "action") continue;
     found.notes.push(...stringFields(text, "notes"));
     found.answer.push(...stringFields(text, "final_answer"));
