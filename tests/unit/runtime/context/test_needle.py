@@ -31,6 +31,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.compaction import find_last_cut
+from timeloom.core.view.aliases import parse_in
 from timeloom.ports.model import FinishEvent, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.runtime.context.compact import NO_MODEL
 from timeloom.runtime.session.session import Session
@@ -128,7 +129,7 @@ def test_a_needle_is_found_byte_for_byte_in_two_reads(tmp_path: Path, number: in
         assert await turns.run("where is it?") == "completed"
         assert len(seeker.reads) == 2
         views = turns.session.views
-        shown = await turns.session.entries(views.visible.at_path[seeker.reads[1]][-1:])
+        shown = await turns.session.entries(views.visible.at_path[str(parse_in(seeker.reads[1], views))][-1:])
         assert isinstance(shown[0].block, ResultContent)
         assert await turns.session.text(shown[0].block.text or "") == needle
 
