@@ -320,7 +320,9 @@ function timesText(times: number): string {
 
 function foldCode(timeline: Timeline, seq: number, block: Block): void {
   const id = asString(meta(block, "tool_call_id"));
-  addItem(timeline, block, newCall(seq, id, block.ts, { code: block.text ?? "" }));
+  const known = { code: block.text ?? "" };
+  // Edition 1 records the program before its call, edition 2 after it.
+  if (!updateCall(timeline, block, id, (before) => ({ ...before, ...known }))) addItem(timeline, block, newCall(seq, id, block.ts, known));
 }
 
 function newCall(seq: number, id: string, ts: string, known: Partial<Call>): Call {
