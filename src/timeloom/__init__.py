@@ -1,3 +1,83 @@
-"""timeloom: a timeline-first ReAct agent runtime."""
+"""timeloom: a timeline-first ReAct agent runtime.
+
+The names in `__all__` are the public API. Each is imported when it is first used, so `import timeloom` stays cheap.
+"""
+
+# The constant of `typing`, without importing it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from timeloom.agent.agent import Agent
+    from timeloom.agent.answer import Answer, Approval
+    from timeloom.agent.run import Approver, Run
+    from timeloom.config.settings import Settings
+    from timeloom.core.policy.budget import Allowance, Budgets
+    from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy, ask_before, only_tools, refuse
+    from timeloom.core.timeline import Entry
+    from timeloom.ports.model import Model
+    from timeloom.ports.store import Store
+    from timeloom.ports.tool import Tool, ToolContext
+    from timeloom.providers.registry import open_model
+    from timeloom.tools.define import tool
 
 __version__ = "0.1.0"
+
+_MODULE_OF = {
+    "Agent": "timeloom.agent.agent",
+    "Allowance": "timeloom.core.policy.budget",
+    "Answer": "timeloom.agent.answer",
+    "Approval": "timeloom.agent.answer",
+    "Approver": "timeloom.agent.run",
+    "Budgets": "timeloom.core.policy.budget",
+    "DEFAULT_POLICIES": "timeloom.core.policy.gates",
+    "Entry": "timeloom.core.timeline",
+    "Model": "timeloom.ports.model",
+    "Policy": "timeloom.core.policy.gates",
+    "Run": "timeloom.agent.run",
+    "Settings": "timeloom.config.settings",
+    "Store": "timeloom.ports.store",
+    "Tool": "timeloom.ports.tool",
+    "ToolContext": "timeloom.ports.tool",
+    "ask_before": "timeloom.core.policy.gates",
+    "only_tools": "timeloom.core.policy.gates",
+    "open_model": "timeloom.providers.registry",
+    "refuse": "timeloom.core.policy.gates",
+    "tool": "timeloom.tools.define",
+}
+
+__all__ = [
+    "DEFAULT_POLICIES",
+    "Agent",
+    "Allowance",
+    "Answer",
+    "Approval",
+    "Approver",
+    "Budgets",
+    "Entry",
+    "Model",
+    "Policy",
+    "Run",
+    "Settings",
+    "Store",
+    "Tool",
+    "ToolContext",
+    "ask_before",
+    "only_tools",
+    "open_model",
+    "refuse",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used (PEP 562)."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'timeloom' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - `import timeloom` loads nothing else
+
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -85,6 +85,9 @@ CODES: Final = MappingProxyType(
         "cursor_malformed": "The cursor is not one that a previous page returned.",
         "attachment_refused": "The file cannot be attached: it is missing, not a regular file, too large, or not text.",
         "attachment_type_unavailable": "Files of this type cannot be attached; only text files can.",
+        # agents
+        "agent_open": "The agent is open already. Open it once, and share it between tasks.",
+        "agent_closed": "The agent is closed. Use it in `async with agent:`.",
         # the server
         "unauthorized": "The request has no token, or an unknown one.",
         "forbidden": "The token does not permit this request.",

@@ -11,6 +11,7 @@ from math import inf
 from typing import Final
 
 from timeloom import __version__
+from timeloom.agent.conversation_factory import ConversationFactory
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, open_tools
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.governance import NoLimit
@@ -32,7 +33,6 @@ from timeloom.server.auth.audit_log import AuditLog
 from timeloom.server.auth.authenticate import Authenticator
 from timeloom.server.auth.modes import open_access
 from timeloom.server.auth.revocation import CHECK_INTERVAL_S, RevocationMonitor
-from timeloom.server.conversation_factory import ConversationFactory
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.http_server import HttpServer, listen
 from timeloom.server.observability.metrics import Metrics, measure_loop_lag

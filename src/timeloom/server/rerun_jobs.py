@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Self
 
+from timeloom.agent.conversation_factory import ConversationFactory
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.platform.tasks import cancel_and_wait
 from timeloom.runtime.rerun.rerun import RerunResult, RerunSettings, TurnRunnerFactory, rerun_conversation
-from timeloom.server.conversation_factory import ConversationFactory
 from timeloom.server.rate_limit import RateLimits
 
 _logger = logging.getLogger(__name__)

@@ -1,14 +1,15 @@
-"""Makes a tool from a typed async function: the signature becomes the schema, the docstring the description."""
+"""Makes a tool from a typed function: the signature becomes the schema, the docstring the description."""
 
+import asyncio
 import copy
 import inspect
 import keyword
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Final, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Final, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -36,6 +37,11 @@ from timeloom.tools.parameters import ToolParameters
 from timeloom.tools.schema import JsonSchema, params_schema
 
 ToolFunction = Callable[..., Awaitable[object]]
+PlainFunction = Callable[..., object]
+"""A function that can become a tool: async, or sync to run in a thread."""
+
+DEFAULT_FAMILY: Final = "tools"
+"""The family of tools that have no id of their own: `tools.<function>`."""
 
 INJECTED_TYPES: Final[Mapping[object, Callable[[ToolContext], object]]] = MappingProxyType(
     {
@@ -64,16 +70,33 @@ class ToolOptions(TypedDict, total=False):
 
 
 class FunctionTool:
-    """A function as a tool; `function` is the decorated function."""
+    """A function as a tool. Calling the tool calls the function as it was written, for example in a unit test.
+
+    A method that is decorated in its class becomes a tool of each instance: pass `service.find`, not `Service.find`.
+    """
 
     def __init__(
-        self, spec: ToolSpec, function: ToolFunction, parameters: ToolParameters, injected: Mapping[str, object]
+        self, spec: ToolSpec, function: PlainFunction, parameters: ToolParameters, injected: Mapping[str, object]
     ) -> None:
         self._spec = spec
         self.function = function
+        """The decorated function."""
+        self._run = _as_async(function)
         self._parameters = parameters
         self._injected = injected
         self._reconcile: FunctionTool | None = None
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Call the function as it was written; the result of an async one has to be awaited."""
+        return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool":
+        """Return the tool of that instance, whose function is the bound method."""
+        if instance is None:
+            return self
+        bound = FunctionTool(self._spec, partial(self.function, instance), self._parameters, self._injected)
+        bound._reconcile = self._reconcile.__get__(instance) if self._reconcile else None
+        return bound
 
     @property
     def spec(self) -> ToolSpec:
@@ -94,7 +117,7 @@ class FunctionTool:
         """Parse the parameters, call the function and return its value; exceptions propagate."""
         values = self._parameters.parse(params)
         injected = {name: INJECTED_TYPES[kind](context) for name, kind in self._injected.items()}
-        return await self.function(**values, **injected)
+        return await self._run(**values, **injected)
 
     def reconciled_by(self, function: ToolFunction) -> ToolFunction:
         """Register the decorated function to report the result of a call that a crash interrupted.
@@ -114,36 +137,82 @@ class FunctionTool:
         return "not_done" if result is None else to_outcome(result, context)
 
 
+@overload
+def tool(tool_id: PlainFunction, /) -> FunctionTool: ...
+
+
+@overload
 def tool(
-    tool_id: str,
+    tool_id: str | None = None,
     *,
     effect: Effect = "irreversible",
     deadline_s: float = DEADLINE_S,
     renamed: Mapping[str, str] | None = None,
     first_edition: FirstEdition | None = None,
     **options: Unpack[ToolOptions],
-) -> Callable[[ToolFunction], FunctionTool]:
-    """Return a decorator that makes a tool from a function; raise `tool_malformed` if its signature is unsuitable.
+) -> Callable[[PlainFunction], FunctionTool]: ...
 
-    `renamed` maps alternative parameter names that models use to the real names. `first_edition` are the texts of a
-    built-in tool in edition 1 of the prompt, if they differ.
+
+def tool(
+    tool_id: str | PlainFunction | None = None,
+    *,
+    effect: Effect = "irreversible",
+    deadline_s: float = DEADLINE_S,
+    renamed: Mapping[str, str] | None = None,
+    first_edition: FirstEdition | None = None,
+    **options: Unpack[ToolOptions],
+) -> FunctionTool | Callable[[PlainFunction], FunctionTool]:
+    """Make a tool from a function: `@tool`, `@tool("orders.find")` or `@tool(effect="pure")`.
+
+    Without an id, the tool is `tools.<function>`. Async functions run in the event loop, sync ones in a thread. Raises
+    `tool_malformed` with the file and line if the signature is unsuitable. The effect is `irreversible` by default, so
+    that each call needs approval: use `pure` for a tool that changes nothing. `renamed` maps alternative parameter
+    names that models use to the real names. `first_edition` are the texts of a built-in tool in edition 1.
     """
-    spec = ToolSpec(tool_id=tool_id, purpose="", effect=effect, deadline_s=deadline_s, **options)
+    if tool_id is not None and not isinstance(tool_id, str):
+        return tool()(tool_id)
 
-    def decorate(function: ToolFunction) -> FunctionTool:
+    def decorate(function: PlainFunction) -> FunctionTool:
+        name = f"{DEFAULT_FAMILY}.{_function_name(function)}" if tool_id is None else tool_id
+        spec = ToolSpec(tool_id=name, purpose="", effect=effect, deadline_s=deadline_s, **options)
         try:
             return _build_tool(spec, function, renamed or {}, first_edition)
         except CodedError as error:
-            raise CodedError(error.code, f"{tool_id}: {error}") from error
+            raise CodedError(error.code, f"{name}{_location(function)}: {error}") from error
 
     return decorate
 
 
+def _function_name(function: PlainFunction) -> str:
+    name = getattr(function, "__name__", "")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise _malformed_error('the tool has no function name; give it an id: @tool("family.name")')
+    return name
+
+
+def _location(function: PlainFunction) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f" ({Path(code.co_filename).name}, line {code.co_firstlineno})" if code else ""
+
+
+def _as_async(function: PlainFunction) -> ToolFunction:
+    """Return the function if it is async; otherwise one that runs it in a thread."""
+    inner = cast(PlainFunction, getattr(function, "func", function))
+    if inspect.iscoroutinefunction(inner):
+        return cast(ToolFunction, function)
+
+    @wraps(inner)
+    async def run_in_thread(**values: object) -> object:
+        return await asyncio.to_thread(function, **values)
+
+    return run_in_thread
+
+
 def _build_tool(
-    spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, str], first_edition: FirstEdition | None = None
+    spec: ToolSpec, function: PlainFunction, renamed: Mapping[str, str], first_edition: FirstEdition | None = None
 ) -> FunctionTool:
-    if not inspect.iscoroutinefunction(function):
-        raise _malformed_error("a tool must be an async function; define it with async def")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise _malformed_error("a tool must return one value; replace yield with return, and stream text with emit")
     if not spec.deadline_s > 0:
         raise _malformed_error(f"deadline_s must be greater than 0, got {spec.deadline_s}")
     hints = _parameter_types(function)
@@ -189,14 +258,17 @@ def find_write_params(struct: type[msgspec.Struct]) -> Iterator[str]:
     yield from (".".join(steps) for steps in _marked_paths(struct, ()))
 
 
-def _parameter_types(function: ToolFunction) -> dict[str, object]:
+def _parameter_types(function: PlainFunction) -> dict[str, object]:
     """Return the type of each parameter; raise for positional-only parameters and those without a type."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
         raise _malformed_error(f"a parameter type cannot be resolved where the tool is defined: {error}") from error
     found: dict[str, object] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
+    for at, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
+        if at == 0 and name == "self" and name not in hints:
+            # A method in its class; `FunctionTool.__get__` binds it.
+            continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise _malformed_error(f"the parameter {name} cannot be passed by keyword; make it a keyword parameter")
         if name not in hints:
@@ -205,7 +277,7 @@ def _parameter_types(function: ToolFunction) -> dict[str, object]:
     return found
 
 
-def _build_struct(tool_id: str, function: ToolFunction, hints: Mapping[str, object]) -> type[msgspec.Struct]:
+def _build_struct(tool_id: str, function: PlainFunction, hints: Mapping[str, object]) -> type[msgspec.Struct]:
     parameters = inspect.signature(function).parameters
     fields: list[tuple[str, type] | tuple[str, type, object]] = []
     for name, hint in hints.items():

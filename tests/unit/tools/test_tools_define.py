@@ -1,9 +1,9 @@
-"""A typed async function is a tool: its signature is the schema, its docstring the words, its errors are results."""
+"""A typed function is a tool: its signature is the schema, its docstring the words, its errors are results."""
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -205,7 +205,7 @@ def test_a_function_of_another_form_is_refused_where_it_is_defined() -> None:
         with pytest.raises(CodedError, match=said) as refused:
             tool("x.y")(cast(ToolFunction, function))
         assert refused.value.code == "tool_malformed"
-        assert str(refused.value).startswith("x.y: ")
+        assert str(refused.value).startswith("x.y (test_tools_define.py, line ")
 
 
 def test_a_deadline_that_has_passed_already_is_refused() -> None:
@@ -451,8 +451,9 @@ async def _fine() -> None:
     """Is fine."""
 
 
-def _sync() -> None:
-    """Is not async."""
+def _yields() -> Iterator[int]:
+    """Yields."""
+    yield 1
 
 
 async def _untyped(x: str) -> None:
@@ -487,7 +488,7 @@ del _untyped.__annotations__["x"]
 _nowhere.__annotations__["x"] = "Nowhere"
 
 MALFORMED: dict[Callable[..., object], str] = {
-    _sync: "async function",
+    _yields: "must return one value",
     _untyped: "has no type",
     _nowhere: "cannot be resolved where the tool is defined",
     _starred: "cannot be passed by keyword",
@@ -495,3 +496,59 @@ MALFORMED: dict[Callable[..., object], str] = {
     _lenient: "forbid_unknown_fields",
     _odd: "without a JSON form",
 }
+
+
+@tool(effect="pure")
+def double(n: int) -> int:
+    """Return twice the number."""
+    return 2 * n
+
+
+class Shop:
+    def __init__(self, stock: int) -> None:
+        self.stock = stock
+
+    @tool("shop.stock", effect="pure")
+    async def count(self, plus: int = 0) -> int:
+        """Return the number of items in stock."""
+        return self.stock + plus
+
+    @tool
+    def name(self) -> str:
+        """Return the name of the shop."""
+        return f"shop of {self.stock}"
+
+
+def test_a_sync_function_without_an_id_is_a_tool_and_stays_callable() -> None:
+    assert double.spec.tool_id == "tools.double"
+    assert double(4) == 8
+    assert result(call(double, {"n": 4})) == 8
+
+
+def test_a_method_becomes_a_tool_of_each_instance() -> None:
+    shop, other = Shop(3), Shop(5)
+    assert result(call(shop.count, {"plus": 1})) == 4
+    assert result(call(other.count)) == 5
+    assert Shop.count.spec.params_schema == shop.count.spec.params_schema
+    assert "self" not in shop.count.spec.params_schema
+    assert shop.name.spec.tool_id == "tools.name"
+    assert call(shop.name).artifacts[0].text == "shop of 3"
+
+
+def test_a_bound_method_can_be_made_a_tool() -> None:
+    class Plain:
+        def add(self, a: int, b: int) -> int:
+            """Add."""
+            return a + b
+
+    assert result(call(tool("math.add")(Plain().add), {"a": 1, "b": 2})) == 3
+
+
+def test_a_refused_form_names_the_file_and_the_line() -> None:
+    with pytest.raises(CodedError, match=r"tools\._silent \(test_tools_define\.py, line \d+\): "):
+        tool(_silent)
+
+
+def test_a_function_without_a_name_needs_an_id() -> None:
+    with pytest.raises(CodedError, match="give it an id"):
+        tool(lambda: None)

@@ -16,14 +16,24 @@ Measure = Literal["rounds", "tokens", "cost_nano_usd", "tool_calls", "wall_ms"]
 """The unit that a budget counts. Money is in billionths of a dollar; time is the duration of model and tool calls."""
 
 
+NANO_USD: Final = 1_000_000_000
+"""Nano-dollars in a dollar."""
+
+
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one scope; None means no limit."""
+    """The limits of one scope; None means no limit. `usd` is another way to write `cost_nano_usd`."""
 
     rounds: int | None = None
     tokens: int | None = None
     cost_nano_usd: int | None = None
     tool_calls: int | None = None
     wall_ms: int | None = None
+    usd: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.usd is not None:
+            msgspec.structs.force_setattr(self, "cost_nano_usd", round(self.usd * NANO_USD))
+            msgspec.structs.force_setattr(self, "usd", None)
 
     def limits(self) -> Iterator[tuple[Measure, int]]:
         """Yield the measures that have a limit."""

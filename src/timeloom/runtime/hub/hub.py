@@ -239,6 +239,13 @@ class Hub:
         live = self._live_conversations.get(conversation)
         return (live.turn_runner.session.views.progress, live.has_failed) if live and live.turn_runner else None
 
+    async def read_views(self, conversation: ConversationId) -> Views:
+        """Return the views of the conversation: the live ones if it is open here, which callers must not change."""
+        live = self._live_conversations.get(conversation)
+        if live and live.turn_runner:
+            return live.turn_runner.session.views
+        return await load_views(self._store, conversation)
+
     async def status(self, conversation: ConversationId) -> ConvStatus:
         """Return the conversation's status, also if another process has it open."""
         live = self._live_conversations.get(conversation)

@@ -1,49 +1,18 @@
 """Reads text files that the user attaches to the next message."""
 
-import stat
 from pathlib import Path
-from typing import Final
 
-from timeloom.cli.chat.display.format import format_size
+from timeloom.agent.text_file import AttachError, read_text_file
 from timeloom.cli.sanitize import one_line
-from timeloom.core.codes import CodedError
-from timeloom.core.paths.names import check_name
 from timeloom.runtime.turn.attachments import IncomingFile
-from timeloom.tools.charsets import decode_text
-from timeloom.tools.mime import UNKNOWN_MIME, decode_file_text, guess_mime
-
-MAX_ATTACHMENT_BYTES: Final = 10_000_000
-"""Largest file that can be attached. The whole file is held in memory and stored with the conversation."""
-
-
-class AttachError(CodedError):
-    """A file cannot be attached; the message gives the reason."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("attachment_refused", message)
 
 
 def read_attachment(typed_path: str) -> IncomingFile:
     """Read the text file at the path that the user typed, which may be quoted; raises `AttachError`."""
-    path = Path(typed_path.strip().strip("'\"")).expanduser()
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise AttachError(f"{path.name or typed_path} is not a regular file")
-        if found.st_size > MAX_ATTACHMENT_BYTES:
-            raise AttachError(
-                f"{path.name} has {format_size(found.st_size)}; "
-                f"at most {format_size(MAX_ATTACHMENT_BYTES)} can be attached"
-            )
-        data = path.read_bytes()
-    except OSError as error:
-        raise AttachError(f"{one_line(typed_path, 80)} cannot be read: {error.strerror}") from error
-    mime = guess_mime(path.name)
-    if decode_file_text(data, mime) is None:
-        raise AttachError(f"{path.name} is not text; only text files can be attached")
-    text = decode_text(data)
-    if text is None:
-        raise AttachError(f"{path.name} is not UTF-8 text; convert it to UTF-8 first")
-    check_name(path.name)
-    kind = mime if mime.startswith("text/") else "text/plain" if mime == UNKNOWN_MIME else mime
-    return IncomingFile(name=path.name, mime=kind, text=text)
+        return read_text_file(Path(typed_path.strip().strip("'\"")).expanduser())
+    except ValueError as error:
+        raise AttachError(f"{one_line(typed_path, 80)} is not a path of a file") from error
+
+
+__all__ = ["AttachError", "read_attachment"]

@@ -1,4 +1,4 @@
-"""Opens conversations for the server's hub with the configured model and tools."""
+"""Opens conversations for the hub of a server or an agent with the configured model and tools."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.registry import ToolRegistry
 
 LEASE_HOLDER: Final = "timeloom serve"
-"""The lease holder that other processes see for conversations that are open here."""
+"""The lease holder of conversations that a server has open."""
 
 
 class ConversationObserver(Protocol):
@@ -43,6 +43,8 @@ class ConversationFactory:
     clock: Clock
     ids: Ids
     tools: ToolRegistry | None = None
+    holder: str = LEASE_HOLDER
+    """The lease holder that other processes see."""
     side: SideModels = NO_SIDE_MODELS
     observer: ConversationObserver | None = None
     make_entry_listener: Callable[[ConversationId], Callable[[Entry], None]] | None = None
@@ -62,10 +64,10 @@ class ConversationFactory:
     ) -> TurnRunner:
         if header:
             session = await Session.start_deferred(
-                self.store, conversation, header, self.clock, self.ids, holder=LEASE_HOLDER
+                self.store, conversation, header, self.clock, self.ids, holder=self.holder
             )
         else:
-            session = await resume_session(self.store, conversation, self.clock, self.ids, holder=LEASE_HOLDER)
+            session = await resume_session(self.store, conversation, self.clock, self.ids, holder=self.holder)
         try:
             return build_turn_runner(
                 session, self.model, self.setting, self._attach_observers(session, hear), self.shared, self.side
