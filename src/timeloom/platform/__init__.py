@@ -1,5 +1,6 @@
 """Operating-system and asyncio building blocks that are independent of conversations.
 
 `open_beneath` opens files below a root without following links, `tasks` runs, cancels and awaits tasks,
-`token_bucket` limits rates, `account` names the user, `user_names` validates names.
+`token_bucket` limits rates, `account` names the user, `user_names` validates names,
+`entry_points` finds the objects that packages offer.
 """

@@ -27,6 +27,9 @@ CONTEXT_LENGTH_MARKS: Final = (
 """Marks of an error for a prompt that is too long: Anthropic, OpenAI, vLLM, llama.cpp, Ollama and compatible ones."""
 
 REFUSAL_MARKS: Final = ("content_policy", "content_filter", "content management policy")
+KEY_MARKS: Final = ("api key not valid", "api_key_invalid")
+"""Marks of a wrong key with the status 400, as Gemini answers."""
+
 QUOTA_MARKS: Final = ("insufficient_quota", "billing", "credit balance")
 
 STATUS_OF_TYPE: Final[Mapping[str, int]] = {
@@ -101,6 +104,7 @@ def parse_error_body(body: bytes) -> ReportedError:
 def parse_error(value: object) -> ReportedError:
     """Parse a decoded error: the object or its nested `error`, with its `message` or `detail`."""
     for _ in range(MAX_NESTED_ERRORS):
+        value = _first(value)
         value = _object(value).get("error") or value
     fields = _object(value)
     message = fields.get("message") or fields.get("detail") or value
@@ -138,9 +142,14 @@ def _kind(status: int, words: str) -> ErrorKind:
         return "context_too_long"
     if status in {400, 403, 422} and any(mark in words for mark in REFUSAL_MARKS):
         return "refused"
-    if status in {400, 403, 429} and any(mark in words for mark in QUOTA_MARKS):
+    if status in {400, 403, 429} and any(mark in words for mark in (*QUOTA_MARKS, *KEY_MARKS)):
         return "unauthorized"
     return KIND_OF_STATUS.get(status) or ("overloaded" if status >= 500 else "invalid")
+
+
+def _first(value: object) -> object:
+    """Return the first item of a list, because Gemini sends a list with one error; other values unchanged."""
+    return next(iter(cast("list[object]", value)), None) if isinstance(value, list) else value
 
 
 def _object(value: object) -> Mapping[str, object]:

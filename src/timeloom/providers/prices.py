@@ -42,14 +42,18 @@ class Prices:
         if load_library.cache_info().currsize == 0:
             threading.Thread(target=load_library, name="timeloom-prices", daemon=True).start()
 
-    def cost(self, name: str, usage: Usage, *, api_url: str | None = None) -> Cost:
-        """Return the cost of a call to this model; `api_url` is the service's URL if it is not the provider itself."""
+    def cost(self, name: str, usage: Usage, *, api_url: str | None = None, provider: str = "") -> Cost:
+        """Return the cost of a call to this model.
+
+        `api_url` is the service's URL if it is not the provider itself, and `provider` its id in the library if that is
+        not the prefix of the name.
+        """
         override = self._override(name)
         if override is not None:
             return Cost(_cost_from_price(override, usage), known=True)
-        provider, _, model = name.partition(":")
+        prefix, _, model = name.partition(":")
         calculate = load_library()
-        dollars = calculate(usage, model, None if api_url else provider, api_url) if calculate else None
+        dollars = calculate(usage, model, None if api_url else provider or prefix, api_url) if calculate else None
         if dollars is None:
             return Cost(0, known=False)
         return Cost(_to_nano_usd(dollars * NANO_USD), known=True)

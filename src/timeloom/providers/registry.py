@@ -1,29 +1,44 @@
-"""Opens models by name: `anthropic:<id>`, `openai:<id>`, `script:<file.yaml>`, or the name of an installed provider.
+"""Opens models by name: `anthropic:<id>`, `openai:<id>`, `script:<file.yaml>`, a preset, or an added provider.
 
-Other packages add providers through the entry-point group `timeloom.providers`: each entry point names a `Provider`,
-and its own name is the prefix of the model names that it opens. `local`, the demo model of `timeloom_local`, is one.
+Programs add providers with `register_provider`. Other packages add them through the entry-point group
+`timeloom.providers`: each entry point names a `Provider` or a factory, and its own name is the prefix of the model
+names that it opens. `local`, the demo model of `timeloom_local`, is one.
 """
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from timeloom.core.codes import CodedError
+from timeloom.platform.entry_points import find_entry_point
 from timeloom.ports.model import Model, ModelError
+from timeloom.providers.openai.quirks import ChatService
+from timeloom.providers.presets import PRESETS, resolve_preset
 from timeloom.providers.settings import ModelSettings
 
-MODEL_NAME_FORMS = "`anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`"
+MODEL_NAME_FORMS = (
+    "`anthropic:<id>`, `openai:<id>`, "
+    + ", ".join(f"`{prefix}:<id>`" for prefix in PRESETS)
+    + ", `local`, `script:<file.yaml>`"
+)
 
 LOCAL: Final = "local"
 """The model that needs no API key."""
 
-BUILT_IN: Final = frozenset({"anthropic", "openai", "script"})
+BUILT_IN: Final = frozenset({"anthropic", "openai", "script", *PRESETS})
 
 ENTRY_POINTS: Final = "timeloom.providers"
 """The entry-point group in which packages offer providers."""
+
+
+Factory = Callable[[str, ModelSettings], Model]
+"""Opens a model; takes the name after the colon (empty where there is none) and the model's settings."""
+
+_PREFIX: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def _no_install_command() -> str:
@@ -33,7 +48,7 @@ def _no_install_command() -> str:
 class Provider(msgspec.Struct, frozen=True):
     """Opens the models of one prefix; the object that an entry point of the group `timeloom.providers` names."""
 
-    open: Callable[[str, ModelSettings], Model]
+    open: Factory
     """Takes the model name after the colon (empty where there is none) and the model's settings."""
     notice: str = ""
     """A sentence that users read before the first answer."""
@@ -50,6 +65,29 @@ class ModelNameError(CodedError):
 
     def __init__(self, message: str) -> None:
         super().__init__("model_unknown", message)
+
+
+_registered: Final[dict[str, Provider]] = {}
+
+
+def register_provider(prefix: str, factory: Factory) -> None:
+    """Make `open_model` open names with this prefix by calling `factory(name, settings)`, in this process.
+
+    Raises `ModelNameError` if the prefix is malformed, built in, registered already or offered by an installed package.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise ModelNameError(
+            f"{prefix[:80]!r} is not a provider prefix; expected a lower-case letter, then at most 63 lower-case "
+            "letters, digits, - or _"
+        )
+    if not callable(factory):
+        raise ModelNameError(f"the factory of {prefix!r} must be callable with (name, settings), not {factory!r:.80}")
+    if prefix in BUILT_IN or prefix in _registered:
+        owner = "is built in" if prefix in BUILT_IN else "is registered already"
+        raise ModelNameError(f"the provider prefix {prefix!r} {owner}; choose another one")
+    if found := find_entry_point(ENTRY_POINTS, prefix):
+        raise ModelNameError(f"the installed package offers {prefix!r} as {found.value}; choose another prefix")
+    _registered[prefix] = Provider(open=factory)
 
 
 def open_model(
@@ -71,6 +109,8 @@ def open_model(
         raise ModelNameError(f"{name[:80]!r} is not a model name; expected {MODEL_NAME_FORMS}")
     settings = settings or ModelSettings()
     environ = os.environ if environ is None else environ
+    if preset := PRESETS.get(provider):
+        return _preset_model(identity, *resolve_preset(preset, settings, environ))
     match provider:
         case "anthropic":
             return _anthropic(identity, _with_environment(settings, environ, "ANTHROPIC"))
@@ -107,18 +147,23 @@ def model_notice(name: str) -> str:
 
 
 def find_installed_provider(prefix: str) -> Provider | None:
-    """Return the provider that an installed package offers under this prefix; built-in prefixes cannot be replaced."""
+    """Return the provider that the program registered or an installed package offers; none for built-in prefixes."""
     if prefix in BUILT_IN:
         return None
-    from importlib import metadata  # noqa: PLC0415 - it loads the email package, which takes 8 ms
-
-    found = next(iter(metadata.entry_points(group=ENTRY_POINTS, name=prefix)), None)
+    if registered := _registered.get(prefix):
+        return registered
+    try:
+        found = find_entry_point(ENTRY_POINTS, prefix)
+    except ValueError as error:
+        raise ModelNameError(str(error)) from error
     if found is None:
         return None
     provider = found.load()
-    if not isinstance(provider, Provider):
-        raise ModelNameError(f"the entry point {found.value!r} of {ENTRY_POINTS} is not a timeloom Provider")
-    return provider
+    if isinstance(provider, Provider):
+        return provider
+    if callable(provider):
+        return Provider(open=cast("Factory", provider))
+    raise ModelNameError(f"the entry point {found.value!r} of {ENTRY_POINTS} is no timeloom Provider and no factory")
 
 
 def _with_environment(settings: ModelSettings, environ: Mapping[str, str], prefix: str) -> ModelSettings:
@@ -143,6 +188,12 @@ def _openai(identity: str, settings: ModelSettings) -> Model:
     from timeloom.providers.openai.model import OpenAIModel  # noqa: PLC0415 - the HTTP client takes 30 ms
 
     return OpenAIModel(identity, settings)
+
+
+def _preset_model(identity: str, service: ChatService, settings: ModelSettings) -> Model:
+    from timeloom.providers.openai.model import OpenAIModel  # noqa: PLC0415 - the HTTP client takes 30 ms
+
+    return OpenAIModel(identity, settings, service=service)
 
 
 def _script(identity: str, settings: ModelSettings, used_names: Collection[str]) -> Model:

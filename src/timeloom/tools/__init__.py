@@ -7,6 +7,7 @@ Reading order:
 - `binding`, `references`: replace `ref:` values and write paths in the parameters before a call.
 - `outcome`, `errors`: convert returned values and exceptions to outcomes.
 - `registry`: looks tools up by id and alias.
+- `installed`: tools that installed packages offer.
 - `workspace`, `artifacts`, `mime`, `charsets`: files of a conversation and their contents.
 - `shown_names`: paths as the prompt of the running turn names them.
 - `react`, `exec`: the built-in tools.

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from timeloom.core.codes import CodedError
-from timeloom.providers.registry import model_notice, open_model
+from timeloom.providers.registry import model_notice, open_model, register_provider
 from timeloom.providers.settings import ModelSettings
+from timeloom.testing import ScriptedModel
 
 
 def test_each_form_of_a_name_opens_its_model(tmp_path: Path) -> None:
@@ -72,6 +73,10 @@ from timeloom.testing import ScriptedModel
 
 provider = Provider(open=lambda identity, settings: ScriptedModel([], name=f"acme:{identity}"), notice="Acme is new.")
 other = "not a provider"
+
+
+def factory(name, settings):
+    return ScriptedModel([], name=f"plain:{name}")
 """
 
 
@@ -82,7 +87,8 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = tmp_path / "acme_models-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-models\nVersion: 1\n")
-    points = "acme = acme_models:provider\nbroken = acme_models:other\nopenai = acme_models:provider\n"
+    points = "acme = acme_models:provider\nplain = acme_models:factory\n"
+    points += "broken = acme_models:other\nopenai = acme_models:provider\n"
     (metadata / "entry_points.txt").write_text(f"[timeloom.providers]\n{points}")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
@@ -103,3 +109,32 @@ def test_an_entry_point_that_names_no_provider_is_refused() -> None:
 @pytest.mark.usefixtures("acme")
 def test_a_package_cannot_replace_a_built_in_provider() -> None:
     assert open_model("openai:m", ModelSettings(key="k"), environ={}).name == "openai:m"
+
+
+@pytest.mark.usefixtures("acme")
+def test_an_entry_point_may_name_a_plain_factory() -> None:
+    assert open_model("plain:large", environ={}).name == "plain:large"
+
+
+def test_a_registered_factory_opens_the_names_of_its_prefix() -> None:
+    register_provider("lodge", lambda name, settings: ScriptedModel([], name=f"lodge:{name}:{settings.window_tokens}"))
+    assert open_model("lodge:small", ModelSettings(window_tokens=7), environ={}).name == "lodge:small:7"
+    with pytest.raises(CodedError, match="'lodge' is registered already"):
+        register_provider("lodge", lambda name, _: ScriptedModel([], name=name))
+
+
+@pytest.mark.usefixtures("acme")
+@pytest.mark.parametrize(
+    ("prefix", "why"),
+    [
+        ("", "not a provider prefix"),
+        ("Acme", "not a provider prefix"),
+        ("a:b", "not a provider prefix"),
+        ("openai", "is built in"),
+        ("groq", "is built in"),
+        ("acme", "offers 'acme' as acme_models:provider"),
+    ],
+)
+def test_prefixes_that_are_malformed_or_taken_are_refused(prefix: str, why: str) -> None:
+    with pytest.raises(CodedError, match=why):
+        register_provider(prefix, lambda name, _: ScriptedModel([], name=name))

@@ -1,1 +1,4 @@
-"""OpenAI-compatible chat completions: `model`, `request` (the JSON body), `content` (its message), `reply` (chunks)."""
+"""OpenAI-compatible chat completions: `model`, `request` (the JSON body), `content` (its message), `reply` (chunks).
+
+`quirks` describes how services differ.
+"""

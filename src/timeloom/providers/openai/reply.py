@@ -19,7 +19,13 @@ from timeloom.providers.decode import decode_event, to_token_count
 from timeloom.providers.errors import parse_error, to_stream_error
 from timeloom.providers.sse import SseEvent
 
-STOP_REASONS: Final[Mapping[str, StopReason]] = {"stop": "end", "eos": "end", "length": "max_tokens"}
+STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "stop": "end",
+    "eos": "end",
+    "length": "max_tokens",
+    "model_length": "max_tokens",
+}
+"""Finish reasons; Mistral says `model_length` when the context window is full."""
 
 
 class _PromptTokenDetails(msgspec.Struct, frozen=True):
@@ -30,6 +36,8 @@ class _OpenAIUsage(msgspec.Struct, frozen=True):
     prompt_tokens: float | None = None
     completion_tokens: float | None = None
     prompt_tokens_details: _PromptTokenDetails | None = None
+    prompt_cache_hit_tokens: float | None = None
+    """The cached tokens of DeepSeek."""
 
 
 class _FunctionDelta(msgspec.Struct, frozen=True):
@@ -44,8 +52,20 @@ class _ToolCallDelta(msgspec.Struct, frozen=True):
     function: _FunctionDelta | None = None
 
 
+class _TextPart(msgspec.Struct, frozen=True):
+    type: str = ""
+    text: str | None = None
+
+
+class _ContentPart(msgspec.Struct, frozen=True):
+    type: str = ""
+    text: str | None = None
+    thinking: str | list[_TextPart] | None = None
+
+
 class _ChoiceDelta(msgspec.Struct, frozen=True):
-    content: str | None = None
+    content: str | list[_ContentPart] | None = None
+    """Text; reasoning models of Mistral send parts of text and thinking."""
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -57,11 +77,17 @@ class _Choice(msgspec.Struct, frozen=True):
     finish_reason: str | None = None
 
 
+class _GroqDetails(msgspec.Struct, frozen=True):
+    usage: _OpenAIUsage | None = None
+    error: object = None
+
+
 class _Chunk(msgspec.Struct, frozen=True):
     model: str | None = None
     choices: list[_Choice] | None = None
     usage: _OpenAIUsage | None = None
     error: object = None
+    x_groq: _GroqDetails | None = None
 
 
 _CHUNK: Final = msgspec.json.Decoder(_Chunk)
@@ -84,7 +110,7 @@ class OpenAIReplyParser:
         counts = self._counts or _OpenAIUsage()
         prompt, cached = (
             to_token_count(counts.prompt_tokens),
-            to_token_count((counts.prompt_tokens_details or _PromptTokenDetails()).cached_tokens),
+            to_token_count(_cached_tokens(counts)),
         )
         return Usage(
             input_tokens=max(0, prompt - cached),
@@ -98,10 +124,11 @@ class OpenAIReplyParser:
         if event.data.strip() == b"[DONE]":
             return self._finish()
         chunk = decode_event(self._service, _CHUNK, event.data)
-        if chunk.error is not None:
-            raise to_stream_error(self._service, parse_error(chunk.error))
+        groq = chunk.x_groq or _GroqDetails()
+        if (error := chunk.error or groq.error) is not None:
+            raise to_stream_error(self._service, parse_error(error))
         self._model = chunk.model or self._model
-        self._counts = chunk.usage or self._counts
+        self._counts = chunk.usage or groq.usage or self._counts
         # The request asks for one choice; the last chunk, with the usage, has none.
         return self._pieces(chunk.choices[0]) if chunk.choices else []
 
@@ -121,8 +148,7 @@ class OpenAIReplyParser:
         pieces: list[ModelEvent] = []
         if thought := delta.reasoning_content or delta.reasoning:
             pieces.append(ThinkingPiece(thought))
-        if delta.content:
-            pieces.append(TextPiece(delta.content))
+        pieces += _content_pieces(delta.content)
         if self._tool_calls:
             pieces += self._tool_calls.feed(delta.tool_calls or ())
         return pieces
@@ -130,10 +156,32 @@ class OpenAIReplyParser:
     def _finish(self) -> list[ModelEvent]:
         if self._finish_reason == "content_filter":
             raise ModelError("refused", f"{self._service} filtered the reply away")
+        if self._finish_reason == "insufficient_system_resource":
+            raise ModelError("overloaded", f"{self._service} stopped the reply because it is overloaded")
         self.done = True
         ended = self._finish_reason == "tool_calls" and self._tool_calls
         reason: StopReason = "end" if ended else STOP_REASONS.get(self._finish_reason, "other")
         return [FinishEvent(reason, self.usage, self._model, usage_reported=self._counts is not None)]
+
+
+def _cached_tokens(counts: _OpenAIUsage) -> float | None:
+    details = counts.prompt_tokens_details
+    return counts.prompt_cache_hit_tokens if details is None else details.cached_tokens
+
+
+def _content_pieces(content: str | list[_ContentPart] | None) -> list[ModelEvent]:
+    if isinstance(content, list):
+        return [piece for part in content for piece in _part_pieces(part)]
+    return [TextPiece(content)] if content else []
+
+
+def _part_pieces(part: _ContentPart) -> list[ModelEvent]:
+    thinking = part.thinking or ""
+    if isinstance(thinking, list):
+        thinking = "".join(one.text or "" for one in thinking)
+    if thinking:
+        return [ThinkingPiece(thinking)]
+    return [TextPiece(part.text)] if part.text else []
 
 
 class _ToolCalls:
