@@ -77,5 +77,11 @@ def test_new_conversations_have_the_edition_of_the_default_settings(tmp_path: Pa
     (tmp_path / "script.yaml").write_text(json.dumps([{"reply": SCRIPT[1]}, {"when": "title", "reply": "Notes"}]))
     (tmp_path / "timeloom.toml").write_text('model = "script:script.yaml"\n[server]\nport = 0\n')
     say(tmp_path, "hello")
-    prompt = timeloom(tmp_path, "replay", "--data-dir", "data", "--prompt", "ar:t1.react.model.1").stdout
-    assert ("[ANNOUNCE] " in prompt) == (Settings().context.edition == SECOND_EDITION), prompt
+    [call] = [
+        json.loads(line)
+        for line in timeloom(tmp_path, "replay", "--data-dir", "data", "--json").stdout.splitlines()
+        if '"decision"' in line
+    ]
+    prompt = timeloom(tmp_path, "replay", "--data-dir", "data", "--prompt", str(call["path"])).stdout
+    assert Settings().context.edition == SECOND_EDITION
+    assert "[ANNOUNCE] " in prompt
