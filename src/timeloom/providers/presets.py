@@ -73,6 +73,8 @@ _AZURE: Final = Preset(
     base_url_variable="AZURE_OPENAI_ENDPOINT",
 )
 
+# No preset was tried against its service. "Unchecked" marks what no documentation or client library was read for; the
+# default windows and Azure's default version are unchecked for all of them.
 _ALL: Final = (
     # docs.ollama.com/api/openai-compatibility. Its context is short unless OLLAMA_CONTEXT_LENGTH makes it longer.
     _preset("ollama", "Ollama", "http://127.0.0.1:11434/v1", window_tokens=32_768, needs_key=False),
@@ -92,7 +94,7 @@ _ALL: Final = (
     ),
     # github.com/openai/openai-python, src/openai/lib/azure.py.
     _AZURE,
-    # github.com/groq/groq-python, src/groq/types/chat: `max_tokens` is deprecated.
+    # github.com/groq/groq-python, pull request 175: `max_completion_tokens` and `parallel_tool_calls` are parameters.
     _preset(
         "groq",
         "Groq",
@@ -100,7 +102,7 @@ _ALL: Final = (
         price_provider="groq",
         quirks=ChatQuirks(max_tokens_field="max_completion_tokens", parallel_tool_calls=True),
     ),
-    # github.com/mistralai/client-python: the last chunk has the usage unasked, and requests forbid unknown fields.
+    # Unchecked: the last chunk has the usage unasked, `stream_options` is rejected, `parallel_tool_calls` is known.
     _preset(
         "mistral",
         "Mistral",
@@ -108,7 +110,7 @@ _ALL: Final = (
         price_provider="mistral",
         quirks=ChatQuirks(stream_options=False, parallel_tool_calls=True),
     ),
-    # api-docs.deepseek.com/api/create-chat-completion.
+    # Unchecked beyond the shapes that third-party clients of DeepSeek expect.
     _preset("deepseek", "DeepSeek", "https://api.deepseek.com", price_provider="deepseek"),
 )
 
