@@ -157,6 +157,17 @@ def test_a_command_is_completed_where_there_is_no_doubt() -> None:
     assert complete_command("so") == "so"
 
 
+def test_a_path_after_attach_is_completed_as_far_as_it_is_unambiguous(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    for name in ("plan-a.md", "plan-b.md", ".hidden"):
+        (tmp_path / name).write_text("x")
+    assert complete_command(f"/attach {tmp_path}/no") == f"/attach {tmp_path}/notes/"
+    assert complete_command(f"/attach {tmp_path}/p") == f"/attach {tmp_path}/plan-"
+    assert complete_command(f"/attach '{tmp_path}/.h") == f"/attach '{tmp_path}/.hidden"
+    assert complete_command(f"/attach {tmp_path}/x") == f"/attach {tmp_path}/x"
+    assert complete_command(f"/attach {tmp_path}/none/x") == f"/attach {tmp_path}/none/x"
+
+
 def test_every_block_has_a_gist_of_one_line() -> None:
     for block in SAMPLE_BLOCKS:
         assert "\n" not in summarize_block(block)
