@@ -116,6 +116,8 @@ def sentence_of(row: SettingSpec) -> str:
 def default_of(row: SettingSpec) -> str:
     """Return the default of a setting as a user would write it."""
     default: object = row.default
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
     if isinstance(default, tuple):
         default = ", ".join(cast("tuple[str, ...]", default))
     return f"`{default}`" if default or default == 0 else ""

@@ -3,6 +3,8 @@
 The names in `__all__` are the public API. Each is imported when it is first used, so `import timeloom` stays cheap.
 """
 
+import sys
+
 # The constant of `typing`, without importing it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,16 @@ if TYPE_CHECKING:
     from timeloom.tools.define import tool
 
 __version__ = "0.1.0"
+PLATFORMS = "timeloom runs on Linux and macOS; on Windows, install and run it inside WSL"
+
+
+def check_platform(platform: str) -> None:
+    """Raise `ImportError` if this value of `sys.platform` is Windows."""
+    if platform in ("win32", "cygwin", "msys"):
+        raise ImportError(f"{PLATFORMS} (this Python reports the platform {platform!r})")
+
+
+check_platform(sys.platform)
 
 _MODULE_OF = {
     "Agent": "timeloom.agent.agent",

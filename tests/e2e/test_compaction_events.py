@@ -47,6 +47,6 @@ def test_a_line_of_a_pipe_that_begins_with_a_slash_is_a_command_or_an_error(tmp_
         "chat",
         typed=f"/sources\n/compact {'x' * 2_001}\nask\n",
     )
-    assert (done.returncode, done.stdout) == (1, "done\n")
+    assert (done.returncode, done.stdout) == (2, "done\n")
     assert "/sources needs a terminal, or is unknown: only /compact is a command here" in done.stderr
     assert "the focus has at most 2000 characters" in done.stderr

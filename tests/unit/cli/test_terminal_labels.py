@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.harness.react_tools import T1, ToolHarness, open_tool_harness
+from timeloom.agent.text_file import MAX_ATTACHMENT_BYTES, AttachError
 from timeloom.cli.chat.display.block_summary import summarize_block
 from timeloom.cli.chat.display.format import format_cost, format_duration, format_size, format_spend
 from timeloom.cli.chat.display.labels import (
@@ -18,7 +19,7 @@ from timeloom.cli.chat.display.labels import (
     summarize_results,
 )
 from timeloom.cli.chat.terminal.approvals import ApprovalDecision, ApprovalQuestion, parse_decision
-from timeloom.cli.chat.terminal.attach import MAX_ATTACHMENT_BYTES, AttachError, read_attachment
+from timeloom.cli.chat.terminal.attach import read_attachment
 from timeloom.cli.chat.terminal.slash_commands import complete_command
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, ResultDigest, ResultStatus, ToolError, TurnEnded
 from timeloom.core.ids import CallId, PlanId
@@ -155,6 +156,17 @@ def test_a_command_is_completed_where_there_is_no_doubt() -> None:
     assert complete_command("/") == "/"
     assert complete_command("//so") == "//so"
     assert complete_command("so") == "so"
+
+
+def test_a_path_after_attach_is_completed_as_far_as_it_is_unambiguous(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    for name in ("plan-a.md", "plan-b.md", ".hidden"):
+        (tmp_path / name).write_text("x")
+    assert complete_command(f"/attach {tmp_path}/no") == f"/attach {tmp_path}/notes/"
+    assert complete_command(f"/attach {tmp_path}/p") == f"/attach {tmp_path}/plan-"
+    assert complete_command(f"/attach '{tmp_path}/.h") == f"/attach '{tmp_path}/.hidden"
+    assert complete_command(f"/attach {tmp_path}/x") == f"/attach {tmp_path}/x"
+    assert complete_command(f"/attach {tmp_path}/none/x") == f"/attach {tmp_path}/none/x"
 
 
 def test_every_block_has_a_gist_of_one_line() -> None:

@@ -39,9 +39,13 @@ class PlainChat:
         self._output = output
         self._options = options
         self._asks = asks
+        self._has_unknown_command = False
 
     async def run(self, conversation: ConversationId | None) -> int:
-        """Run the conversation until the input ends; returns 1 if a message was not answered, otherwise 0."""
+        """Run the conversation until the input ends; returns 0 if every line was handled.
+
+        It returns 2 if a line was a slash command that does not exist here, and 1 if a message was not answered.
+        """
         model = self._conversations.settings.model
         turns = await self._conversations.open(conversation, model, self._output)
         if model_warning := model_notice(model):
@@ -59,7 +63,7 @@ class PlainChat:
                 unanswered += 1
                 if turns.session.views.progress.running:
                     break
-        return 1 if unanswered else 0
+        return 2 if self._has_unknown_command else 1 if unanswered else 0
 
     async def resume_turn(self, turns: TurnRunner) -> bool:
         """Resume the open turn; returns whether it was answered."""
@@ -80,9 +84,24 @@ class PlainChat:
     async def _answer_line(self, turns: TurnRunner, line: str) -> bool:
         """Run the line as a command or a message; returns whether it was answered."""
         if line.startswith("/") and not line.startswith("//"):
-            return await _run_command(turns, line)
+            return await self._run_command(turns, line)
         message = line[1:] if line.startswith("//") else line
         return await self.finish_turn(turns, await turns.run(message))
+
+    async def _run_command(self, turns: TurnRunner, line: str) -> bool:
+        """Run a slash command; returns whether it was possible."""
+        word, _, rest = line[1:].strip().partition(" ")
+        if word.lower() != "compact":
+            self._has_unknown_command = True
+            hint = "only /compact is a command here; // sends a message that begins with /"
+            click.echo(sanitize(f"/{one_line(word, 40)} needs a terminal, or is unknown: {hint}"), err=True)
+            return False
+        try:
+            await turns.compact(rest.strip())
+        except CodedError as error:
+            click.echo(sanitize(str(error)), err=True)
+            return False
+        return True
 
     async def _ask_decision(self, turns: TurnRunner) -> bool:
         question = await find_pending_approval(turns.session)
@@ -108,21 +127,6 @@ def print_approval_commands(question: ApprovalQuestion, conversation: Conversati
     click.echo("The turn waits for your decision, now or later:", err=True)
     click.echo(f"  to allow it:  {sanitize(shlex.join(decide))}", err=True)
     click.echo(f"  to refuse it: {sanitize(shlex.join([*decide, '--refuse', '--reason']))} TEXT", err=True)
-
-
-async def _run_command(turns: TurnRunner, line: str) -> bool:
-    """Run a slash command; returns whether it was possible."""
-    word, _, rest = line[1:].strip().partition(" ")
-    if word.lower() != "compact":
-        hint = "only /compact is a command here; // sends a message that begins with /"
-        click.echo(sanitize(f"/{one_line(word, 40)} needs a terminal, or is unknown: {hint}"), err=True)
-        return False
-    try:
-        await turns.compact(rest.strip())
-    except CodedError as error:
-        click.echo(sanitize(str(error)), err=True)
-        return False
-    return True
 
 
 def _question_lines(question: ApprovalQuestion) -> list[str]:

@@ -8,6 +8,7 @@ import click
 from timeloom.cli.chat.conversations import LocalConversations, open_local_conversations, with_default_model
 from timeloom.cli.chat.plain import PlainChat
 from timeloom.cli.chat.plain_output import JsonOutput, PlainOutput
+from timeloom.cli.chat.single_turn import SingleTurn, parse_prompt, read_context
 from timeloom.cli.command import async_command
 from timeloom.cli.options import OPTION_KEYS, command_line_options, with_settings
 from timeloom.cli.sanitize import one_line
@@ -26,9 +27,19 @@ from timeloom.core.ids import ConversationId
     flag_value="",
     help="Resume your newest conversation, or the newest one that contains these words.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
+@click.option(
+    "-p",
+    "--prompt",
+    metavar="TEXT",
+    help="Send this one message, print its answer and exit. Standard input is attached as context.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print events as JSON, one per line; with -p, one object at the end."
+)
 @async_command
-async def chat(loaded: LoadedSettings, conversation: str | None, resume: str | None, *, as_json: bool) -> int:
+async def chat(
+    loaded: LoadedSettings, conversation: str | None, resume: str | None, prompt: str | None, *, as_json: bool
+) -> int:
     """Chat with an agent.
 
     On a terminal you can type while the agent works; /help lists the commands and keys. If standard input or output is
@@ -41,12 +52,17 @@ async def chat(loaded: LoadedSettings, conversation: str | None, resume: str | N
       timeloom chat --model anthropic:ID
       timeloom chat --model anthropic:ID --resume ferries
       echo "Summarize notes.md" | timeloom chat --model anthropic:ID
+      git diff | timeloom chat --model anthropic:ID -p "Review this change"
     """
     if conversation is not None and resume is not None:
         raise click.UsageError("--conversation and --resume exclude each other; pass only one")
+    message = None if prompt is None else parse_prompt(prompt)
     settings = with_default_model(loaded.settings)
+    files = () if message is None else read_context()
     async with open_local_conversations(settings) as conversations:
         known = await _find_conversation(conversations, conversation, resume)
+        if message is not None:
+            return await SingleTurn(conversations, command_line_options(), as_json=as_json).run(known, message, files)
         if not as_json and _can_use_screen():
             return await _run_terminal_chat(conversations, known)
         output = JsonOutput() if as_json else PlainOutput()

@@ -9,7 +9,7 @@ import msgspec
 from timeloom.cli.chat.display.block_summary import summarize_block
 from timeloom.cli.chat.display.format import format_count, format_size, format_spend
 from timeloom.cli.chat.display.labels import format_plan
-from timeloom.cli.chat.terminal.attach import read_attachment
+from timeloom.cli.chat.terminal.attach import complete_path, read_attachment
 from timeloom.cli.chat.terminal.state import ChatState
 from timeloom.cli.sanitize import one_line
 from timeloom.core.view.plans import plans_to_announce
@@ -50,7 +50,9 @@ async def run_command(state: ChatState, line: str, *, busy: bool) -> None:
 
 
 def complete_command(text: str) -> str:
-    """Complete the beginning of a command if exactly one command matches; otherwise return the text unchanged."""
+    """Complete a command, or a path after `/attach`, as far as it is unambiguous."""
+    if text.startswith("/attach "):
+        return f"/attach {complete_path(text.removeprefix('/attach '))}"
     if not text.startswith("/") or " " in text or text.startswith("//"):
         return text
     matching = [name for name in COMMANDS if name.startswith(text[1:].lower())]
