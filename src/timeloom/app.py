@@ -49,6 +49,7 @@ from timeloom.runtime.turn.title import TitleGenerator
 from timeloom.runtime.turn.tool_result import Show
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.exec.tool import ExecTool
+from timeloom.tools.output_format import OutputFormat
 from timeloom.tools.react.hide import HideTool
 from timeloom.tools.react.read import ReadLimits, ReadTool
 from timeloom.tools.react.toolset import react_tools
@@ -73,6 +74,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     model_call_s: float = MAX_CALL_S
     edition: int = 1
     """The edition of everything that models read and write in new turns."""
+    output: OutputFormat | None = None
+    """The form of the answers of new turns; None means plain text."""
     protocol: ReplyProtocol = "channels"
     protocols: Mapping[str, ReplyProtocol] = {}
     """The protocols of models that have another one than `protocol`, by name; names may end in `*`."""
@@ -289,6 +292,7 @@ def build_turn_runner(
         titles=TitleGenerator(session, side_models.title, governor=governor),
         limits=settings.limits,
         edition=settings.edition,
+        output=settings.output.schema if settings.output else "",
     )
 
 

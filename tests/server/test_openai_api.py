@@ -335,3 +335,42 @@ def test_only_so_many_histories_are_remembered() -> None:
     assert found == [None, *spots[1:]]
     assert histories.pop(owner, []) is None
     assert with_history([], "x") == "x"
+
+
+def test_a_response_format_makes_the_answer_fit(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = ServerHarness(tmp_path, answers("four"), answers('{"price": 4}'))
+        async with stage.serve() as served, client(served) as ours:
+            schema: dict[str, object] = {"type": "object", "required": ["price"]}
+            said = await ours.chat.completions.create(
+                model="timeloom",
+                messages=[user("How much?")],
+                response_format={"type": "json_schema", "json_schema": {"name": "fare", "schema": schema}},
+            )
+            assert said.choices[0].message.content == '{"price": 4}'
+            said = await ours.chat.completions.create(
+                model="timeloom", messages=[user("Again")], response_format={"type": "json_object"}
+            )
+            assert said.choices[0].message.content == '{"price": 4}'
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        ({"type": "grammar"}, "got 'grammar'"),
+        ({"type": "json_schema"}, "needs json_schema with a schema"),
+        ({"type": "json_schema", "json_schema": {"name": "a", "schema": {"not": {}}}}, "unsupported 'not'"),
+        ({"type": "json_schema", "json_schema": {"name": "a", "schema": {"pattern": "a"}}}, "'pattern'"),
+    ],
+)
+def test_an_unsupported_response_format_is_refused_by_name(tmp_path: Path, form: object, problem: str) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path).serve() as served:
+            body = {"model": "timeloom", "messages": [user("hi")], "response_format": form}
+            refused = await served.ann.post(V1, body)
+            assert refused.status_code == 400
+            assert problem in refused.json()["error"]["message"]
+
+    run(check)

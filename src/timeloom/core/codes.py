@@ -39,7 +39,11 @@ CODES: Final = MappingProxyType(
         "protocol_violation.several_actions": "The reply has several actions, but a round may have only one.",
         "protocol_violation.fanout_refused": "The actions of the reply may not share a round.",
         "protocol_violation.last_round": "The reply calls a tool in the last round of the turn. The last round must answer.",
+        "answer_invalid": "The final answer does not fit the turn's output schema. The message names the path in the value.",
         "repeated_call": "A call had the same result three times in one turn. After the fourth time it is not run again.",
+        # structured output
+        "output_schema_invalid": "An output schema is too large, or has a keyword that answers cannot be validated against.",
+        "output_conflict": "A message wants another output schema than the running turn has. Send it after the turn.",
         # sources and citations
         "source_unknown": "A citation names a source that is not in the pool. The citation was left unchanged.",
         "source_malformed": "A source row has a field of the wrong type or size; the message names the field.",

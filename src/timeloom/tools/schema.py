@@ -47,6 +47,19 @@ def params_schema(params: type[msgspec.Struct], descriptions: Mapping[str, str])
     return cast(JsonSchema, _open_free_maps(top))
 
 
+def value_schema(kind: object) -> JsonSchema:
+    """Return the schema of the values of this type; raise `TypeError` for a type without a JSON form."""
+    whole = msgspec.json.schema(kind, schema_hook=_any_value_schema)
+    if set(whole) == {"$ref", "$defs"}:
+        components = cast(dict[str, JsonSchema], whole["$defs"])
+        name = str(whole["$ref"]).rpartition("/")[2]
+        top = components[name]
+        if f'"{whole["$ref"]}"' not in _json(components):
+            del components[name]
+        whole = {**top, "$defs": components} if components else top
+    return cast(JsonSchema, _open_free_maps(whole))
+
+
 def find_fragment(schema: JsonSchema, steps: Iterable[str]) -> JsonSchema:
     """Return the schema at that location, or at the nearest enclosing location that is described."""
     here = schema

@@ -51,9 +51,12 @@ _PLAIN: Final = "text/plain"
 def redact_block(block: AnyBlock) -> AnyBlock:
     """Return the block with its type, ids, numbers and path, and without its content."""
     match block:
-        case ConversationStarted() | Erased() | TurnStarted() | RoundStarted():
+        case ConversationStarted() | Erased() | RoundStarted():
             # These hold only the owner, the record of an erasure, or numbers.
             return block
+        case TurnStarted():
+            # A client may have chosen the schema of the answer; the rest are numbers.
+            return replace(block, erased=True, output="") if block.output else block
         case Attachment() | AttachmentMeta() | ToolCall() | ResultDigest() | ResultStatus() | ResultContent():
             return _redact_artifact(block)
         case SourcesAdded() | RangeSummary() | PlanRecorded() | PlansCompacted() | Hidden() | Pruned():

@@ -31,6 +31,8 @@ class TurnStarted(Block, tag="turn.header", frozen=True, kw_only=True):
     rerun: bool = False
     edition: int = 1
     """The edition of everything that the model reads and writes in the turn."""
+    output: str = ""
+    """The JSON schema of the turn's answer, as compact JSON; empty if the answer is plain text."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from timeloom.core.blocks import EndReason
 from timeloom.core.blocks.tool_traits import NO_CUSTOM_TRAITS, CustomTraits, resolve_traits
+from timeloom.core.policy.answer.check import check_answer
 from timeloom.core.policy.fanout import FanoutMode, find_fanout_faults
 from timeloom.core.policy.model_retry import RETRIED_ERRORS
 from timeloom.core.policy.read_reply import ParsedReply, ReplyIssue, plain_answer, read_reply
@@ -138,12 +139,14 @@ def next_step(
     custom: CustomTraits = NO_CUSTOM_TRAITS,
     repeated: RepeatedCallsView | None = None,
     compaction: CompactionRequest | None = None,
+    output: str = "",
 ) -> Step:
     """Return the next step of the turn.
 
     `reply` is the parsed reply of the current round, or None if there is none. `custom` holds the traits of the
     conversation's tools that differ from the built-in ones. `repeated` holds the results of this turn's calls.
     `compaction` is a requested compaction; it is carried out between two rounds, or at once while no turn runs.
+    `output` is the JSON schema of the turn's answer; empty for plain text.
     """
     if not progress.running:
         return CompactContext(compaction) if compaction else Idle()
@@ -162,7 +165,7 @@ def next_step(
         return WaitForApproval()
     if compaction and progress.round and progress.asked == "no":
         return CompactContext(compaction)
-    step = _continue_turn(progress, reply, limits, custom)
+    step = _continue_turn(progress, reply, limits, custom, output)
     return _stop_repetition(step, repeated, custom) if repeated and isinstance(step, ExecuteAction) else step
 
 
@@ -183,7 +186,9 @@ def is_polled(tool_id: str, custom: CustomTraits) -> bool:
     return resolve_traits(tool_id, custom.get(tool_id)).polled
 
 
-def _continue_turn(progress: ProgressView, reply: ParsedReply | None, limits: TurnLimits, custom: CustomTraits) -> Step:
+def _continue_turn(
+    progress: ProgressView, reply: ParsedReply | None, limits: TurnLimits, custom: CustomTraits, output: str
+) -> Step:
     match progress.asked:
         case "no":
             return _ask_model(progress, limits) if progress.round else StartRound(1)
@@ -197,7 +202,8 @@ def _continue_turn(progress: ProgressView, reply: ParsedReply | None, limits: Tu
         case "failed":
             return _step_after_failure(progress, limits)
         case "answered":
-            return _step_after_answer(progress, reply or read_reply(""), limits, custom)
+            step = _step_after_answer(progress, reply or read_reply(""), limits, custom, output)
+            return _with_strict_json(step, output) if output and isinstance(step, ExecuteAction) else step
         case _:
             assert_never(progress.asked)
 
@@ -254,10 +260,28 @@ def _step_after_failure(progress: ProgressView, limits: TurnLimits) -> Step:
     return EndTurn("provider_error", f"the model did not answer ({progress.error}){detail}")
 
 
-def _step_after_answer(progress: ProgressView, reply: ParsedReply, limits: TurnLimits, custom: CustomTraits) -> Step:
-    faults = _find_faults(progress, reply, limits, custom)
+def _with_strict_json(step: ExecuteAction, output: str) -> ExecuteAction:
+    """Return the step with the strict JSON of its answer, which was found to fit."""
+    match step.decision:
+        case CompleteDecision(final_answer=text) as decision:
+            json = check_answer(text, output).json
+            return ExecuteAction(step.index, msgspec.structs.replace(decision, final_answer=json))
+        case _:
+            return step
+
+
+def _step_after_answer(
+    progress: ProgressView, reply: ParsedReply, limits: TurnLimits, custom: CustomTraits, output: str
+) -> Step:
+    faults = _find_faults(progress, reply, limits, custom) or _find_answer_faults(progress, reply, output)
     if faults:
-        return _step_after_fault(progress, faults, limits, plain_answer(reply))
+        answer = plain_answer(reply)
+        if output and answer:
+            # A plain text that fits the schema can only be the answer; another one never is.
+            if not check_answer(answer, output).problem:
+                return ExecuteAction(0, CompleteDecision(answer))
+            answer = ""
+        return _step_after_fault(progress, faults, limits, answer)
     if progress.acted < len(reply.decisions):
         decision = reply.decisions[progress.acted]
         if not isinstance(decision, ExitDecision) or decision.final_answer.strip():
@@ -294,6 +318,15 @@ def _find_faults(
             ReplyIssue("protocol_violation.last_round", "this is the last round: complete or exit, no tool is called"),
         )
     return find_fanout_faults(reply.decisions, limits.fanout, custom)
+
+
+def _find_answer_faults(progress: ProgressView, reply: ParsedReply, output: str) -> tuple[ReplyIssue, ...]:
+    """Return why the answer does not fit the output schema; a model that gives up with `exit` answers in words."""
+    last = reply.decisions[-1] if reply.decisions else None
+    if not output or progress.acted or not isinstance(last, CompleteDecision):
+        return ()
+    problem = check_answer(last.final_answer, output).problem
+    return (ReplyIssue("answer_invalid", problem),) if problem else ()
 
 
 def _step_after_fault(progress: ProgressView, faults: tuple[ReplyIssue, ...], limits: TurnLimits, answer: str) -> Step:

@@ -55,6 +55,8 @@ class TurnsView(BlockView, msgspec.Struct):
     newest: TurnId = NO_TURN
     edition: int = 1
     """The edition of the newest turn."""
+    output: str = ""
+    """The JSON schema of the newest turn's answer; empty if it is plain text."""
     by_number: list[TurnId] = []
     """The ids of the turns; the turn with the number 1 comes first."""
 
@@ -118,7 +120,7 @@ class TurnsView(BlockView, msgspec.Struct):
     def _begin(self, entry: Entry, block: TurnStarted) -> None:
         if turn := self._add_entry(entry, block):
             turn.ended = None
-            self.edition = block.edition
+            self.edition, self.output = block.edition, block.output
 
     def _end(self, entry: Entry, block: TurnEnded) -> None:
         if turn := self._add_entry(entry, block):

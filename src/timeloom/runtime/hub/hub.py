@@ -180,9 +180,13 @@ class Hub:
         files: tuple[IncomingFile, ...] = (),
         author: str = USER,
         quoted_roles: tuple[str, ...] = (),
+        output: str = "",
     ) -> SendReceipt:
-        """Send a message; it becomes a follow-up of a running turn, or opens a turn."""
-        message = IncomingMessage(text=text, files=files, author=author, quoted_roles=quoted_roles)
+        """Send a message; it becomes a follow-up of a running turn, or opens a turn.
+
+        `output` is the JSON schema of the answer. Raises `output_conflict` if the running turn has another one.
+        """
+        message = IncomingMessage(text=text, files=files, author=author, quoted_roles=quoted_roles, output=output)
         return await self._run_on(conversation, lambda live: live.deliver(message))
 
     async def send_event(self, conversation: ConversationId, message: IncomingMessage) -> SendReceipt:

@@ -284,6 +284,7 @@ class LiveConversation:
         """Add the message to the running turn; if none runs, open one with it."""
         if message.kind == COMPACT_EVENT:
             return await self._request_compaction(turns, message)
+        _check_output(turns.session, message)
         event = to_external_event(turns.session, message)
         entry, status = await add_to_turn(turns.inbox, message, event)
         if entry:
@@ -344,7 +345,7 @@ class LiveConversation:
             await self._wait_for_turn()
         block = event or UserPrompt(text=message.text, author=message.author, quoted_roles=message.quoted_roles)
         async with self._release_on_error():
-            entry = await turns.open_turn(block, message.files)
+            entry = await turns.open_turn(block, message.files, message.output)
             if compacting:
                 await turns.session.flush()
             await self._report_open_turn()
@@ -498,3 +499,11 @@ class LiveConversation:
 def _receipt(reply: Reply) -> SendReceipt:
     assert isinstance(reply, SendReceipt)
     return reply
+
+
+def _check_output(session: Session, message: IncomingMessage) -> None:
+    """Raise if the message wants another form of answer than the running turn has."""
+    if message.output and session.views.progress.running and session.views.turns.output != message.output:
+        raise CodedError(
+            "output_conflict", "the running turn has another output schema; send the message after its end"
+        )

@@ -57,6 +57,8 @@ class IncomingMessage(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[IncomingFile, ...] = ()
     quoted_roles: tuple[str, ...] = ()
     """Roles of the messages that a message quotes from a client's history, except those of the user."""
+    output: str = ""
+    """The JSON schema of the answer of the turn that the message opens; empty for that of the settings."""
     keep: int = 0
     """For a compaction: the number of newest rounds that stay; 0 means the default."""
     request_id: MessageId | None = None

@@ -79,9 +79,9 @@ class PromptBuilder:
         self._governor = governor or Governor(session=session)
         self._settings = settings
         self._systems = systems
-        self._pinned_systems: dict[int, SystemText] | None = None if settings.protocol == "native" else {}
-        """The system texts with the functions that the conversation has pinned, where they are others; None before
-        they were looked up."""
+        self._pinned_functions: dict[int, str] | None = None if settings.protocol == "native" else {}
+        """The functions that the conversation has pinned, by edition, where they are others than those of its tools;
+        None before they were looked up."""
         # Looked up only when a prompt is built, because loading prices may take a while.
         self._rates = cache(rates)
         self._sources: tuple[str, int] | None = None
@@ -110,8 +110,8 @@ class PromptBuilder:
 
     @property
     def _system(self) -> SystemText:
-        edition = self._session.views.turns.edition
-        return (self._pinned_systems or {}).get(edition) or self._systems.get(edition)
+        turns = self._session.views.turns
+        return self._systems.get(turns.edition, turns.output, (self._pinned_functions or {}).get(turns.edition, ""))
 
     @property
     def rates(self) -> CacheRates:
@@ -226,10 +226,8 @@ class PromptBuilder:
     async def _pin_functions(self) -> None:
         """Take over the functions that the conversation has pinned, if they are others than those of its tools now."""
         pinned = await self._session.text(self._session.views.native_tools.pinned)
-        self._pinned_systems = {
-            edition: self._systems.build_pinned(edition, pinned)
-            for edition in EDITIONS
-            if pinned and pinned != self._systems.get(edition).native.text
+        self._pinned_functions = {
+            edition: pinned for edition in EDITIONS if pinned and pinned != self._systems.get(edition).native.text
         }
 
     @property
@@ -237,7 +235,7 @@ class PromptBuilder:
         return renderer_for(self._session.views.turns.edition)
 
     async def _render_pending(self) -> PromptView:
-        if self._pinned_systems is None:
+        if self._pinned_functions is None:
             await self._pin_functions()
         if self._view and self._view.renderer is not self._renderer:
             # A turn with another edition began, which renders the whole conversation again.

@@ -1,6 +1,7 @@
 """Builds the system text of a turn: the instructions, the tools and the deployment's own text."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -9,12 +10,17 @@ from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
 from timeloom.core.render.system import build_system_text as build_first_system_text
 from timeloom.core.render.v2.system.configuration import SystemConfig
+from timeloom.core.render.v2.system.examples import example_values
+from timeloom.core.render.v2.system.sections import render_section
 from timeloom.core.render.v2.system.text import build_system_text as build_second_system_text
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.prompt.hashing import system_hash
 from timeloom.runtime.prompt.instructions.load import load_instructions, load_sections
 from timeloom.runtime.prompt.native_functions import NativeFunctions, make_native_functions, native_first_text
+
+MAX_SYSTEM_TEXTS: Final = 32
+"""System texts kept in memory. Clients choose output schemas, so more would let them fill the memory."""
 
 
 class SystemText(msgspec.Struct, frozen=True):
@@ -41,26 +47,30 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str = ""
     """Instructions of this deployment, placed after the built-in ones."""
     skills: tuple[CatalogueSkill, ...] = ()
+    output: str = ""
+    """The JSON schema of the turn's answer; empty for plain text."""
 
 
 class SystemTexts:
-    """The system texts of conversations with the same tools and settings, one for each edition."""
+    """The system texts of conversations with the same tools and settings, one for each edition and output schema."""
 
     def __init__(self, tools: Sequence[ToolSpec], settings: SystemSettings) -> None:
         self._tools = tuple(tools)
         self._settings = settings
-        self._texts: dict[int, SystemText] = {}
+        self._texts: dict[tuple[int, str, str], SystemText] = {}
 
-    def get(self, edition: int) -> SystemText:
-        """Return the system text of turns of that edition; it is built once."""
-        if edition not in self._texts:
-            settings = msgspec.structs.replace(self._settings, edition=edition)
-            self._texts[edition] = build_system_text(self._tools, settings)
-        return self._texts[edition]
+    def get(self, edition: int, output: str = "", pinned: str = "") -> SystemText:
+        """Return the system text of turns of that edition and output schema; it is built once.
 
-    def build_pinned(self, edition: int, pinned: str) -> SystemText:
-        """Return the system text of a conversation that has pinned these functions."""
-        return build_system_text(self._tools, msgspec.structs.replace(self._settings, edition=edition), pinned)
+        `pinned` is the list of functions that the conversation has pinned, where it differs from that of the tools.
+        """
+        key = edition, output, pinned
+        if key not in self._texts:
+            if len(self._texts) >= MAX_SYSTEM_TEXTS:
+                self._texts.pop(next(iter(self._texts)))
+            settings = msgspec.structs.replace(self._settings, edition=edition, output=output)
+            self._texts[key] = build_system_text(self._tools, settings, pinned)
+        return self._texts[key]
 
 
 def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings, pinned: str = "") -> SystemText:
@@ -71,7 +81,7 @@ def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings, pinne
     listed = [to_catalogue_tool(spec, settings.edition) for spec in tools if spec.edition <= settings.edition]
     native = make_native_functions(listed, pinned) if settings.protocol == "native" else NativeFunctions()
     if settings.edition == 1:
-        text, sections = _first_text(listed, settings, native), ""
+        text, sections = _with_output(_first_text(listed, settings, native), settings)
     else:
         config = SystemConfig(
             tools=tuple(listed),
@@ -79,11 +89,21 @@ def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings, pinne
             several_actions=settings.several_actions,
             protocol=settings.protocol,
             functions=native.tool_ids,
+            output_schema=settings.output,
         )
         built = build_second_system_text(load_sections(), config, bundle_text=settings.instructions)
         text, sections = built.text, built.labels
     whole = native.text + text
     return SystemText(text, estimate_tokens(whole), system_hash(whole), sections, native)
+
+
+def _with_output(text: str, settings: SystemSettings) -> tuple[str, str]:
+    """Return the text of edition 1, which never changes, followed by the section on the output of edition 2."""
+    if not settings.output:
+        return text, ""
+    config = SystemConfig(protocol=settings.protocol, output_schema=settings.output)
+    section = next(one for one in load_sections() if one.name == "output")
+    return f"{text}\n{render_section(section, config.facts(), example_values(config))}\n", section.label
 
 
 def _first_text(tools: Sequence[CatalogueTool], settings: SystemSettings, native: NativeFunctions) -> str:

@@ -12,6 +12,7 @@ from timeloom.core.blocks import (
     Followup,
     ModelCalled,
     Steer,
+    TurnStarted,
     UserPrompt,
 )
 from timeloom.core.ids import TurnId
@@ -32,6 +33,8 @@ class RecordedPrompt(msgspec.Struct, frozen=True):
     text: str
     attachments: tuple[AttachmentMeta | Attachment, ...] = ()
     quoted_roles: tuple[str, ...] = ()
+    output: str = ""
+    """The JSON schema of the recorded turn's answer."""
 
 
 class _PendingInput(msgspec.Struct, frozen=True):
@@ -73,12 +76,15 @@ class RecordedInputs:
 
 async def read_recorded_inputs(store: Store, tenant: str, record: Iterable[Entry]) -> RecordedInputs:
     """Return the messages and events of these entries."""
+    outputs = dict[TurnId, str]()
     inputs, pending, rounds = RecordedInputs(), dict[TurnId, list[RecordedInput]](), dict[TurnId, int]()
     for entry in record:
         turn = entry.turn_id
         match entry.block:
+            case TurnStarted(output=output):
+                outputs[turn] = output
             case UserPrompt() | Attachment() | AttachmentMeta() as block:
-                _add_prompt(inputs, turn, await with_payloads(store, tenant, block))
+                _add_prompt(inputs, turn, await with_payloads(store, tenant, block), outputs.get(turn, ""))
             case Followup() | Steer() | ExternalEvent() as block:
                 pending.setdefault(turn, []).append(await with_payloads(store, tenant, block))
             case ModelCalled(purpose="decision", round=number):
@@ -110,11 +116,13 @@ class InputReplayer:
         return await self._source.build_prompt(session, step)
 
 
-def _add_prompt(inputs: RecordedInputs, turn: TurnId, block: UserPrompt | Attachment | AttachmentMeta) -> None:
+def _add_prompt(
+    inputs: RecordedInputs, turn: TurnId, block: UserPrompt | Attachment | AttachmentMeta, output: str
+) -> None:
     known = inputs.prompts[-1] if inputs.prompts and inputs.prompts[-1].turn_id == turn else None
     match block:
         case UserPrompt(text=text, quoted_roles=roles) if known is None and isinstance(text, str):
-            inputs.prompts.append(RecordedPrompt(turn, text, quoted_roles=roles))
+            inputs.prompts.append(RecordedPrompt(turn, text, quoted_roles=roles, output=output))
         case Attachment() | AttachmentMeta() if known is not None:
             inputs.prompts[-1] = msgspec.structs.replace(known, attachments=(*known.attachments, block))
         case _:

@@ -230,7 +230,9 @@ class _RerunLoop:
 
     async def _run_prompt(self, prompt: RecordedPrompt) -> TurnOutcome:
         # With the recorded turn id, so that paths which contain it lead to the same content.
-        return await self._turns.run(prompt.text, prompt.attachments, prompt.turn_id, prompt.quoted_roles)
+        return await self._turns.run(
+            prompt.text, prompt.attachments, prompt.turn_id, prompt.quoted_roles, prompt.output
+        )
 
     async def _run_late_followups(self) -> bool:
         """Run a turn for each recorded follow-up that the re-run's turn ended too early to receive."""

@@ -377,7 +377,7 @@ async def _execute_answer(
     turn = session.views.turns.turns[progress.turn_id]
     known = session.views.sources.pool.rows
     answer = decision.final_answer
-    if session.views.turns.edition >= SECOND_EDITION:
+    if session.views.turns.edition >= SECOND_EDITION and not session.views.turns.output:
         # Users must not see the escapes of lines that the model copied from its prompt.
         answer = unfence_words(answer)
     cited = find_cited_sids(answer)
@@ -390,7 +390,7 @@ async def _execute_answer(
             n=turn.completions + 1,
             sources_used=tuple(sid for sid in cited if sid in known),
             suggested_followups=decision.suggested_followups,
-            unformatted=decision not in reply.decisions,
+            unformatted=not reply.decisions,
         )
     )
     if reply.summary:

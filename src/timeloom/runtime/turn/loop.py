@@ -63,6 +63,8 @@ class TurnRunner:
     """Whether the turns belong to a re-run; `TurnStarted` records it."""
     edition: int = 1
     """The edition of new turns, unless the conversation already has a later one."""
+    output: str = ""
+    """The JSON schema of the answers of new turns, unless a turn is opened with its own; empty for plain text."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
@@ -71,10 +73,11 @@ class TurnRunner:
         attachments: tuple[AttachmentMeta | Attachment, ...] = (),
         turn_id: TurnId | None = None,
         quoted_roles: tuple[str, ...] = (),
+        output: str = "",
     ) -> TurnOutcome:
         """Open a turn with the user's prompt, run it and return how it stopped.
 
-        Pass `turn_id` if the paths of the attachments already contain it.
+        Pass `turn_id` if the paths of the attachments already contain it. `output` is the JSON schema of the answer.
         """
         await self.titles.stop()
         message = UserPrompt(text=prompt, quoted_roles=quoted_roles)
@@ -85,14 +88,19 @@ class TurnRunner:
             turn_id=turn_id,
             rerun=self.rerun,
             edition=self.edition,
+            output=output or self.output,
         )
         await self.session.flush()
         return await self.resume()
 
-    async def open_turn(self, message: UserPrompt | ExternalEvent, files: Sequence[IncomingFile] = ()) -> Entry:
+    async def open_turn(
+        self, message: UserPrompt | ExternalEvent, files: Sequence[IncomingFile] = (), output: str = ""
+    ) -> Entry:
         """Open a turn with this message and return its entry, which becomes durable with the turn's first step."""
         await self.titles.stop()
-        return await open_turn(self.session, message, files, rerun=self.rerun, edition=self.edition)
+        return await open_turn(
+            self.session, message, files, rerun=self.rerun, edition=self.edition, output=output or self.output
+        )
 
     async def resume(self) -> TurnOutcome:
         """Run the open turn from its current state on the timeline until it ends or waits for a person.
@@ -109,7 +117,9 @@ class TurnRunner:
             reply = await self.model_caller.load_reply()
             # A turn may have been opened while a compaction ran.
             turn = views.progress.turn_id
-            step = next_step(views.progress, reply, self.limits, custom, views.repeated, views.compactions.next_request)
+            compaction = views.compactions.next_request
+            output = views.turns.output
+            step = next_step(views.progress, reply, self.limits, custom, views.repeated, compaction, output)
             match step:
                 case WaitForApproval():
                     return "waiting"

@@ -20,15 +20,17 @@ async def open_turn(
     turn_id: TurnId | None = None,
     rerun: bool = False,
     edition: int = 1,
+    output: str = "",
 ) -> Entry:
     """Append the entries that open a turn, and return the entry of its message.
 
     The entries become durable with the next append or flush. `files` are attached here; `attachments` are blocks whose
-    paths already contain `turn_id`. A conversation never goes back to an earlier edition.
+    paths already contain `turn_id`. A conversation never goes back to an earlier edition. `output` is
+    the JSON schema of the answer; it must have passed `parse_schema`.
     """
     turn = turn_id or session.new_turn_id()
     turns = session.views.turns
-    started = TurnStarted(n=len(turns.turns) + 1, rerun=rerun, edition=max(edition, turns.edition))
+    started = TurnStarted(n=len(turns.turns) + 1, rerun=rerun, edition=max(edition, turns.edition), output=output)
     attached = [*add_attachments(attachments, session), *_attach(session, message, files, turn)]
     _, entry, *_ = await session.append_deferred([started, message, *attached], turn)
     return entry

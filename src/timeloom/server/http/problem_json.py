@@ -45,6 +45,8 @@ STATUSES: Final = MappingProxyType(
         "conversation_held": 409,
         "lease_lost": 409,
         "turn_not_running": 409,
+        "output_conflict": 409,
+        "output_schema_invalid": 400,
         "turn_open": 409,
         "request_too_large": 413,
         "attachment_type_unavailable": 415,

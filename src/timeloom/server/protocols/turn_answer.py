@@ -21,9 +21,13 @@ class _TypedBlock(msgspec.Struct, frozen=True):
 
 
 class TurnAnswer:
-    """The answer of a turn: its text while it arrives, its token usage and the reason of its end."""
+    """The answer of a turn: its text while it arrives, its token usage and the reason of its end.
 
-    def __init__(self) -> None:
+    With `only_stored`, the text is that of stored answers, as a structured answer may be refused after it streamed.
+    """
+
+    def __init__(self, *, only_stored: bool = False) -> None:
+        self._only_stored = only_stored
         self.parts: list[str] = []
         self.usage = Usage()
         self.reason: EndReason | None = None
@@ -42,7 +46,7 @@ class TurnAnswer:
         """Process the event and return the text that it adds."""
         match event:
             case ChatDelta(channel="answer"):
-                return self._add_text(event.text)
+                return "" if self._only_stored else self._add_text(event.text)
             case ChatStep(step="model"):
                 # The deltas so far have no block: the model is called again or continues after an interruption.
                 self._is_streaming = False

@@ -57,6 +57,8 @@ def second(tools: Sequence[ToolSpec], settings: SystemSettings | None = None) ->
     return build_system_text(tools, msgspec.structs.replace(settings or SystemSettings(), edition=2)).text
 
 
+OUTPUT: Final = '{"type":"object","properties":{"price":{"type":"number"}},"required":["price"]}'
+
 GOLDEN: Final = {
     "system_first_tools.txt": lambda: build_system_text(BUILT_IN, SystemSettings()).text,
     "system_second.txt": lambda: second(BUILT_IN),
@@ -66,6 +68,9 @@ GOLDEN: Final = {
     "system_second_native.txt": lambda: second(BUILT_IN, SystemSettings(protocol="native")),
     "system_second_own_tools.txt": lambda: second(OWN),
     "system_second_no_tools.txt": lambda: second(()),
+    "system_second_output.txt": lambda: second((), SystemSettings(output=OUTPUT)),
+    "system_second_output_native.txt": lambda: second((), SystemSettings(output=OUTPUT, protocol="native")),
+    "system_first_output.txt": lambda: build_system_text((), SystemSettings(output=OUTPUT)).text,
 }
 
 

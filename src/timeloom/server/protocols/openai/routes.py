@@ -1,7 +1,7 @@
 """OpenAI-compatible chat completions: maps each request to a turn of a stored conversation."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from starlette.responses import Response
@@ -18,13 +18,16 @@ from timeloom.server.protocols.openai.schema import (
     ChatBody,
     ChatCompletion,
     ChatMessage,
+    JsonSchemaFormat,
     ModelCard,
     ModelList,
     OpenAiError,
+    ResponseFormat,
 )
 from timeloom.server.protocols.openai.stream import ChunkEncoder, CompletionBuilder, history_owner
 from timeloom.server.protocols.send_and_stream import SendResult, send_and_stream
 from timeloom.server.request_context import RequestContext
+from timeloom.tools.output_format import JSON_OBJECT, OutputFormat
 
 PATH_PREFIX: Final = "/v1/"
 """The path prefix of this API; all errors below it, also 404, have the OpenAI format."""
@@ -54,9 +57,11 @@ async def post_completion(context: RequestContext, body: ChatBody) -> ChatComple
     """Send the last message to the conversation of the earlier ones and return the answer of its turn."""
     _check_supported(body)
     history, message = _split_messages(body.messages)
-    sent = await _send_message(context, body, history, message)
+    output = _output_schema(body.response_format)
+    sent = await _send_message(context, body, history, _Message(message, output))
     context.request.state.accepted = sent.accepted
-    completion = CompletionBuilder(context, sent.accepted, (*history, HistoryMessage("user", message)))
+    asked = (*history, HistoryMessage("user", message))
+    completion = CompletionBuilder(context, sent.accepted, asked, is_structured=bool(output))
     if body.stream:
         wants_usage = bool(body.stream_options and body.stream_options.include_usage)
         return EventStream(
@@ -93,6 +98,30 @@ def _check_supported(body: ChatBody) -> None:
         raise CodedError("request_malformed", "n must be 1")
 
 
+class _Message(NamedTuple):
+    """The text of the message, and the JSON schema of its answer."""
+
+    text: str
+    output: str
+
+
+def _output_schema(form: ResponseFormat | None) -> str:
+    """Return the JSON schema of the answer; empty for plain text."""
+    match form:
+        case None | ResponseFormat(type="text"):
+            return ""
+        case ResponseFormat(type="json_object"):
+            return JSON_OBJECT.schema
+        case ResponseFormat(type="json_schema", json_schema=JsonSchemaFormat(schema=dict() as schema) as given):
+            whole = msgspec.json.decode(msgspec.json.encode(schema), type=dict[str, object])
+            return OutputFormat.from_schema(whole, given.description or "").schema
+        case ResponseFormat(type="json_schema"):
+            raise CodedError("request_malformed", "response_format needs json_schema with a schema")
+        case _:
+            expected = "text, json_object or json_schema"
+            raise CodedError("request_malformed", f"response_format must be {expected}, got {form.type[:40]!r}")
+
+
 def _split_messages(messages: Sequence[ChatMessage]) -> tuple[tuple[HistoryMessage, ...], str]:
     """Return the earlier messages and the text of the last one."""
     *earlier, last = messages
@@ -111,7 +140,7 @@ def _text(message: ChatMessage) -> str:
 
 
 async def _send_message(
-    context: RequestContext, body: ChatBody, history: tuple[HistoryMessage, ...], message: str
+    context: RequestContext, body: ChatBody, history: tuple[HistoryMessage, ...], message: _Message
 ) -> SendResult:
     hub = context.services.hub
     conversation_name = context.request.headers.get(CONVERSATION_HEADER) or (body.metadata or {}).get(METADATA_KEY, "")
@@ -128,20 +157,23 @@ async def _send_message(
             raise
     header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
     conversation = (await hub.create_empty(header)).id
-    return await _send_to(context, conversation, with_history(history, message), quoted=quoted_roles(history))
+    whole = _Message(with_history(history, message.text), message.output)
+    return await _send_to(context, conversation, whole, quoted=quoted_roles(history))
 
 
 async def _send_to(
     context: RequestContext,
     conversation: ConversationId,
-    message: str,
+    message: _Message,
     author: str = USER,
     quoted: tuple[str, ...] = (),
 ) -> SendResult:
     return await send_and_stream(
         context.services,
         conversation,
-        lambda: context.services.hub.send_message(conversation, message, author=author, quoted_roles=quoted),
+        lambda: context.services.hub.send_message(
+            conversation, message.text, author=author, quoted_roles=quoted, output=message.output
+        ),
     )
 
 

@@ -29,6 +29,22 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool | None = None
 
 
+class JsonSchemaFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The schema of a structured answer; its name is not used."""
+
+    schema: dict[str, msgspec.Raw] | None = None
+    name: str = ""
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The form of the answer: `text`, `json_object`, or `json_schema` with a schema."""
+
+    type: str
+    json_schema: JsonSchemaFormat | None = None
+
+
 class ChatBody(msgspec.Struct, frozen=True, kw_only=True):
     """A completion request; sampling options such as `temperature` are accepted and ignored."""
 
@@ -40,6 +56,7 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True):
     n: int | None = None
     tools: tuple[msgspec.Raw, ...] | None = None
     functions: tuple[msgspec.Raw, ...] | None = None
+    response_format: ResponseFormat | None = None
 
 
 class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,8 +36,15 @@ FAILURE_REASONS: Final = frozenset[EndReason]({"protocol_failure", "provider_err
 class CompletionBuilder:
     """Builds the completion of one turn from its events."""
 
-    def __init__(self, context: RequestContext, accepted: SendReceipt, history: Sequence[HistoryMessage]) -> None:
-        self.answer = TurnAnswer()
+    def __init__(
+        self,
+        context: RequestContext,
+        accepted: SendReceipt,
+        history: Sequence[HistoryMessage],
+        *,
+        is_structured: bool = False,
+    ) -> None:
+        self.answer = TurnAnswer(only_stored=is_structured)
         self.conversation = accepted.conversation_id
         self.id = f"chatcmpl-{accepted.turn_id}-{accepted.seq}"
         self.created = context.services.clock.epoch_us() // 1_000_000

@@ -33,6 +33,8 @@ class SystemConfig(msgspec.Struct, frozen=True, kw_only=True):
     protocol: ReplyProtocol = "channels"
     output_types: tuple[str, ...] = ()
     """The names of typed outputs that the answer must have."""
+    output_schema: str = ""
+    """The JSON schema of the answer; empty for plain text."""
     functions: frozenset[str] = frozenset()
     """With native tool calls: the ids of the tools that have a function of their own."""
 
@@ -64,7 +66,7 @@ class SystemConfig(msgspec.Struct, frozen=True, kw_only=True):
             "code": self.code_tool(),
             "plain_tools": any(not tool.runs_code for tool in self.tools),
             "skills": self.skills,
-            "output": self.output_types,
+            "output": self.output_types or self.output_schema,
             "answer_tools": self.answer_tools(),
             "several_actions": self.several_actions,
             "irreversible": any(tool.effect == "irreversible" for tool in self.tools),

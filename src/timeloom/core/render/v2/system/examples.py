@@ -27,6 +27,7 @@ def example_values(config: SystemConfig) -> dict[str, str]:
         "other_call": calls[1] if len(calls) > 1 else "",
         "code_call": _call(code, _made_params(code, _Filling(lists=False))) if code else "",
         "code_tool": f"`{one_line(code.tool_id)}`" if code else "",
+        "output_schema": escape_json(config.output_schema),
         "answer_tools": ", ".join(f"`{one_line(name)}`" for name in config.answer_tools()),
     }
 
