@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from timeloom.ports.model import Model
     from timeloom.ports.store import Store
     from timeloom.ports.tool import Tool, ToolContext
-    from timeloom.providers.registry import open_model
+    from timeloom.providers.registry import open_model, register_provider
+    from timeloom.stores.open_store import open_store
     from timeloom.tools.define import tool
 
 __version__ = "0.1.0"
+
 PLATFORMS = "timeloom runs on Linux and macOS; on Windows, install and run it inside WSL"
 
 
@@ -52,6 +54,8 @@ _MODULE_OF = {
     "ask_before": "timeloom.core.policy.gates",
     "only_tools": "timeloom.core.policy.gates",
     "open_model": "timeloom.providers.registry",
+    "open_store": "timeloom.stores.open_store",
+    "register_provider": "timeloom.providers.registry",
     "refuse": "timeloom.core.policy.gates",
     "tool": "timeloom.tools.define",
 }
@@ -75,7 +79,9 @@ __all__ = [
     "ask_before",
     "only_tools",
     "open_model",
+    "open_store",
     "refuse",
+    "register_provider",
     "tool",
 ]
 

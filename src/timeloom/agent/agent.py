@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, Self, TypeVar, cast
+from typing import Generic, Self, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
-from timeloom.agent.answer import Answer
+from timeloom.agent.answer import Answer, make_decoder
 from timeloom.agent.conversation_factory import ConversationFactory
 from timeloom.agent.run import Approver, Run, RunParts
 from timeloom.agent.text_file import read_text_file
@@ -41,6 +41,7 @@ from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
 from timeloom.runtime.turn.attachments import IncomingFile
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
+from timeloom.tools.output_format import OutputFormat
 from timeloom.tools.registry import ToolRegistry
 
 T = TypeVar("T")
@@ -64,16 +65,53 @@ class Agent(Generic[T]):
 
     `async with agent:` opens it, resumes the turns that an earlier process left open, and keeps it open. Without that,
     each method opens and closes it. A store is a data folder, a `Store`, or None for memory. `react` chooses the
-    built-in `react.*` tools: all, none, or some by id. `policies` and `budgets` replace those of the settings.
+    built-in `react.*` tools: all, none, or some by id. With an `output` type, the answer is JSON that is validated in
+    the turn; the model is asked again until it fits. `policies` and `budgets` replace those of the settings.
     Programs of the model run only if `settings` are passed and enable them.
     """
 
+    @overload
     def __init__(
         self: "Agent[str]",
         model: str | Model,
         *,
         tools: Sequence[Tool] = (),
         instructions: str = "",
+        policies: Sequence[Policy] | None = None,
+        budgets: Budgets | None = None,
+        store: str | Path | Store | None = None,
+        react: bool | Sequence[str] = True,
+        settings: Settings | None = None,
+        name: str = "agent",
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        output: type[T],
+        tools: Sequence[Tool] = (),
+        instructions: str = "",
+        policies: Sequence[Policy] | None = None,
+        budgets: Budgets | None = None,
+        store: str | Path | Store | None = None,
+        react: bool | Sequence[str] = True,
+        settings: Settings | None = None,
+        name: str = "agent",
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        tools: Sequence[Tool] = (),
+        instructions: str = "",
+        output: object = str,
         policies: Sequence[Policy] | None = None,
         budgets: Budgets | None = None,
         store: str | Path | Store | None = None,
@@ -99,6 +137,8 @@ class Agent(Generic[T]):
         self._folder: Path | None = None
         self._open_parts: _OpenParts | None = None
         self._stack: AsyncExitStack | None = None
+        self._output = None if output is str else OutputFormat.from_type(output)
+        self._decode = cast(Callable[[str], T], make_decoder(output))
         # A wrong set of tools fails here, where it is written, and not in the first turn.
         ToolRegistry(self._tools)
 
@@ -281,9 +321,6 @@ class Agent(Generic[T]):
             )
             yield Run(run_parts, events)
 
-    def _decode(self, text: str) -> T:
-        return cast(T, text)
-
     @asynccontextmanager
     async def _open(self) -> AsyncGenerator[_OpenParts]:
         async with AsyncExitStack() as stack:
@@ -334,6 +371,7 @@ class Agent(Generic[T]):
             instructions=self._instructions or settings.instructions,
             policies=settings.policies if self._policies is None else tuple(self._policies),
             budgets=settings.budgets if self._budgets is None else self._budgets,
+            output=self._output,
         )
 
     def _temporary_folder(self) -> Path:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -83,6 +83,16 @@ class Answer(Generic[T]):
             detail = f": {self.detail}" if self.detail else ""
             raise CodedError("answer_missing", f"the turn has no answer, its reason is {self.reason}{detail}")
         return self.decode(self.text)
+
+
+def make_decoder(output: object) -> Callable[[str], object]:
+    """Return the function that makes a value of this type from an answer's text."""
+    if output is str:
+        return lambda text: text
+    validate = getattr(output, "model_validate_json", None)
+    if callable(validate):
+        return cast(Callable[[str], object], validate)
+    return msgspec.json.Decoder(cast(type[object], output)).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

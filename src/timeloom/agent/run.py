@@ -8,9 +8,10 @@ from typing import Generic, TypeVar
 from timeloom.agent.answer import Answer, Approval, FinishedTurn, read_answer
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId
+from timeloom.core.stream.partial_json import PartialJson
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
-from timeloom.runtime.hub.events import ChatComplete, ChatDelta, ChatError, ConvStatus, Event, Heartbeat
+from timeloom.runtime.hub.events import ChatComplete, ChatDelta, ChatError, ChatStep, ConvStatus, Event, Heartbeat
 from timeloom.runtime.hub.hub import Hub
 from timeloom.runtime.hub.state import SendReceipt
 
@@ -82,6 +83,21 @@ class Run(Generic[T]):
         async for event in self:
             if isinstance(event, ChatDelta) and event.channel == "answer":
                 yield event.text
+
+    async def partial(self) -> AsyncIterator[object]:
+        """Yield the typed answer while it is written: a JSON value with the fields that are complete so far.
+
+        An answer that does not fit its type is written again, so a field can disappear.
+        """
+        parser, before = PartialJson(), None
+        async for event in self:
+            if isinstance(event, ChatStep) and event.step == "model":
+                parser = PartialJson()
+            elif isinstance(event, ChatDelta) and event.channel == "answer":
+                value = parser.feed(event.text)
+                if value is not None and value != before:
+                    before = value
+                    yield value
 
     async def finish(self) -> Answer[T]:
         """Read the events to their end and return the result."""

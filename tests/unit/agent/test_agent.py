@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
 
+import msgspec
+import pydantic
 import pytest
 
 import timeloom
@@ -223,3 +225,34 @@ def test_every_public_name_can_be_imported() -> None:
     assert set(timeloom.__all__) <= set(dir(timeloom))
     with pytest.raises(AttributeError, match="nothing"):
         _ = getattr(timeloom, "nothing")  # noqa: B009 - the type checker knows the name is missing
+
+
+class Verdict(msgspec.Struct):
+    order: str
+    amount: float
+
+
+def test_a_typed_answer_is_validated_in_the_turn_and_asked_again() -> None:
+    model = ScriptedModel([says('{"order": "A1"}'), says('{"order": "A1", "amount": 7}')])
+    answer = Agent(model, output=Verdict).run_sync("refund?")
+    verdict: Verdict = answer.output
+    assert verdict == Verdict(order="A1", amount=7)
+
+
+def test_a_typed_answer_can_be_read_field_by_field() -> None:
+    async def main() -> None:
+        model = ScriptedModel([says('{"order": "A1", "amount": 7}')])
+        async with Agent(model, output=Verdict) as agent, agent.stream("refund?") as stream:
+            parts = [part async for part in stream.partial()]
+            assert parts[-1] == {"order": "A1", "amount": 7}
+            assert stream.answer.output.amount == 7
+
+    asyncio.run(main())
+
+
+def test_a_pydantic_model_decodes_its_own_answer() -> None:
+    class Order(pydantic.BaseModel):
+        order: str
+
+    answer = Agent(ScriptedModel([says('{"order": "A1"}')]), output=Order).run_sync("which?")
+    assert answer.output.order == "A1"
