@@ -1,4 +1,4 @@
-"""`timeloom list` and `delete` from outside."""
+"""`timeloom list`, `delete`, `backup` and `restore` from outside."""
 
 import asyncio
 import json
@@ -58,3 +58,39 @@ def test_a_held_conversation_is_not_deleted(stage: ChatHarness) -> None:
 
     assert "[conversation_held]" in asyncio.run(delete_while_held())
     assert conversation in stage.run("list").stdout
+
+
+def test_a_backup_of_a_folder_in_use_verifies_and_restores(stage: ChatHarness, tmp_path: Path) -> None:
+    conversation = start_conversation(stage)
+
+    async def back_up_while_held() -> int:
+        async with await SqliteStore.open(stage.data) as store:
+            await store.acquire(ConversationId(conversation), "a test")
+            return (await asyncio.to_thread(stage.run, "backup", str(tmp_path / "copy"))).returncode
+
+    assert asyncio.run(back_up_while_held()) == 0
+    before = stage.run("export", "--json").stdout
+    heads = stage.data.rename(tmp_path / "original") / "heads"
+    restored = stage.run("restore", str(tmp_path / "copy"))
+    assert (restored.returncode, "all whole" in restored.stdout) == (0, True)
+    assert stage.run("export", "--json").stdout == before
+    assert stage.run("verify", "--against", str(heads)).returncode == 0
+    assert stage.run("replay", "--verify").returncode == 0
+    notes = [path.read_text() for path in (stage.data / "workspaces").rglob("a.md")]
+    assert notes and set(notes) == {"# A note"}
+
+
+def test_backup_and_restore_refuse_a_folder_with_content(stage: ChatHarness) -> None:
+    start_conversation(stage)
+    refused = stage.run("backup", str(stage.data))
+    assert (refused.returncode, "is not an empty folder" in refused.stderr) == (1, True)
+    assert stage.run("restore", str(stage.data)).returncode == 1
+    assert stage.run("restore", str(stage.data / "blobs")).returncode == 2
+
+
+def test_a_backup_with_a_lost_payload_names_the_check(stage: ChatHarness, tmp_path: Path) -> None:
+    start_conversation(stage)
+    for path in (stage.data / "blobs").glob("t_*/*/*"):
+        path.unlink()
+    refused = stage.run("backup", str(tmp_path / "copy"))
+    assert (refused.returncode, "timeloom verify" in refused.stderr) == (1, True)

@@ -10,6 +10,7 @@ from timeloom.cli.entry_point import CommandGroup
 
 COMMANDS: Final = {
     "approve": "Approve or refuse the call that a turn waits for, and resume the turn.",
+    "backup": "Copy a data folder to a new folder, also while programs use it.",
     "chat": "Chat with an agent.",
     "delete": "Delete conversations permanently, with their payloads, files and search terms.",
     "demo": "Write a sample conversation, show it, export it and verify the data folder.",
@@ -21,6 +22,7 @@ COMMANDS: Final = {
     "list": "List the conversations of a data folder, the most recently updated first.",
     "model": "Serve a scripted model, or score a model, without a conversation.",
     "replay": "Rebuild the requests of past model calls and compare their hashes with the recorded ones.",
+    "restore": "Make a data folder from a backup, and verify it.",
     "serve": "Serve conversations over HTTP.",
     "settings": "Show every setting, its value and its origin.",
     "verify": "Check every stored conversation and payload.",
