@@ -27,6 +27,7 @@ __all__ = [
     "open_existing_store",
     "open_store_for_reading",
     "print_error",
+    "require_journal",
     "select_conversations",
 ]
 
@@ -63,7 +64,7 @@ def has_conversations(data_dir: Path) -> bool:
 @asynccontextmanager
 async def open_existing_store(data_dir: Path, signer: Signer | None = None) -> AsyncGenerator[SqliteStore]:
     """Open the store of an existing data folder; raises `click.BadParameter` where there is no journal."""
-    _require_journal(data_dir)
+    require_journal(data_dir)
     async with await SqliteStore.open(data_dir, create=False, signer=signer) as store:
         yield store
 
@@ -71,7 +72,7 @@ async def open_existing_store(data_dir: Path, signer: Signer | None = None) -> A
 @asynccontextmanager
 async def open_store_for_reading(data_dir: Path) -> AsyncGenerator[SqliteStore]:
     """Open the store of a data folder that may be read-only or damaged."""
-    _require_journal(data_dir)
+    require_journal(data_dir)
     try:
         store = await SqliteStore.open(data_dir, create=False)
     except StoreError as error:
@@ -82,7 +83,8 @@ async def open_store_for_reading(data_dir: Path) -> AsyncGenerator[SqliteStore]:
         yield store
 
 
-def _require_journal(data_dir: Path) -> None:
+def require_journal(data_dir: Path, param_hint: str = "--data-dir") -> None:
+    """Raise `click.BadParameter` if the folder has no journal."""
     if not (data_dir / "journal.db").exists():
         hint = (
             f"its journal.db is missing; put it back from a backup; {SALVAGE_HINT}"
@@ -90,7 +92,7 @@ def _require_journal(data_dir: Path) -> None:
             else "`timeloom demo` creates one"
         )
         raise click.BadParameter(
-            f"there are no conversations in {click.format_filename(data_dir)}; {hint}", param_hint="--data-dir"
+            f"there are no conversations in {click.format_filename(data_dir)}; {hint}", param_hint=param_hint
         )
 
 

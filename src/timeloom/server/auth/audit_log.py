@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import hashlib
 import os
+import shutil
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -146,6 +147,19 @@ def verify_audit_logs(folder: Path) -> tuple[int, list[AuditProblem]]:
         entries += count
         problems += [problem] if problem else []
     return entries, problems
+
+
+def copy_audit_logs(source: Path, target: Path) -> None:
+    """Copy all audit logs with their heads; no entry is added to a log while it is copied."""
+    for path in sorted(source.glob("*/*.jsonl")):
+        folder = target / path.parent.name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("rb") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH)
+            for name in (path.name, path.with_suffix(".head").name):
+                if (path.parent / name).exists():
+                    shutil.copyfile(path.parent / name, folder / name)
+                    (folder / name).chmod(0o600)
 
 
 def _verify_file(path: Path) -> tuple[int, AuditProblem | None]:
