@@ -1,6 +1,7 @@
 """Builds command-line options from the catalogue of settings, and loads the settings of a command."""
 
 import functools
+import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,9 @@ from timeloom.config.errors import ConfigError
 from timeloom.config.load import gather_sources, load_data_dir, load_settings
 from timeloom.config.parse_value import allowed_words
 from timeloom.config.resolve import LoadedSettings, warn_about_unknown_variables
+from timeloom.core.codes import CodedError
+from timeloom.ports.tool import Tool
+from timeloom.tools.modules import load_named_tools
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +36,7 @@ OPTION_KEYS: Final = tuple(row.key for row in SETTING_SPECS if row.help.option a
 """Settings that are options of every command that runs conversations."""
 
 _OPTIONS: Final = "timeloom.options"
+_TOOLS: Final = "timeloom.tools"
 _CONFIG: Final = "timeloom.config"
 
 
@@ -68,8 +73,38 @@ def command_line_options() -> list[str]:
     context = click.get_current_context()
     typed: dict[str, str] = context.meta.get(_OPTIONS, {})
     words = [word for key, value in typed.items() for word in (SPEC_BY_KEY[key].help.option, value)]
+    words += [word for name in context.meta.get(_TOOLS, ()) for word in ("--tools", name)]
     config = context.meta.get(_CONFIG)
     return [*words, CONFIG_OPTION, config] if config else words
+
+
+def with_tools(run: Callable[P, R]) -> Callable[P, R]:
+    """Add the option `--tools` to a command that runs conversations; `load_option_tools` loads them."""
+    return click.option(
+        "--tools",
+        metavar="MODULE:NAME",
+        multiple=True,
+        expose_value=False,
+        callback=_store_tools,
+        help="Add a tool or a list of tools: NAME of a Python module, found in the current folder or installed. "
+        "Without a colon, the name of tools that an installed package offers. Can be repeated.",
+    )(run)
+
+
+def load_option_tools() -> tuple[Tool, ...]:
+    """Load the tools that `--tools` names on this command line; raises a usage error that names the fault."""
+    names: tuple[str, ...] = click.get_current_context().meta.get(_TOOLS, ())
+    if names and "" not in sys.path:
+        # As with `python -m`: a script of the current folder is a module.
+        sys.path.insert(0, "")
+    try:
+        return load_named_tools(names)
+    except CodedError as error:
+        raise click.UsageError(f"--tools: {error}") from error
+
+
+def _store_tools(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:
+    context.meta[_TOOLS] = value
 
 
 def _setting_option(

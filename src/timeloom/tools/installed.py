@@ -31,9 +31,13 @@ def _load(name: str) -> tuple[Tool, ...]:
     if found is None:
         known = ", ".join(list_installed_tools()) or "none"
         raise CodedError("tool_malformed", f"no installed package offers the tools {name[:80]!r}; offered are: {known}")
-    loaded = found.load()
+    return to_tools(found.load(), f"{found.value!r} of {ENTRY_POINTS}")
+
+
+def to_tools(loaded: object, name: str) -> tuple[Tool, ...]:
+    """Return the value as tools, if it is a tool or a list of tools; `name` names it in the error otherwise."""
     tools = tuple(cast("Iterable[object]", loaded)) if isinstance(loaded, list | tuple) else (loaded,)
     for one in tools:
         if not isinstance(getattr(one, "spec", None), ToolSpec):
-            raise CodedError("tool_malformed", f"{found.value!r} of {ENTRY_POINTS} is no tool and no list of tools")
+            raise CodedError("tool_malformed", f"{name} is no tool and no list of tools; decorate functions with @tool")
     return cast("tuple[Tool, ...]", tools)

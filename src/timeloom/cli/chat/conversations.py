@@ -25,6 +25,7 @@ from timeloom.ports.ids import RandomIds
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.reader import ConversationInfo, ConversationQuery
 from timeloom.ports.store import Store
+from timeloom.ports.tool import Tool
 from timeloom.providers.registry import ModelNameError, default_model_name
 from timeloom.runtime.context.fit_window import CompactionEvent
 from timeloom.runtime.fork.fork import ForkResult, fork
@@ -159,11 +160,15 @@ def with_default_model(settings: Settings) -> Settings:
 
 @asynccontextmanager
 async def open_local_conversations(
-    settings: Settings, *, create: bool = True, holder: str = HOLDER
+    settings: Settings, *, create: bool = True, holder: str = HOLDER, tools: Sequence[Tool] = ()
 ) -> AsyncGenerator[LocalConversations]:
-    """Open the conversations of the data folder; `create` makes the folder if it does not exist."""
+    """Open the conversations of the data folder; `create` makes the folder if it does not exist.
+
+    `tools` are added to those of the settings.
+    """
     header = ConversationStarted(tenant="local", project="default", user=current_user())
-    async with ModelPool(settings) as models, open_tools(settings) as tools:
+    async with ModelPool(settings) as models, open_tools(settings) as built_in_tools:
+        registry = built_in_tools.with_tools(tools)
         # Before the folder is created, so that an unknown model name leaves no files behind.
         models.get(settings.model)
         signer = open_signer(settings)
@@ -175,7 +180,7 @@ async def open_local_conversations(
         try:
             async with (
                 opening_store as store,
-                LocalConversations(store, models, settings, header, tools, holder=holder) as conversations,
+                LocalConversations(store, models, settings, header, registry, holder=holder) as conversations,
             ):
                 yield conversations
         except ConflictError as error:

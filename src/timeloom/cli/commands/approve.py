@@ -9,7 +9,7 @@ from timeloom.cli.chat.plain import PlainChat, print_approval_commands
 from timeloom.cli.chat.plain_output import JsonOutput, PlainOutput
 from timeloom.cli.chat.terminal.approvals import ApprovalQuestion, find_pending_approval
 from timeloom.cli.command import async_command
-from timeloom.cli.options import OPTION_KEYS, command_line_options, with_settings
+from timeloom.cli.options import OPTION_KEYS, command_line_options, load_option_tools, with_settings, with_tools
 from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ModelCalled
@@ -23,6 +23,7 @@ _APPROVAL_POLICY = "tools_that_need_approval"
 
 @click.command()
 @with_settings(*OPTION_KEYS)
+@with_tools
 @click.option("--refuse", is_flag=True, help="Refuse the call instead of allowing it.")
 @click.option("--reason", metavar="TEXT", default="", help="A reason to record; the model reads it after a refusal.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
@@ -45,7 +46,9 @@ async def approve(
     """
     settings = with_default_model(loaded.settings)
     output = JsonOutput() if as_json else PlainOutput()
-    async with open_local_conversations(settings, create=False, holder="timeloom approve") as conversations:
+    async with open_local_conversations(
+        settings, create=False, holder="timeloom approve", tools=load_option_tools()
+    ) as conversations:
         turns = await conversations.open(ConversationId(conversation), settings.model, output)
         question = await find_pending_approval(turns.session)
         if question is None:

@@ -1,6 +1,7 @@
 """`timeloom serve`: serves conversations over HTTP."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from urllib.parse import quote
 
@@ -8,10 +9,11 @@ import click
 
 from timeloom.cli.chat.conversations import with_default_model
 from timeloom.cli.command import async_command
-from timeloom.cli.options import OPTION_KEYS, SERVER_KEYS, with_settings
+from timeloom.cli.options import OPTION_KEYS, SERVER_KEYS, load_option_tools, with_settings, with_tools
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
+from timeloom.ports.tool import Tool
 
 
 def _new_fast_loop() -> asyncio.AbstractEventLoop:
@@ -25,6 +27,7 @@ def _new_fast_loop() -> asyncio.AbstractEventLoop:
 
 @click.command()
 @with_settings(*OPTION_KEYS, *SERVER_KEYS)
+@with_tools
 @partial(async_command, new_loop=_new_fast_loop)
 async def serve(loaded: LoadedSettings) -> int:
     """Serve conversations over HTTP.
@@ -34,12 +37,14 @@ async def serve(loaded: LoadedSettings) -> int:
     period. Turns that still run then stay open and resume at the next start.
 
     \b
-    Example: timeloom serve --model anthropic:ID --port 8700
+    Examples:
+      timeloom serve --model anthropic:ID --port 8700
+      timeloom serve --model anthropic:ID --tools my_tools:weather
     """
-    return await _serve_until_signalled(with_default_model(loaded.settings))
+    return await _serve_until_signalled(with_default_model(loaded.settings), load_option_tools())
 
 
-async def _serve_until_signalled(settings: Settings) -> int:
+async def _serve_until_signalled(settings: Settings, tools: Sequence[Tool]) -> int:
     # Lazy: the web server takes 150 ms to load, which no other command needs.
     from timeloom.server import bootstrap, http_server  # noqa: PLC0415
     from timeloom.server.http.connection_limits import raise_descriptor_limit  # noqa: PLC0415
@@ -48,7 +53,7 @@ async def _serve_until_signalled(settings: Settings) -> int:
     log_to_stderr()
     raise_descriptor_limit()
     try:
-        async with bootstrap.serve(settings) as server:
+        async with bootstrap.serve(settings, tools=tools) as server:
             server.shut_down_on_signals()
             bootstrap.tune_garbage_collection()
             _print_address(server.url, server.token)

@@ -10,7 +10,7 @@ import msgspec
 from timeloom.app import AgentSettings, ModelPool, build_turn_runner, open_tools
 from timeloom.cli.chat.conversations import with_default_model
 from timeloom.cli.command import async_command, has_conversations, open_existing_store
-from timeloom.cli.options import OPTION_KEYS, command_line_options, with_settings
+from timeloom.cli.options import OPTION_KEYS, command_line_options, load_option_tools, with_settings, with_tools
 from timeloom.cli.sanitize import sanitize
 from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
@@ -37,6 +37,7 @@ HOLDER = "timeloom worker"
 
 @click.command()
 @with_settings(*OPTION_KEYS)
+@with_tools
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per conversation and line.")
 @async_command
 async def worker(loaded: LoadedSettings, *, as_json: bool) -> int:
@@ -50,6 +51,7 @@ async def worker(loaded: LoadedSettings, *, as_json: bool) -> int:
     Prints one line per conversation, and exits with 1 if a turn could not be resumed.
     """
     settings, options = with_default_model(loaded.settings), command_line_options()
+    own_tools = load_option_tools()
     if not has_conversations(settings.data_dir):
         folder = click.format_filename(settings.data_dir)
         click.echo(f"no turn is open: there are no conversations in {folder}", err=as_json)
@@ -67,7 +69,8 @@ async def worker(loaded: LoadedSettings, *, as_json: bool) -> int:
         open_tools(settings) as tools,
         open_existing_store(settings.data_dir, open_signer(settings)) as store,
     ):
-        outcomes = await resume_open_turns(store, _make_opener(store, models, tools, settings), on_result=print_outcome)
+        opener = _make_opener(store, models, tools.with_tools(own_tools), settings)
+        outcomes = await resume_open_turns(store, opener, on_result=print_outcome)
     if not outcomes and not as_json:
         click.echo("no turn is open")
     return 1 if any(isinstance(outcome, OpenTurnFailed) for outcome in outcomes) else 0
