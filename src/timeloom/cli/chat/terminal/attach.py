@@ -5,8 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from timeloom.agent.text_file import AttachError, read_text_file
-from timeloom.cli.sanitize import one_line
+from timeloom.agent.text_file import read_text_file
 from timeloom.runtime.turn.attachments import IncomingFile
 
 MAX_LISTED_NAMES: Final = 10_000
@@ -15,10 +14,7 @@ MAX_LISTED_NAMES: Final = 10_000
 
 def read_attachment(typed_path: str) -> IncomingFile:
     """Read the text file at the path that the user typed, which may be quoted; raises `AttachError`."""
-    try:
-        return read_text_file(Path(typed_path.strip().strip("'\"")).expanduser())
-    except ValueError as error:
-        raise AttachError(f"{one_line(typed_path, 80)} is not a path of a file") from error
+    return read_text_file(Path(typed_path.strip().strip("'\"")).expanduser())
 
 
 def complete_path(typed: str) -> str:
