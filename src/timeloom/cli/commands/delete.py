@@ -34,7 +34,8 @@ async def delete(data_dir: Path, conversations: tuple[str, ...], *, yes: bool, a
     """Delete conversations permanently, with their payloads, files and search terms.
 
     No record of them remains. Forks stay. A conversation that a running program has open is refused; close it there
-    first. The other conversations are deleted, and the exit code is 1.
+    first. The other conversations are deleted, and the exit code is 1. If one of the ids is unknown, nothing is
+    deleted.
 
     \b
     Example: timeloom delete conv_... conv_... --yes
