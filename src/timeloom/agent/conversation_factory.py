@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, SharedParts, SideModels, build_shared_parts, build_turn_runner
 from timeloom.core.blocks import ConversationStarted
@@ -15,11 +15,14 @@ from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
-from timeloom.runtime.rerun.rerun import TurnRunnerFactory
 from timeloom.runtime.session.resume import resume_session
 from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    # Only the server re-runs conversations; an agent starts faster without it.
+    from timeloom.runtime.rerun.rerun import TurnRunnerFactory
 
 LEASE_HOLDER: Final = "timeloom serve"
 """The lease holder of conversations that a server has open."""
@@ -76,7 +79,7 @@ class ConversationFactory:
             await session.close()
             raise
 
-    def rerun_opener(self, model: Model, summary: Model | None = None) -> TurnRunnerFactory:
+    def rerun_opener(self, model: Model, summary: Model | None = None) -> "TurnRunnerFactory":
         """Return a function that opens re-runs with that model; observers receive their events too."""
 
         def open_turns(session: Session, _: Path) -> TurnRunner:

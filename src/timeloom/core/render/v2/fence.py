@@ -16,6 +16,7 @@ As in edition 1, a `~` is inserted into `<channel:`, `</channel:` and `[[S:` any
 """
 
 import re
+from functools import cache
 from typing import Final
 
 from timeloom.core.plans.marks import SPELLINGS
@@ -68,11 +69,28 @@ _MARK: Final = "|".join(
         rf"(?>(?:[-*+•][{BLANKS}]++)?)(?:{_SIGN}){_BLANK}(?>(?:{_one_of('[')}{_BLANK})?){_one_of('123456789')}",
     )
 )
-_LINE: Final = re.compile(rf"([{BREAKS}]{_BLANK})(?={ESCAPE}*+(?:{_MARK}))")
-_BARE_LINE: Final = re.compile(rf"([{BREAKS}]{_BLANK})(?={_MARK})")
 _BREAK: Final = re.compile(rf"[{BREAKS}]")
-_MAYBE_FENCED: Final = re.compile(rf"{_BLANK}(?:{ESCAPE}.*)?", re.DOTALL)
-_FENCED_LINE: Final = re.compile(rf"([{BREAKS}]{_BLANK}){ESCAPE}(?={ESCAPE}*+(?:{_MARK}))")
+
+
+# The large patterns are compiled at their first use: together they take 80 ms, which every start would pay.
+@cache
+def _line_pattern() -> re.Pattern[str]:
+    return re.compile(rf"([{BREAKS}]{_BLANK})(?={ESCAPE}*+(?:{_MARK}))")
+
+
+@cache
+def _bare_line_pattern() -> re.Pattern[str]:
+    return re.compile(rf"([{BREAKS}]{_BLANK})(?={_MARK})")
+
+
+@cache
+def _maybe_fenced_pattern() -> re.Pattern[str]:
+    return re.compile(rf"{_BLANK}(?:{ESCAPE}.*)?", re.DOTALL)
+
+
+@cache
+def _fenced_line_pattern() -> re.Pattern[str]:
+    return re.compile(rf"([{BREAKS}]{_BLANK}){ESCAPE}(?={ESCAPE}*+(?:{_MARK}))")
 
 
 def fence_text(text: str, first_line: int | None = None) -> str:
@@ -120,7 +138,7 @@ class WordsStream:
             return text
         start = len(self._held) + breaks[-1].end() if breaks else 0
         text = self._held + text
-        waits = len(text) - start <= MAX_HELD_CHARS and _MAYBE_FENCED.fullmatch(text, start) is not None
+        waits = len(text) - start <= MAX_HELD_CHARS and _maybe_fenced_pattern().fullmatch(text, start) is not None
         sure, self._held = (text[:start], text[start:]) if waits else (text, "")
         was_in_line, self._is_in_line = self._is_in_line, not waits
         return _unfence_lines(sure, is_in_line=was_in_line)
@@ -133,7 +151,7 @@ class WordsStream:
 
 def refence_words(text: str) -> str:
     """Return recorded words of which some are escaped already, such as a summary, with the others escaped once."""
-    return _BARE_LINE.sub(rf"\1{ESCAPE}", f"\n{escape_bare_channels(text)}")[1:]
+    return _bare_line_pattern().sub(rf"\1{ESCAPE}", f"\n{escape_bare_channels(text)}")[1:]
 
 
 def fence_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
@@ -156,7 +174,7 @@ def refence_text(text: str) -> str:
         last -= 1
     if last and lines[0].startswith(PREVIEW_MARKS):
         first = 1
-    middle = _BARE_LINE.sub(rf"\1{ESCAPE}", "\n" + "".join(lines[first:last]))[1:]
+    middle = _bare_line_pattern().sub(rf"\1{ESCAPE}", "\n" + "".join(lines[first:last]))[1:]
     return "".join([*lines[:first], middle, *lines[last:]])
 
 
@@ -178,9 +196,9 @@ def end_with_break(text: str) -> str:
 
 def _escape_lines(text: str) -> str:
     # The line break in front lets the pattern begin with one, so that the search skips to the next line break.
-    return _LINE.sub(rf"\1{ESCAPE}", f"\n{text}")[1:]
+    return _line_pattern().sub(rf"\1{ESCAPE}", f"\n{text}")[1:]
 
 
 def _unfence_lines(text: str, *, is_in_line: bool = False) -> str:
     lead = "" if is_in_line else "\n"
-    return _FENCED_LINE.sub(r"\1", lead + text)[len(lead) :]
+    return _fenced_line_pattern().sub(r"\1", lead + text)[len(lead) :]
