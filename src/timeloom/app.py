@@ -47,8 +47,6 @@ from timeloom.runtime.turn.inbox import Inbox
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.runtime.turn.title import TitleGenerator
 from timeloom.runtime.turn.tool_result import Show
-from timeloom.tools.exec.settings import ExecSettings
-from timeloom.tools.exec.tool import ExecTool
 from timeloom.tools.output_format import OutputFormat
 from timeloom.tools.react.hide import HideTool
 from timeloom.tools.react.read import ReadLimits, ReadTool
@@ -190,6 +188,10 @@ async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
     if not settings.execution.runtime.enabled:
         yield registry
         return
+    # Lazy: an agent that runs no programs starts faster without them.
+    from timeloom.tools.exec.settings import ExecSettings  # noqa: PLC0415
+    from timeloom.tools.exec.tool import ExecTool  # noqa: PLC0415
+
     sandbox = open_sandbox(settings.execution)
     limits = settings.execution.limits
     execute = ExecTool(sandbox, ExecSettings(limits=limits.to_limits(), max_timeout_s=limits.max_timeout_s))

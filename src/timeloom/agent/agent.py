@@ -40,7 +40,6 @@ from timeloom.runtime.hub.hub import Hub, SubscriptionContext
 from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
 from timeloom.runtime.turn.attachments import IncomingFile
 from timeloom.stores.in_memory.store import MemoryStore
-from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.output_format import OutputFormat
 from timeloom.tools.registry import ToolRegistry
 
@@ -358,6 +357,9 @@ class Agent(Generic[T]):
 
     async def _open_store(self, stack: AsyncExitStack) -> Store:
         if isinstance(self._store, str | Path):
+            # Lazy: an agent in memory starts faster without the database driver.
+            from timeloom.stores.sqlite import SqliteStore  # noqa: PLC0415
+
             opening = await SqliteStore.open(Path(self._store), signer=open_signer(self._settings))
             return await stack.enter_async_context(opening)
         return self._store
