@@ -9,6 +9,7 @@ from bench.loops import HEADER, LoopingModel, look, make_bench_turns
 from timeloom.core.blocks import ConversationStarted, TurnStarted
 from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.ids import ConversationId, make_turn_id
+from timeloom.core.render.editions import SECOND_EDITION
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
@@ -22,12 +23,16 @@ _BATCH: Final = 1000
 
 
 async def write_history(
-    store: Store, conversation: ConversationId, blocks: int, header: ConversationStarted = HEADER
+    store: Store,
+    conversation: ConversationId,
+    blocks: int,
+    header: ConversationStarted = HEADER,
+    edition: int = SECOND_EDITION,
 ) -> int:
     """Append whole turns until the conversation has that many blocks; return its final number of blocks."""
     drafts = [Draft(NO_TURN, "2026-01-01T00:00:00Z", header)]
     with tempfile.TemporaryDirectory() as folder:
-        turn = await _run_turn(Path(folder))
+        turn = await _run_turn(Path(folder), edition)
     number = 0
     tail = 0
     while tail + len(drafts) < blocks:
@@ -41,14 +46,15 @@ async def write_history(
     return tail
 
 
-async def _run_turn(folder: Path) -> list[Entry]:
+async def _run_turn(folder: Path, edition: int) -> list[Entry]:
     """Return the entries of a turn that the loop ran."""
     entries: list[Entry] = []
     store = await MemoryStore.open()
     session = await Session.start(store, ConversationId("conv_one"), HEADER, SystemClock(), RandomIds())
     session.listen(entries.append)
     model = LoopingModel(ROUNDS_PER_TURN, _nothing, _nothing, _nothing)
-    await make_bench_turns(session, model, look(_nothing, _nothing), folder).run("Look at all places.")
+    turns = make_bench_turns(session, model, look(_nothing, _nothing), folder, edition=edition)
+    await turns.run("Look at all places.")
     refs = {ref for entry in entries for ref in find_blob_refs(entry)}
     payloads = {ref: await store.read_blob(HEADER.tenant, ref) for ref in refs}
     await store.close()

@@ -23,6 +23,7 @@ from bench.report import BenchSection, BenchTable, BenchTarget, Cell
 from bench.rounds_providers import measure_provider_rounds
 from bench.rounds_side import RoundsJob, RoundsReady, TurnTimes
 from bench.settings import BenchRun
+from timeloom.core.render.editions import FIRST_EDITION, SECOND_EDITION
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _T = TypeVar("_T")
@@ -93,18 +94,43 @@ def measure_rounds(run: BenchRun) -> BenchSection:
         f"own cost of a round at {longest:,} over {shortest:,} blocks", longest_s / shortest_s, at_most=1.5
     )
     cost = BenchTarget(f"own cost of a round at {longest:,} blocks, ms in the median", median_s * 1000, at_most=5)
-    providers = measure_provider_rounds(run)
-    return BenchSection(tables=(table, *providers.tables), bars=(growth, cost, *providers.bars))
+    editions, providers = _measure_editions(run), measure_provider_rounds(run)
+    tables = (table, *editions.tables, *providers.tables)
+    return BenchSection(tables=tables, bars=(growth, cost, *editions.bars, *providers.bars))
+
+
+def _measure_editions(run: BenchRun) -> BenchSection:
+    """Run the same turn in both editions of the prompt alternately."""
+    blocks = run.sizes.round_blocks[-2:][0]
+    with ExitStack() as stack:
+        workers = {
+            edition: stack.enter_context(_worker(run, blocks, edition)) for edition in (FIRST_EDITION, SECOND_EDITION)
+        }
+        for _ in range(run.sizes.round_turns):
+            for worker in workers.values():
+                worker.run_turn()
+    typical_s = {edition: _typical_s(worker) for edition, worker in workers.items()}
+    cpu_s = {edition: _typical_cpu_s(worker) for edition, worker in workers.items()}
+    rows = tuple(
+        (edition, worker.ready.in_sight, typical_s[edition] * 1000, cpu_s[edition] * 1000)
+        for edition, worker in workers.items()
+    )
+    columns = ("edition", "blocks in sight", "at its quickest ms", "CPU at its quickest ms")
+    over_first = cpu_s[SECOND_EDITION] / cpu_s[FIRST_EDITION]
+    return BenchSection(
+        tables=(BenchTable(title="Own cost of a round by edition", columns=columns, rows=rows),),
+        bars=(BenchTarget("CPU time of a round, edition 2 over edition 1", over_first, at_most=1),),
+    )
 
 
 @contextmanager
-def _worker(run: BenchRun, blocks: int) -> Generator[_RoundsWorker]:
+def _worker(run: BenchRun, blocks: int, edition: int = SECOND_EDITION) -> Generator[_RoundsWorker]:
     command = [sys.executable, "-m", "bench.rounds_side"]
     with (
         fresh_folder(run.work) as folder,
         subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
     ):
-        yield _RoundsWorker(process, RoundsJob(blocks, str(folder.resolve()), run.sizes.round_count))
+        yield _RoundsWorker(process, RoundsJob(blocks, str(folder.resolve()), run.sizes.round_count, edition))
 
 
 def _rounds_s(turns: Sequence[TurnTimes]) -> list[float]:
@@ -116,6 +142,14 @@ def _typical_s(worker: _RoundsWorker) -> float:
     steps = StepTimes()
     for turn in worker.turns:
         steps.add(turn.round_s())
+    return statistics.median(steps.quickest_s)
+
+
+def _typical_cpu_s(worker: _RoundsWorker) -> float:
+    """Return the same for CPU time."""
+    steps = StepTimes()
+    for turn in worker.turns:
+        steps.add(turn.cpu_s)
     return statistics.median(steps.quickest_s)
 
 

@@ -17,6 +17,7 @@ from bench.loops import LoopingModel, look, make_bench_turns
 from bench.measures import peak_bytes
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.pruning import PruneSettings
+from timeloom.core.render.editions import SECOND_EDITION
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.runtime.session.session import Session
@@ -34,11 +35,12 @@ _NEVER = PruneSettings(min_saving_tokens=sys.maxsize)
 
 
 class RoundsJob(msgspec.Struct, frozen=True):
-    """The length of the conversation, its folder, and the number of rounds that count."""
+    """The length of the conversation, its folder, the number of rounds that count, and the edition of the prompt."""
 
     blocks: int
     folder: str
     rounds: int
+    edition: int = SECOND_EDITION
 
 
 class RoundsReady(msgspec.Struct, frozen=True):
@@ -116,16 +118,15 @@ async def _main() -> None:
 
 async def _prepare_session(store: SqliteStore, job: RoundsJob, number: int) -> Session:
     conversation = ConversationId(f"conv_{number}")
-    await write_history(store, conversation, job.blocks)
+    await write_history(store, conversation, job.blocks, edition=job.edition)
     return await Session.resume(store, conversation, SystemClock(), RandomIds())
 
 
 async def _run_turn(session: Session, job: RoundsJob) -> TurnTimes:
     watch = _OwnTimeClock()
     model = LoopingModel(_WARM_UP + job.rounds + 1, watch.record_request, watch.resume_clock, watch.stop_clock)
-    turns = make_bench_turns(
-        session, model, look(watch.record_call, watch.resume_clock), Path(job.folder), prune=_NEVER
-    )
+    looks = look(watch.record_call, watch.resume_clock)
+    turns = make_bench_turns(session, model, looks, Path(job.folder), prune=_NEVER, edition=job.edition)
     watch.resume_clock()
     await turns.run("Look at all places once more.")
     return TurnTimes(
