@@ -119,8 +119,8 @@ def escape_reserved(text: str, rendering: int = 2) -> str:
     """
     escaped = escape_channels(text)
     if rendering < IMITATIONS_FROM:
-        return _RESERVED.sub(rf"\g<start>{ESCAPE}", escaped)
-    return _MARK_IMITATION.sub(rf"\g<start>{ESCAPE}", _HEADER_IMITATION.sub(rf"\g<start>{ESCAPE}", escaped))
+        return _RESERVED.sub(append_escape, escaped)
+    return _MARK_IMITATION.sub(append_escape, _HEADER_IMITATION.sub(append_escape, escaped))
 
 
 def one_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
@@ -140,22 +140,30 @@ def excerpt(text: str, limit: int = MAX_LINE_CHARS) -> str:
 
 def escape(text: str) -> str:
     """Return the text with every channel tag and citation escaped."""
-    return _OPEN.sub(rf"\1\2{ESCAPE}", text)
+    return _OPEN.sub(append_escape, text)
 
 
 def escape_channels(text: str) -> str:
     """Return the text with every channel tag escaped; citations stay as they are."""
-    return _TAG.sub(rf"\1\2{ESCAPE}", text)
+    return _TAG.sub(append_escape, text)
 
 
 def escape_bare(text: str) -> str:
     """Return the text with every channel tag and citation escaped that is not yet."""
-    return _BARE.sub(rf"\1{ESCAPE}", text)
+    return _BARE.sub(append_escape, text)
 
 
 def escape_bare_channels(text: str) -> str:
     """Return the text with every channel tag escaped that is not yet; citations stay as they are."""
-    return _BARE_TAG.sub(rf"\1{ESCAPE}", text)
+    return _BARE_TAG.sub(append_escape, text)
+
+
+def append_escape(found: re.Match[str]) -> str:
+    """Return the match with the escape after it.
+
+    A function, because `re` finds a template by a hash over the whole pattern. That takes longer than most searches.
+    """
+    return found[0] + ESCAPE
 
 
 def unescape(text: str) -> str:

@@ -24,6 +24,7 @@ from timeloom.core.render.foreign_text.fence import (
     ESCAPE,
     MAX_LINE_CHARS,
     PREVIEW_MARKS,
+    append_escape,
     escape,
     escape_bare,
     escape_bare_channels,
@@ -151,7 +152,7 @@ class WordsStream:
 
 def refence_words(text: str) -> str:
     """Return recorded words of which some are escaped already, such as a summary, with the others escaped once."""
-    return _bare_line_pattern().sub(rf"\1{ESCAPE}", f"\n{escape_bare_channels(text)}")[1:]
+    return _bare_line_pattern().sub(append_escape, f"\n{escape_bare_channels(text)}")[1:]
 
 
 def fence_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
@@ -174,7 +175,7 @@ def refence_text(text: str) -> str:
         last -= 1
     if last and lines[0].startswith(PREVIEW_MARKS):
         first = 1
-    middle = _bare_line_pattern().sub(rf"\1{ESCAPE}", "\n" + "".join(lines[first:last]))[1:]
+    middle = _bare_line_pattern().sub(append_escape, "\n" + "".join(lines[first:last]))[1:]
     return "".join([*lines[:first], middle, *lines[last:]])
 
 
@@ -196,9 +197,9 @@ def end_with_break(text: str) -> str:
 
 def _escape_lines(text: str) -> str:
     # The line break in front lets the pattern begin with one, so that the search skips to the next line break.
-    return _line_pattern().sub(rf"\1{ESCAPE}", f"\n{text}")[1:]
+    return _line_pattern().sub(append_escape, f"\n{text}")[1:]
 
 
 def _unfence_lines(text: str, *, is_in_line: bool = False) -> str:
     lead = "" if is_in_line else "\n"
-    return _fenced_line_pattern().sub(r"\1", lead + text)[len(lead) :]
+    return _fenced_line_pattern().sub(lambda found: found[1], lead + text)[len(lead) :]
