@@ -49,8 +49,12 @@ class ConversationNames:
             form = parse_long(path)
         except PathError:
             return path
-        turn = self._views.turns.turns.get(form.turn) if isinstance(form, TurnForm) else None
-        if turn is None or not isinstance(form, TurnForm):
+        return self.parsed_path(path, form) if isinstance(form, TurnForm) else path
+
+    def parsed_path(self, path: str, form: TurnForm) -> str:
+        """Return the same for a path that is parsed already."""
+        turn = self._views.turns.turns.get(form.turn)
+        if turn is None:
             return path
         call = self._views.calls.get(form.turn, form.call) if isinstance(form, ToolPath | CallTextPath) else None
         return str(make_alias(form, turn.n, (call and call.n) or None) or path)

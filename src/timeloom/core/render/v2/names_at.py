@@ -32,7 +32,7 @@ class NamesAt:
             return path
         if isinstance(form, ToolPath | CallTextPath) and not self._has_call(form.turn, form.call):
             return path
-        return self._names.path(path)
+        return self._names.parsed_path(path, form)
 
     def _has_turn(self, turn_id: TurnId) -> bool:
         turn = self._views.turns.turns.get(turn_id)
