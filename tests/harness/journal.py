@@ -4,6 +4,8 @@ from typing import Final
 
 UNDO_AFTER_FEEDBACK: Final = """
 DROP TABLE log_number;
+DROP TABLE records;
+DROP TABLE record_kinds;
 ALTER TABLE entries DROP COLUMN salt;
 ALTER TABLE entries DROP COLUMN before;
 ALTER TABLE entries DROP COLUMN content;

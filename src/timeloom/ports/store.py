@@ -14,6 +14,7 @@ from timeloom.ports.journal import Journal
 from timeloom.ports.leases import Leases
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import Reader
+from timeloom.ports.records import Records
 from timeloom.ports.snapshots import Snapshots
 
 
@@ -50,6 +51,8 @@ class VerifyReport(msgspec.Struct, frozen=True):
     """Number of entries that an erase replaced, as the timeline records it."""
     late_chains: tuple[ChainStart, ...] = ()
     """Conversations with entries that were stored before hash chains existed."""
+    records: int = 0
+    """Number of records, such as API keys."""
 
 
 class Store(Journal, Eraser, ChainReader, Leases, Reader, FeedbackReader, Blobs, Snapshots, Protocol):
@@ -58,6 +61,11 @@ class Store(Journal, Eraser, ChainReader, Leases, Reader, FeedbackReader, Blobs,
     @property
     def ledger(self) -> Ledger:
         """The shared budgets of the conversations in this store."""
+        ...
+
+    @property
+    def records(self) -> Records:
+        """The records that people keep beside conversations, such as API keys and the state of bundles."""
         ...
 
     @property

@@ -11,8 +11,10 @@ from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import Clock
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationUnknownError
+from timeloom.ports.records import Records
 from timeloom.ports.store import Store
 from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.stores.overlay_records import OverlayRecords
 from timeloom.wire.chain import ChainLink
 
 
@@ -22,11 +24,17 @@ class OverlayStore(MemoryStore):
     def __init__(self, base: Store, clock: Clock | None = None) -> None:
         super().__init__(clock)
         self._base = base
+        self._overlay_records = OverlayRecords(base.records, self._check_open)
 
     @property
     def ledger(self) -> Ledger:
         """The ledger of the base store, because the costs of a trial are real."""
         return self._base.ledger
+
+    @property
+    def records(self) -> Records:
+        """The records of the base store, with changes that stay in memory."""
+        return self._overlay_records
 
     async def is_held(self, conversation: ConversationId) -> bool:
         try:

@@ -1,6 +1,7 @@
 """Contracts, fakes and hypothesis strategies for tests of timeloom and of adapters to it.
 
-Contracts: `store_contract`, `ledger_contract`, `model_contract`, `sandbox_contract`; `conformance` scores models.
+Contracts: `store_contract`, `ledger_contract`, `records_contract`, `model_contract`, `sandbox_contract`. `conformance`
+scores models.
 Fakes: `ScriptedModel` with its `replies`, `fake_service`, `model_endpoint`. Data: `samples`, `strategies`,
 `conversations`.
 """

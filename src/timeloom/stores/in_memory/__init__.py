@@ -1,1 +1,1 @@
-"""The in-memory store, for tests and trials. Reading order: `store`, `ledger`, `feedback`."""
+"""The in-memory store, for tests and trials. Reading order: `store`, `ledger`, `records`, `feedback`."""

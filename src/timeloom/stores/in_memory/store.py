@@ -26,6 +26,7 @@ from timeloom.ports.reader import (
     ConversationUnknownError,
     OpenTurnQuery,
 )
+from timeloom.ports.records import Records
 from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, make_batch, open_work_after, tenant_from_header
 from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads, make_erasure
@@ -33,6 +34,7 @@ from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, extract_b
 from timeloom.stores.followers import Followers
 from timeloom.stores.in_memory.feedback import make_feedback_page
 from timeloom.stores.in_memory.ledger import MemoryLedgerTables
+from timeloom.stores.in_memory.records import MemoryRecords
 from timeloom.stores.ledger import StoreLedger
 from timeloom.stores.search_terms import (
     QUERY_CHARS,
@@ -74,6 +76,7 @@ class MemoryStore:
         self._clock = clock or SystemClock()
         self._ledger_tables = MemoryLedgerTables(self._check_open)
         self._ledger = StoreLedger(self._ledger_tables)
+        self._records = MemoryRecords(self._check_open)
         self._conversations: dict[ConversationId, _StoredConversation] = {}
         self._open_turns: dict[ConversationId, str] = {}
         self._blobs: dict[tuple[str, BlobRef], bytes] = {}
@@ -89,6 +92,11 @@ class MemoryStore:
     def ledger(self) -> Ledger:
         """The ledger with the shared budgets of all conversations in this store."""
         return self._ledger
+
+    @property
+    def records(self) -> Records:
+        """The records of this store; they end with the process."""
+        return self._records
 
     @property
     def write_failure(self) -> str:
@@ -299,7 +307,14 @@ class MemoryStore:
             problems = checker.finish(each.head)
             findings += [StoreProblem("chain_broken", one.message, each.info.id, one.seq) for one in problems]
             erased += checker.erased_count
-        return VerifyReport(len(self._conversations), entries, len(self._blobs), tuple(findings), erased=erased)
+        return VerifyReport(
+            len(self._conversations),
+            entries,
+            len(self._blobs),
+            tuple(findings),
+            erased=erased,
+            records=self._records.count(),
+        )
 
     async def close(self) -> None:
         self._followers.close()

@@ -1,7 +1,7 @@
 """The embedded store: an SQLite journal with a folder of payloads beside it.
 
 Reading order: `store`, `journal_file`, `writer`, `connections`, `database`, `tables/`, `migrations`, `ledger`,
-`poller`, `folder_lock`, `lost_files`, `verify`, `salvage`, `backup`.
+`records`, `poller`, `folder_lock`, `lost_files`, `verify`, `salvage`, `backup`.
 """
 
 from timeloom.stores.sqlite.store import SqliteStore

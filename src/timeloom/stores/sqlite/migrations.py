@@ -163,6 +163,32 @@ MIGRATIONS: Final = (
         ALTER TABLE conversations ADD COLUMN head BLOB;
         """,
     ),
+    Migration(
+        "records",
+        """
+        CREATE TABLE records(
+            n INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL,
+            tenant TEXT NOT NULL,
+            project TEXT NOT NULL,
+            user TEXT NOT NULL,
+            key TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            expires_us INTEGER,
+            crc INTEGER NOT NULL,
+            value BLOB NOT NULL,
+            UNIQUE (kind, tenant, project, user, key)
+        ) STRICT;
+        CREATE INDEX records_owners ON records(tenant, user);
+        CREATE INDEX records_expiry ON records(kind, expires_us) WHERE expires_us IS NOT NULL;
+
+        -- The newest version of each kind. It outlives the records, so that no version is used twice.
+        CREATE TABLE record_kinds(
+            kind TEXT NOT NULL PRIMARY KEY,
+            revision INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
+    ),
 )
 """In order. A released migration is never changed; new ones are added at the end."""
 

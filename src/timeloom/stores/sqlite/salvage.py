@@ -24,6 +24,7 @@ from timeloom.stores.sqlite.connections import DATABASE_ERRORS, ConnectionPool
 from timeloom.stores.sqlite.database import Database, RowValues, convert_rows
 from timeloom.stores.sqlite.lost_files import is_journal_empty
 from timeloom.stores.sqlite.store import SqliteStore
+from timeloom.stores.sqlite.tables import records
 from timeloom.stores.sqlite.tables.append_delete import last_place, place_before
 from timeloom.stores.sqlite.tables.read_entries import decode_row
 from timeloom.wire.record import decode_record
@@ -55,6 +56,8 @@ class SalvageReport(msgspec.Struct, kw_only=True):
     entries: int = 0
     lost_entries: int = 0
     lost_payloads: int = 0
+    records: int = 0
+    """Records, such as API keys, that are readable and have a correct checksum."""
     leftovers: int = 0
     """Payload files that no salvaged entry refers to."""
     notes: list[str] = msgspec.field(default_factory=list[str])
@@ -73,7 +76,7 @@ class _FoundConversation:
 
 
 async def salvage(data_dir: Path, out: Path) -> SalvageReport:
-    """Write the conversations, payloads and settled costs of a data folder to `out`, which must not exist or be empty.
+    """Write everything readable of a data folder to `out`, which must not exist or be empty.
 
     Lost entries get a `conv.erased` block in their place, so that all other entries keep their seqs. An entry whose
     payload is lost gets its erased form. Nothing in `data_dir` changes.
@@ -87,6 +90,7 @@ async def salvage(data_dir: Path, out: Path) -> SalvageReport:
             for found in await asyncio.to_thread(lambda: list(source.conversations())):
                 await _copy_conversation(source, store, found, report)
         await asyncio.to_thread(source.copy_ledger, out)
+        report.records = await asyncio.to_thread(source.copy_records, out)
         report.leftovers = await asyncio.to_thread(source.copy_leftovers, out / LEFTOVERS)
     finally:
         source.close()
@@ -206,6 +210,25 @@ class _Source:
         finally:
             writer.close()
 
+    def copy_records(self, out: Path) -> int:
+        """Copy the readable records and the revisions of their kinds; return the number of records."""
+        numbers = self._numbers("SELECT n FROM records WHERE n > ? ORDER BY n LIMIT 1") if self._has_records() else ()
+        connection = ConnectionPool(out / "journal.db", 10.0, "").writer()
+        try:
+            count = 0
+            for number in numbers:
+                for row in self._rows(f"SELECT {records.COLUMNS} FROM records WHERE n = ?", (number,)) or ():
+                    # A damaged record is left out: a wrong key or setting is worse than none.
+                    with contextlib.suppress(CodedError, *DATABASE_ERRORS):
+                        records.insert_copy(connection, records.decode_row(row))
+                        count += 1
+            for kind, revision in self._rows("SELECT kind, revision FROM record_kinds") or ():
+                with contextlib.suppress(*DATABASE_ERRORS):
+                    records.raise_revision(connection, kind, revision)
+            return count
+        finally:
+            connection.close()
+
     def copy_leftovers(self, target: Path) -> int:
         """Copy payload files that no salvaged entry refers to, and the heads; return the number of payloads."""
         count = 0
@@ -228,6 +251,12 @@ class _Source:
         if find_blob_refs(erased):
             return replace(draft, block=Erased(by=BY, text="The payload of this entry was lost."), original="")
         return erased
+
+    def _has_records(self) -> bool:
+        try:
+            return self._connection is not None and records.exists(self._connection)
+        except DATABASE_ERRORS:
+            return False
 
     def _numbers(self, sql: str) -> Iterator[int]:
         """Yield the numbers that the statement finds after each other; an unreadable one is stepped over."""

@@ -19,6 +19,7 @@ from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, OpenTurnQuery
+from timeloom.ports.records import Records
 from timeloom.ports.signer import Signer
 from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import Batch, is_light, make_batch, tenant_from_header
@@ -38,6 +39,7 @@ from timeloom.stores.sqlite.journal_file import JournalFile
 from timeloom.stores.sqlite.ledger import SqliteLedgerTables
 from timeloom.stores.sqlite.lost_files import JOURNAL
 from timeloom.stores.sqlite.poller import Poller
+from timeloom.stores.sqlite.records import SqliteRecords
 from timeloom.stores.sqlite.tables import append_delete, chain, erase, leases
 from timeloom.stores.sqlite.tables.feedback import read_feedback_page
 from timeloom.stores.sqlite.tables.open_turns import (
@@ -93,6 +95,7 @@ class SqliteStore:
         self._process_locks = ProcessLocks(data_dir / "holders", clock, RandomIds())
         self._appender = append_delete.Appender(self._blobs, self._process_locks, type(self).make_entry_rows)
         self._ledger = StoreLedger(SqliteLedgerTables(self._process_locks, self._write, self._read))
+        self._records = SqliteRecords(self._write_records, self._read)
         self._poller = Poller(self._connections, self._followers)
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="timeloom-reader")
         self._journal = JournalFile(
@@ -152,6 +155,11 @@ class SqliteStore:
     def ledger(self) -> Ledger:
         """The ledger with the shared budgets of all conversations in this folder, across all processes."""
         return self._ledger
+
+    @property
+    def records(self) -> Records:
+        """The records of this folder, across all processes."""
+        return self._records
 
     @property
     def write_failure(self) -> str:
@@ -467,6 +475,9 @@ class SqliteStore:
             return read_entries(connection, conversation, number, after, FOLLOW_PAGE, found.tail)
 
         return await self._read(query, conversation)
+
+    async def _write_records(self, change: Callable[[Database], T]) -> T:
+        return await self._require_writer().run(change, lambda _: None)
 
     async def _write(self, conversation: ConversationId, change: Callable[[Database], T]) -> T:
         return await self._commit(conversation, change, lambda _: None)

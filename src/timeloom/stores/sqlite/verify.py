@@ -8,6 +8,7 @@ import apsw
 
 from timeloom.core.blocks import ConversationStarted, Titled
 from timeloom.core.blocks.extract_payloads import find_blob_refs
+from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
@@ -20,7 +21,8 @@ from timeloom.stores.head_folder import HeadFolder
 from timeloom.stores.sqlite import migrations
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, to_store_error
 from timeloom.stores.sqlite.database import Database, convert_rows
-from timeloom.stores.sqlite.tables import feedback, open_turns
+from timeloom.stores.sqlite.lost_files import SALVAGE_HINT
+from timeloom.stores.sqlite.tables import feedback, open_turns, records
 from timeloom.stores.sqlite.tables.append_delete import last_place, place_before
 from timeloom.stores.sqlite.tables.chain import read_head, read_rows_with_links
 from timeloom.stores.sqlite.tables.read_entries import EntryRow, decode_row
@@ -50,6 +52,7 @@ def verify(connection: Database, blobs: BlobFolder, heads: HeadFolder, exists: C
     verifier.check_database()
     verifier.check_conversations()
     verifier.check_lost_conversations()
+    verifier.check_records()
     verifier.count_payload_files()
     return verifier.result()
 
@@ -63,7 +66,7 @@ class _StoreVerifier:
         self._heads = heads
         self._late_chains: list[ChainStart] = []
         self._conversations = self._entries = self._orphans = self._erased = 0
-        self._blob_count = 0
+        self._blob_count = self._records = 0
 
     def result(self) -> VerifyReport:
         return VerifyReport(
@@ -74,6 +77,7 @@ class _StoreVerifier:
             self._orphans,
             self._erased,
             tuple(self._late_chains),
+            self._records,
         )
 
     def check_database(self) -> None:
@@ -118,6 +122,22 @@ class _StoreVerifier:
                         conversation,
                         1,
                     )
+
+    def check_records(self) -> None:
+        """Check the checksum of each record."""
+        try:
+            if not records.exists(self._connection):
+                return
+            for row in self._connection.execute(f"SELECT {records.COLUMNS} FROM records ORDER BY n"):
+                self._records += 1
+                try:
+                    records.decode_row(row)
+                except CodedError as error:
+                    self._add_finding(error.code, str(error))
+                except DATABASE_ERRORS as error:
+                    self._add_finding("store_damaged", f"a record cannot be read from journal.db ({error})")
+        except DATABASE_ERRORS as error:
+            self._add_finding("store_damaged", f"records cannot be read from journal.db ({error}); {SALVAGE_HINT}")
 
     def count_payload_files(self) -> None:
         """Count payload files with and without references. Unreferenced ones are no findings."""

@@ -80,7 +80,7 @@ def test_a_damaged_store_is_not_scrubbed(tmp_path: Path) -> None:
         async with await SqliteStore.open(tmp_path) as store:
             await store.append(NAMES[0], 0, [header(), *(thought("x" * 900) for _ in range(200))])
         journal = tmp_path / "journal.db"
-        journal.write_bytes(journal.read_bytes()[:60_000])
+        journal.write_bytes(journal.read_bytes()[:120_000])
         async with await SqliteStore.open(tmp_path) as store:
             with pytest.raises(CodedError, match="the store cannot be changed"):
                 await store.scrub()

@@ -126,7 +126,7 @@ def test_a_read_only_folder_with_a_cut_journal_is_checked_to_the_end(tmp_path: P
         async with await SqliteStore.open(tmp_path) as store:
             await store.append(CONVERSATION, 0, [header(), *(thought("x" * 9000) for _ in range(20))])
         with (tmp_path / "journal.db").open("r+b") as journal:
-            journal.truncate(40_000)
+            journal.truncate(120_000)
         async with await SqliteStore.open_read_only(tmp_path) as store:
             return "store_damaged" in {one.code for one in (await store.verify()).findings}
 

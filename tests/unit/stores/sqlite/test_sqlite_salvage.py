@@ -114,7 +114,7 @@ def test_entries_whose_conversation_is_gone_from_the_list_get_a_new_name(state: 
     assert "its id and owner are lost" in report.notes[0]
 
 
-@pytest.mark.parametrize("part", [0.5, 0.7, 0.9])
+@pytest.mark.parametrize("part", [0.6, 0.7, 0.9])
 def test_of_a_truncated_database_the_rest_is_written(part: float, state: State, tmp_path: Path) -> None:
     path = tmp_path / "data" / "journal.db"
     with path.open("r+b") as file:
