@@ -18,7 +18,7 @@ class SettingHelp(msgspec.Struct, frozen=True):
     properties: tuple[str, ...] = ()
     """Properties of a bundle that set it, in order of precedence."""
     secret: bool = False
-    """Never printed, and rejected in a file."""
+    """Its value is never printed and rejected in a file; a reference such as `env:NAME` may be both."""
 
     def for_group(self, group: str) -> "SettingHelp":
         """Return a copy with the name of the group filled in."""

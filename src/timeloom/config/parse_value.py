@@ -11,6 +11,7 @@ from msgspec import inspect
 from timeloom.config.catalogue import SettingSpec
 from timeloom.config.errors import ConfigError
 from timeloom.config.value_types import Url
+from timeloom.platform.secrets import is_reference
 from timeloom.providers.settings import Price
 
 _SHOWN_CHARS: Final = 80
@@ -47,9 +48,9 @@ def allowed_words(row: SettingSpec) -> tuple[str, ...]:
 
 
 def to_printable(row: SettingSpec, value: object) -> object:
-    """Return the value as JSON-compatible data for printing, with secrets and logins in URLs masked."""
+    """Return the value as JSON-compatible data for printing: secrets and logins in URLs masked, references shown."""
     if row.help.secret:
-        return _MASK if value else ""
+        return value if isinstance(value, str) and (not value or is_reference(value)) else _MASK
     if isinstance(value, str) and _is_url(row):
         return _mask_login(value)
     # A path may contain bytes that are not valid text.

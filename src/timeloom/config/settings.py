@@ -14,7 +14,7 @@ from timeloom.config.sections.governance import BudgetSettings, PolicySettings
 from timeloom.config.sections.server import ServerSettings
 from timeloom.config.sections.storage import StorageSettings
 from timeloom.config.sections.telemetry import TelemetrySettings
-from timeloom.config.value_types import Seconds, Url
+from timeloom.config.value_types import Seconds, SecretKey, Url
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
 from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.policy.fanout import FanoutMode
@@ -26,7 +26,6 @@ from timeloom.tools.react.read import ReadLimits
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 OptionalCount = Annotated[int, Meta(ge=0, le=10_000_000)]
 Bytes = Annotated[int, Meta(ge=1, le=100 * 1024 * 1024)]
-Key = Annotated[str, Meta(pattern=r"\A[!-~]*\Z", description="visible ASCII characters without spaces")]
 PriceTable = Annotated[
     Mapping[str, Price],
     Meta(description="a table of `input`, `output`, `cache_read` and `cache_write` for each model, none below 0"),
@@ -120,7 +119,10 @@ class TimeoutSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AnthropicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Access to models named `anthropic:<id>`."""
 
-    api_key: Annotated[Key, SettingHelp("API key for Anthropic.", variables=("ANTHROPIC_API_KEY",), secret=True)] = ""
+    api_key: Annotated[
+        SecretKey,
+        SettingHelp("API key for Anthropic, or a reference to it.", variables=("ANTHROPIC_API_KEY",), secret=True),
+    ] = ""
     base_url: Annotated[
         Url,
         SettingHelp(
@@ -137,7 +139,12 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True):
     """Access to models named `openai:<id>`."""
 
     api_key: Annotated[
-        Key, SettingHelp("API key for OpenAI or a compatible service.", variables=("OPENAI_API_KEY",), secret=True)
+        SecretKey,
+        SettingHelp(
+            "API key for OpenAI or a compatible service, or a reference to it.",
+            variables=("OPENAI_API_KEY",),
+            secret=True,
+        ),
     ] = ""
     base_url: Annotated[
         Url,

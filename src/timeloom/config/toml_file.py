@@ -15,6 +15,7 @@ from timeloom.config.errors import ConfigError
 from timeloom.config.found_file import explain_refusal
 from timeloom.config.parse_value import convert_value
 from timeloom.config.toml_lines import KeyPath, TooManyDotsError, key_lines, line_of, statements
+from timeloom.platform.secrets import REFERENCE_FORMS, is_reference, parse_reference
 
 MAX_BYTES: Final = 256 * 1024
 """Largest file. A smaller limit rejects long price tables; with a larger one, a wrong file is read for seconds."""
@@ -82,11 +83,11 @@ def parse_config(text: str, name: str, folder: Path, *, is_explicit: bool) -> Co
     refusals: list[str] = []
     for path, raw in _flatten(document, (), locate):
         row, here = _BY_PATH[path], f"{_format_key(path)} in {locate(path)}"
-        _check_no_secret(row, here)
+        _check_no_secret(row, raw, here)
         if row.key in values:
             raise ConfigError("setting_invalid", f"{here} sets the same as {values[row.key].place}; remove one")
         value = convert_value(row, raw, here)
-        values[row.key] = FileValue(folder / value if isinstance(value, Path) else value, here)
+        values[row.key] = FileValue(_anchor(row, value, folder), here)
         if not is_explicit and (reason := explain_refusal(row.key, value, row.default)):
             refusals.append(f"{here} {reason}")
     if refusals:
@@ -128,10 +129,22 @@ def _flatten(table: Mapping[str, object], above: KeyPath, locate: Locate) -> Ite
             )
 
 
-def _check_no_secret(row: SettingSpec, here: str) -> None:
-    if row.help.secret:
-        detail = f"is a secret, and files are easily shared; set the variable {row.variables[-1]} instead"
+def _check_no_secret(row: SettingSpec, raw: object, here: str) -> None:
+    if row.help.secret and not (isinstance(raw, str) and is_reference(raw)):
+        detail = (
+            f"is a secret, and files are easily shared; write a reference ({REFERENCE_FORMS}), or set the variable "
+            f"{row.variables[-1]} instead"
+        )
         raise ConfigError("setting_invalid", f"{here} {detail}")
+
+
+def _anchor(row: SettingSpec, value: object, folder: Path) -> object:
+    """Return the value with its path, or the path of its secret, relative to the folder of the file."""
+    if isinstance(value, Path):
+        return folder / value
+    if row.help.secret and isinstance(value, str):
+        return str(parse_reference(value).anchored(folder))
+    return value
 
 
 def _explain_found_file(name: str) -> str:

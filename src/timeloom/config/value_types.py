@@ -12,6 +12,21 @@ Url = Annotated[
         description="a URL that begins with `https://` or `http://`",
     ),
 ]
+SecretKey = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(?:[!-~]*|(?:env|file|command):[^\x00-\x1f]+)\Z",
+        description="visible ASCII characters without spaces, or a reference: `env:NAME`, `file:PATH` or "
+        "`command:COMMAND`",
+    ),
+]
+SecretSource = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(?:(?:env|file|command):[^\x00-\x1f]+)?\Z",
+        description="a reference: `env:NAME`, `file:PATH` or `command:COMMAND`",
+    ),
+]
 Words = Annotated[
     tuple[str, ...], Meta(description="a list of words: an array in the file, comma-separated elsewhere", max_length=64)
 ]

@@ -115,6 +115,8 @@ CODES: Final = MappingProxyType(
         "setting_unknown": "The settings file has an unknown key; the message names the closest setting.",
         "setting_invalid": "A setting has an invalid value, or its file may not set it; the message names the place and the fix.",
         "config_unreadable": "A file of settings, instructions or keys is missing, too large, not UTF-8 or malformed; the message names it.",
+        "secret_malformed": "A text is no reference to a secret. Write `env:NAME`, `file:PATH` or `command:COMMAND`.",
+        "secret_unavailable": "A secret cannot be read: its variable is not set, its file is unreadable, or its command failed. The message names the reference.",
         # budgets
         "budget_spent": "A budget has too little left for the call; the message names the scope, the limit and the amount spent.",
         "budget_busy": "A budget is so close to its limit that calls wait for each other, and the calls in flight did not end in time.",

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 import msgspec
 
+from timeloom.platform.secrets import SECRETS
 from timeloom.ports.model import ErrorKind, ModelError
 
 CONTEXT_LENGTH_MARKS: Final = (
@@ -129,8 +130,8 @@ def retry_after_s(headers: Mapping[str, str], now_us: int) -> float | None:
 
 
 def redact(text: str, secret: str = "") -> str:
-    """Return the text on one short line, without the secret and without anything that looks like an API key."""
-    text = text[: 10 * MAX_SHOWN_CHARACTERS]
+    """Return the text on one short line, without known secrets and without anything that looks like an API key."""
+    text = SECRETS.redact(text[:MAX_MESSAGE_CHARACTERS])
     if secret:
         text = text.replace(secret, "…")
     line = " ".join("".join(c if c.isprintable() else " " for c in API_KEY_PATTERN.sub("…", text)).split())

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from timeloom.core.codes import CodedError
+from timeloom.platform.secrets import resolve_key
 from timeloom.ports.model import ModelError
 from timeloom.providers.openai.quirks import OPENAI_QUIRKS, ChatQuirks, ChatService
 from timeloom.providers.settings import ModelSettings
@@ -149,4 +150,4 @@ def resolve_preset(
         service = msgspec.structs.replace(service, deployment_version=version)
     elif base_url != preset.base_url:
         service = msgspec.structs.replace(service, price_provider="", call_headers=True)
-    return service, msgspec.structs.replace(settings, key=key, base_url=base_url)
+    return service, msgspec.structs.replace(settings, key=key and resolve_key(key, environ), base_url=base_url)

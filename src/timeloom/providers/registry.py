@@ -15,6 +15,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.platform.entry_points import find_entry_point
+from timeloom.platform.secrets import resolve_key
 from timeloom.ports.model import Model, ModelError
 from timeloom.providers.openai.quirks import ChatService
 from timeloom.providers.presets import PRESETS, resolve_preset
@@ -104,7 +105,7 @@ def open_model(
     """
     provider, _, identity = name.partition(":")
     if installed := find_installed_provider(provider):
-        return installed.open(identity, settings or ModelSettings())
+        return installed.open(identity, _with_key(settings or ModelSettings(), environ))
     if not identity:
         raise ModelNameError(f"{name[:80]!r} is not a model name; expected {MODEL_NAME_FORMS}")
     settings = settings or ModelSettings()
@@ -175,7 +176,11 @@ def _with_environment(settings: ModelSettings, environ: Mapping[str, str], prefi
         )
     if base_url is not None and not base_url.startswith(("https://", "http://")):
         raise ModelNameError(f"the base URL of {prefix} must begin with https:// or http://")
-    return msgspec.structs.replace(settings, key=key, base_url=base_url)
+    return msgspec.structs.replace(settings, key=key and resolve_key(key, environ), base_url=base_url)
+
+
+def _with_key(settings: ModelSettings, environ: Mapping[str, str] | None) -> ModelSettings:
+    return msgspec.structs.replace(settings, key=resolve_key(settings.key, environ)) if settings.key else settings
 
 
 def _anthropic(identity: str, settings: ModelSettings) -> Model:

@@ -36,6 +36,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings to open a model with; `None` means the environment variable or the provider's default."""
 
     key: str | None = None
+    """The API key, or a reference to it (`env:`, `file:`, `command:`) that `open_model` resolves."""
     base_url: str | None = None
     window_tokens: int | None = None
     timeouts: Timeouts = Timeouts()

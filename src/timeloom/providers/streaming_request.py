@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from timeloom.core.blocks import Usage
+from timeloom.platform.secrets import SECRETS
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.model import FinishEvent, ModelError, ModelEvent, ModelRequest
 from timeloom.ports.reply_pieces import ReplyPieces, runaway_error
@@ -83,6 +84,7 @@ class ServiceClient:
 
     def __init__(self, service: ModelService, clock: Clock | None = None) -> None:
         self._service = service
+        SECRETS.remember(service.secret)
         self._clock = clock or SystemClock()
         self._transport: Transport | None = None
 

@@ -18,7 +18,11 @@ _MAKE_PUBLIC: Final = "`openssl pkey -in PRIVATE.pem -pubout` makes it from the 
 
 def load_signer(path: Path) -> Signer:
     """Return the signer with the private key of a PEM file; raises `CodedError` that names the fix."""
-    pem = _read(path)
+    return make_signer(_read(path), path.name)
+
+
+def make_signer(pem: bytes, name: str) -> Signer:
+    """Return the signer with this private key in PEM form; errors call the key by `name`."""
     try:
         from timeloom.stores.ed25519 import Ed25519Signer  # noqa: PLC0415 - an extra that takes 20 ms
 
@@ -27,7 +31,7 @@ def load_signer(path: Path) -> Signer:
         raise CodedError("setting_invalid", _PACKAGE_HINT) from None
     except (ValueError, TypeError):
         raise CodedError(
-            "config_unreadable", f"{path.name} is no private Ed25519 key in PEM form; {_MAKE_PRIVATE}"
+            "config_unreadable", f"{name} is no private Ed25519 key in PEM form; {_MAKE_PRIVATE}"
         ) from None
 
 

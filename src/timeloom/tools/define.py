@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import ToolTraits
 from timeloom.core.codes import CodedError
+from timeloom.platform.secrets import SECRETS, RedactingFilter
 from timeloom.ports.tool import (
     DEADLINE_S,
     Caller,
@@ -55,6 +56,7 @@ INJECTED_TYPES: Final[Mapping[object, Callable[[ToolContext], object]]] = Mappin
 """The parameter types that are injected from the context. Such parameters are not part of the schema."""
 
 _logger = logging.getLogger(__name__)
+_logger.addFilter(RedactingFilter(SECRETS))
 
 
 class ToolOptions(TypedDict, total=False):

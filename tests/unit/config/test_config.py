@@ -78,7 +78,9 @@ def sample(row: SettingSpec, number: int) -> Said:
         case _ if describe_expected(row).startswith("a URL"):
             return Said(f"http://h{number}", f'"http://h{number}"', f"http://h{number}")
         case _:
-            return Said(f"text{number}", f'"text{number}"', f"text{number}")
+            # A reference where only that is accepted.
+            text = f"env:K{number}" if describe_expected(row).startswith("a reference") else f"text{number}"
+            return Said(text, f'"{text}"', text)
 
 
 def sample_table(row: SettingSpec, number: int) -> Said:

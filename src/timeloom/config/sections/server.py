@@ -8,14 +8,13 @@ from msgspec import Meta
 
 from timeloom.config.field_help import SettingHelp
 from timeloom.config.sections.governance import NoLimit
-from timeloom.config.value_types import Seconds, Url, Words
+from timeloom.config.value_types import Seconds, SecretKey, Url, Words
 
 Mode = Literal["local", "tokens", "oidc"]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Bytes = Annotated[int, Meta(ge=1, le=100 * 1024 * 1024)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)] | NoLimit
 Rate = Annotated[float, Meta(gt=0, le=1_000_000)] | NoLimit
-Key = Annotated[str, Meta(pattern=r"\A[!-~]*\Z", description="visible ASCII characters without spaces")]
 Claim = Annotated[
     str, Meta(min_length=1, description="the name of a claim; dots select nested objects, as in `realm_access.roles`")
 ]
@@ -126,7 +125,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "local"
     token: Annotated[
-        Key, SettingHelp("Token of the mode `local`; empty creates a new one at each start.", secret=True)
+        SecretKey,
+        SettingHelp(
+            "Token of the mode `local`, or a reference to it; empty creates a new one at each start.", secret=True
+        ),
     ] = ""
     tokens_file: Annotated[
         Path | None,

@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from timeloom.config.field_help import SettingHelp
+from timeloom.config.value_types import SecretSource
 
 
 class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,3 +18,10 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
             "PEM file with the Ed25519 private key that signs the head of a conversation at the end of each turn."
         ),
     ] = None
+    signing_key: Annotated[
+        SecretSource,
+        SettingHelp("Reference to that private key in PEM form, in place of `storage.signing_key_file`.", secret=True),
+    ] = ""
+
+    def __repr__(self) -> str:
+        return "StorageSettings(...)"

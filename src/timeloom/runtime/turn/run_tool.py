@@ -13,6 +13,7 @@ from timeloom.core.blocks import AnyBlock, Shown, ToolCall, make_tool_error
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import ToolPath
 from timeloom.core.payload import BlobRef
+from timeloom.platform.secrets import SECRETS, RedactingFilter
 from timeloom.platform.tasks import finishes_before
 from timeloom.ports.tool import (
     Artifact,
@@ -50,6 +51,7 @@ _CANCELS: Final = 2
 _CHANNEL_CHARS: Final = 40
 
 _logger = logging.getLogger(__name__)
+_logger.addFilter(RedactingFilter(SECRETS))
 
 _ToolTask = asyncio.Task[Outcome]
 _CallEnd = Literal["done", "late", "interrupted"]
@@ -126,6 +128,8 @@ async def _to_result_blocks(
 ) -> tuple[AnyBlock, ...]:
     if isinstance(outcome, RecordedOutcome):
         return outcome.recorded_blocks
+    # Before anything is stored or shown: tools are trusted with secrets, the model and the log are not.
+    outcome = SECRETS.redact_value(outcome)
     call_ref = CallRef(
         spec=tool.spec,
         turn_id=context.turn_id,
@@ -158,6 +162,7 @@ class _ProgressEmitter:
 
     def __call__(self, channel: str, text: str, /) -> None:
         if self._emit is not None:
+            text = SECRETS.redact(text)
             self._keep(channel, text)
             self._emit(channel, text)
 

@@ -9,6 +9,7 @@ from timeloom.config.catalogue import describe_how_to_set
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.server import OidcSettings, ServerSettings
 from timeloom.platform.account import current_user
+from timeloom.platform.secrets import resolve_key
 from timeloom.ports.ids import RandomIds
 from timeloom.server.auth.access_policy import is_loopback
 from timeloom.server.auth.api_key_file import ApiKeyFile
@@ -51,9 +52,10 @@ def _local_access(server: ServerSettings) -> ServerAccess:
         raise ServerConfigError(
             f"{server.host} is not a loopback address; mode local needs one, other addresses need --mode tokens or oidc"
         )
-    if server.token and len(server.token) < MIN_TOKEN_CHARS:
+    named = resolve_key(server.token)
+    if named and len(named) < MIN_TOKEN_CHARS:
         raise ServerConfigError(f"TIMELOOM_SERVER_TOKEN needs at least {MIN_TOKEN_CHARS} characters")
-    token = server.token or new_token(RandomIds())
+    token = named or new_token(RandomIds())
     return ServerAccess(Authenticator((local_key(token, current_user()),)), token)
 
 

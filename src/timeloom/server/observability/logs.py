@@ -5,6 +5,7 @@ from typing import Final, cast
 
 import msgspec
 
+from timeloom.platform.secrets import SECRETS
 from timeloom.ports.clock import timestamp
 
 ROOT_LOGGER: Final = "timeloom"
@@ -26,7 +27,7 @@ class JsonLogFormatter(logging.Formatter):
             # Only the type and the location: the text of an error may quote a message.
             fields["error"] = record.exc_info[0].__name__
             fields["where"] = _traceback_locations(record)
-        return msgspec.json.encode(fields, enc_hook=str).decode()
+        return SECRETS.redact(msgspec.json.encode(fields, enc_hook=str).decode())
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:

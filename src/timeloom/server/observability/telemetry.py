@@ -15,6 +15,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from timeloom import __version__
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
+from timeloom.platform.secrets import SECRETS
 from timeloom.runtime.read.otel_spans import Span, SpanBuilder
 
 _KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
@@ -35,7 +36,7 @@ class Telemetry:
 
         def on_entry(entry: Entry) -> None:
             if span := spans.add(entry):
-                self._processor.on_end(self._to_readable_span(span))
+                self._processor.on_end(self._to_readable_span(SECRETS.redact_value(span)))
 
         return on_entry
 
