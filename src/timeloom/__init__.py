@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from timeloom.agent.agent import Agent
     from timeloom.agent.answer import Answer, Approval
     from timeloom.agent.run import Approver, Run
+    from timeloom.agent.workflow.base import BaseWorkflow
+    from timeloom.agent.workflow.payload import Payload
     from timeloom.config.settings import Settings
     from timeloom.core.policy.budget import Allowance, Budgets
     from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy, ask_before, only_tools, refuse
@@ -41,10 +43,12 @@ _MODULE_OF = {
     "Answer": "timeloom.agent.answer",
     "Approval": "timeloom.agent.answer",
     "Approver": "timeloom.agent.run",
+    "BaseWorkflow": "timeloom.agent.workflow.base",
     "Budgets": "timeloom.core.policy.budget",
     "DEFAULT_POLICIES": "timeloom.core.policy.gates",
     "Entry": "timeloom.core.timeline",
     "Model": "timeloom.ports.model",
+    "Payload": "timeloom.agent.workflow.payload",
     "Policy": "timeloom.core.policy.gates",
     "Run": "timeloom.agent.run",
     "Settings": "timeloom.config.settings",
@@ -67,9 +71,11 @@ __all__ = [
     "Answer",
     "Approval",
     "Approver",
+    "BaseWorkflow",
     "Budgets",
     "Entry",
     "Model",
+    "Payload",
     "Policy",
     "Run",
     "Settings",

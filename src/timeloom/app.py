@@ -251,15 +251,17 @@ def build_turn_runner(
     on_delta: Callable[[LiveDelta], None],
     registry: ToolRegistry | SharedParts | None = None,
     side_models: SideModels = NO_SIDE_MODELS,
+    *,
+    inbox: Inbox | None = None,
 ) -> TurnRunner:
     """Return the runner of the session's turns; without a registry, only the react tools are available.
 
     Without a title model, the first words of a conversation become its title. Without a summary model, summaries are
-    extracts of the messages.
+    extracts of the messages. Two runners of one session share an inbox.
     """
     shared = registry if isinstance(registry, SharedParts) else build_shared_parts(model, settings, registry)
     registry, prompts = shared.registry, shared.prompts
-    inbox = Inbox(session)
+    inbox = inbox or Inbox(session)
     models = tuple(one for one in (model, side_models.title, side_models.summary) if one)
     governor = Governor(session=session, policies=settings.policies, budgets=settings.budgets, models=models)
     prompt_builder = PromptBuilder(

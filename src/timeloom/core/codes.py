@@ -117,6 +117,13 @@ CODES: Final = MappingProxyType(
         "config_unreadable": "A file of settings, instructions or keys is missing, too large, not UTF-8 or malformed; the message names it.",
         "secret_malformed": "A text is no reference to a secret. Write `env:NAME`, `file:PATH` or `command:COMMAND`.",
         "secret_unavailable": "A secret cannot be read: its variable is not set, its file is unreadable, or its command failed. The message names the reference.",
+        # workflows of bundles
+        "bundle_context_missing": "No code of a bundle runs here. Call the function inside a tool, a hook or the workflow of a bundle.",
+        "bundle_setting_unknown": "The bundle has no such setting, or settings of another type. The message names those that it has.",
+        "workflow_failed": "The workflow of a bundle raised, answered wrongly or took too long. The message names the file and the line.",
+        "workflow_unbound": "A workflow has no conversation here. Use its services inside `run`, `pre_run_hook` and `post_run_hook`.",
+        "hook_failed": "A hook of a bundle raised or ran longer than 30 seconds. The message names the hook, the file and the line.",
+        "descriptor_malformed": "A tools or skills descriptor has a wrong form. The message names the file, the place in it and the expected form.",
         # budgets
         "budget_spent": "A budget has too little left for the call; the message names the scope, the limit and the amount spent.",
         "budget_busy": "A budget is so close to its limit that calls wait for each other, and the calls in flight did not end in time.",

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import Literal, Protocol, assert_never
 
 from timeloom.core.blocks import (
+    AnyBlock,
     Attachment,
     AttachmentMeta,
     CompactionEnded,
@@ -30,6 +31,7 @@ from timeloom.core.policy.next_step import (
     RunCall,
     SettleCall,
     StartRound,
+    Step,
     TurnLimits,
     WaitForApproval,
     next_step,
@@ -46,6 +48,17 @@ from timeloom.runtime.turn.title import TitleGenerator
 
 TurnOutcome = EndReason | Literal["waiting"]
 """How a run stopped: the reason for which the turn ended, or "waiting" for a person's decision."""
+
+
+class TurnWorkflow(Protocol):
+    """Runs the turns of a conversation with code of a product, which calls `TurnRunner.run_steps` for the agent's part.
+
+    One object serves all turns while the conversation is open.
+    """
+
+    async def run_turn(self, turns: "TurnRunner", /) -> Literal["ended", "waiting"]:
+        """Run the open turn until it has ended on the timeline, or waits for a person's decision."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +78,8 @@ class TurnRunner:
     """The edition of new turns, unless the conversation already has a later one."""
     output: str = ""
     """The JSON schema of the answers of new turns, unless a turn is opened with its own; empty for plain text."""
+    workflow: TurnWorkflow | None = None
+    """Runs the turns; None runs their steps directly."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
@@ -110,16 +125,46 @@ class TurnRunner:
         async with self._one_at_a_time:
             return await self._run_steps()
 
+    async def run_steps(self) -> EndTurn | Literal["waiting"] | None:
+        """Run the steps of the open turn for its workflow, and return the end that the policy chose.
+
+        The end is not recorded: the workflow calls `end_turn`. Returns "waiting" if a person has to decide, and None if
+        the turn has ended already.
+        """
+        progress = self.session.views.progress
+        while progress.running:
+            match await self._choose_step():
+                case EndTurn() as end:
+                    return end
+                case WaitForApproval():
+                    return "waiting"
+                case Idle():
+                    return None
+                case step:
+                    await self._execute(step, progress.turn_id)
+        return None
+
+    async def end_turn(
+        self, end: EndTurn, blocks: Sequence[AnyBlock] = (), *, after: int | None = None
+    ) -> tuple[Entry, ...]:
+        """Append the blocks and the end of the open turn together; `after` is as in `Session.append`."""
+        ended = TurnEnded(reason=end.reason, text=end.text)
+        return await self.session.append(
+            [*blocks, ended, *self.titles.title_at_end(end.reason)], self.session.views.progress.turn_id, after=after
+        )
+
     async def _run_steps(self) -> TurnOutcome:
-        views = self.session.views
+        progress = self.session.views.progress
         while True:
-            custom = self.action_context.registry.custom_traits
-            reply = await self.model_caller.load_reply()
-            # A turn may have been opened while a compaction ran.
-            turn = views.progress.turn_id
-            compaction = views.compactions.next_request
-            output = views.turns.output
-            step = next_step(views.progress, reply, self.limits, custom, views.repeated, compaction, output)
+            turn = progress.turn_id
+            if self.workflow and progress.running:
+                if await self.workflow.run_turn(self) == "waiting":
+                    return "waiting"
+                continue
+            step = await self._choose_step()
+            if self.workflow and progress.running:
+                # The turn was opened while the step was chosen.
+                continue
             match step:
                 case WaitForApproval():
                     return "waiting"
@@ -127,7 +172,21 @@ class TurnRunner:
                     await self.titles.start()
                     return _end_reason(self.session, turn)
                 case _:
-                    await self._execute(step, turn)
+                    # A turn may have been opened while a compaction ran.
+                    await self._execute(step, progress.turn_id)
+
+    async def _choose_step(self) -> Step:
+        views = self.session.views
+        reply = await self.model_caller.load_reply()
+        return next_step(
+            views.progress,
+            reply,
+            self.limits,
+            self.action_context.registry.custom_traits,
+            views.repeated,
+            views.compactions.next_request,
+            views.turns.output,
+        )
 
     async def _execute(self, step: Action, turn: TurnId) -> None:
         match step:
@@ -150,10 +209,8 @@ class TurnRunner:
             case SettleCall() | RunCall() | DropCall():
                 self.inbox.interrupt.clear()
                 await settle_open_call(self.action_context, step)
-            case EndTurn(reason=reason, text=text):
-                await self.session.append(
-                    [TurnEnded(reason=reason, text=text), *self.titles.title_at_end(reason)], turn
-                )
+            case EndTurn():
+                await self.end_turn(step)
             case _:
                 assert_never(step)
 
