@@ -154,20 +154,20 @@ class BadHooks(BaseWorkflow):
     bad: ClassVar[str] = ""
     hangs: ClassVar[bool] = False
 
-    async def _misbehave(self, name: str) -> None:
+    async def misbehave(self, name: str) -> None:
         if self.bad == name:
             if self.hangs:
                 await asyncio.Event().wait()
             raise RuntimeError("out of order")
 
     async def on_bundle_load(self) -> None:
-        await self._misbehave("on_bundle_load")
+        await self.misbehave("on_bundle_load")
 
     async def pre_run_hook(self, payload: Payload) -> None:
-        await self._misbehave("pre_run_hook")
+        await self.misbehave("pre_run_hook")
 
     async def post_run_hook(self, payload: Payload, answer: Answer[str]) -> None:
-        await self._misbehave("post_run_hook")
+        await self.misbehave("post_run_hook")
 
 
 @pytest.mark.parametrize("hangs", [False, True])
@@ -179,7 +179,7 @@ def test_a_hook_that_raises_or_hangs_is_named_with_file_and_line(tmp_path: Path,
         async with stage.hub() as hub:
             name = await stage.say(hub)
         (fault,) = stage.faults
-        line = BadHooks._misbehave.__code__.co_firstlineno + (3 if hangs else 4)
+        line = BadHooks.misbehave.__code__.co_firstlineno + (3 if hangs else 4)
         assert (fault.code, fault.where, fault.file, fault.line) == ("hook_failed", hook, Path(__file__).name, line)
         assert ("ran longer" if hangs else "RuntimeError: out of order") in fault.reason
         end = await stage.end(name)
