@@ -48,6 +48,8 @@ CODES: Final = MappingProxyType(
         "source_unknown": "A citation names a source that is not in the pool. The citation was left unchanged.",
         "source_malformed": "A source row has a field of the wrong type or size; the message names the field.",
         "source_not_eligible": "Only `text/*`, `image/*` and `application/pdf` enter the sources pool.",
+        # the web
+        "address_refused": "The address is no public web address: another scheme or port, credentials, or a host that is or resolves to a non-public address.",
         # patches
         "patch_malformed": "The patch is neither a unified diff nor a replacement; its message names the line.",
         "patch_no_match": "The lines that a hunk expects are not in the file near the place that it names.",

@@ -15,10 +15,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from timeloom.platform.certificates import load_certificates
 from timeloom.providers.http import connection, direct
 from timeloom.providers.http.address import parse_address, request_head
 from timeloom.providers.http.answer import HttpResponse, Transport, TransportError
-from timeloom.providers.http.certificates import load_certificates
 from timeloom.providers.http.direct import DirectTransport
 from timeloom.providers.http.httpx2_transport import Httpx2Transport
 from timeloom.providers.http.transport import open_transport

@@ -22,7 +22,7 @@ from timeloom.core.sources.rows import (
     to_compact_row,
     with_sid,
 )
-from timeloom.core.sources.url import TRACKING_NAMES, TRACKING_PREFIX, host_of, normalize_url
+from timeloom.core.sources.url import TRACKING_NAMES, TRACKING_PREFIX, UrlParts, host_of, normalize_url, split_url
 
 __all__ = [
     "COMPACT_TEXT_CHARS",
@@ -36,6 +36,7 @@ __all__ = [
     "SourceRow",
     "SourceType",
     "SourcesPool",
+    "UrlParts",
     "host_of",
     "is_eligible_mime",
     "make_manual_source",
@@ -45,6 +46,7 @@ __all__ = [
     "row_from_json",
     "row_to_json",
     "source_from_json",
+    "split_url",
     "to_compact_row",
     "with_sid",
 ]

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from timeloom.core.sources.host import canonical_host
 
 TRACKING_PREFIX: Final = "utm_"
@@ -31,6 +33,40 @@ _ESCAPES: Final = re.compile(r"(%(?![0-9A-Fa-f]{2})[0-9A-Fa-f]?)?%([0-9A-Fa-f]{2
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
+class UrlParts(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a web address in the spelling of a request; `query` keeps all parameters and its `?`."""
+
+    scheme: str
+    has_credentials: bool
+    host: str
+    port: str
+    """The port with its `:`; empty for the scheme's default port."""
+    path: str
+    query: str
+
+
+def split_url(text: str) -> UrlParts | None:
+    """Return the parts of a web address as browsers read it; None if it is none."""
+    found = _split_scheme(text.strip(_ENDS))
+    if found is None or found[0] not in _DEFAULT_PORTS:
+        return None
+    scheme, rest = found
+    authority, rest = _split_authority(rest.lstrip("/\\"))
+    host_text, port_text = _split_port(authority.rpartition("@")[2])
+    host, port = canonical_host(host_text), _normalize_port(scheme, port_text)
+    if host is None or port is None:
+        return None
+    path, mark, query = rest.partition("#")[0].partition("?")
+    return UrlParts(
+        scheme=scheme,
+        has_credentials="@" in authority,
+        host=host,
+        port=port,
+        path=_normalize_path(path),
+        query=f"?{_in_query(query)}" if mark else "",
+    )
+
+
 def normalize_url(text: str) -> str:
     """Return the merge key of an address: equal for spellings of one web address, else the text without outer blanks.
 
@@ -38,16 +74,13 @@ def normalize_url(text: str) -> str:
     scheme's case is normalised.
     """
     stripped = text.strip(_ENDS)
-    if not is_unicode(stripped):
-        return stripped
-    seen = stripped.replace("\t", "").replace("\n", "").replace("\r", "")
-    found = _SCHEME.match(seen)
+    found = _split_scheme(stripped)
     if found is None:
         return stripped
-    scheme = found[1].lower()
+    scheme, rest = found
     if scheme in _DEFAULT_PORTS:
-        return _normalize_web_address(scheme, seen[found.end() :]) or stripped
-    if len(scheme) == 1 or not stripped.startswith(found[0]):
+        return _normalize_web_address(scheme, rest) or stripped
+    if len(scheme) == 1 or stripped[: len(scheme) + 1].lower() != f"{scheme}:":
         return stripped  # a drive letter, or a scheme with line breaks in it
     return scheme + stripped[len(scheme) :]
 
@@ -67,6 +100,15 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _split_scheme(stripped: str) -> tuple[str, str] | None:
+    """Return the scheme in lower case and the text after its `:`, without line breaks; None if there is no scheme."""
+    if not is_unicode(stripped):
+        return None
+    seen = stripped.replace("\t", "").replace("\n", "").replace("\r", "")
+    found = _SCHEME.match(seen)
+    return (found[1].lower(), seen[found.end() :]) if found else None
 
 
 def _normalize_web_address(scheme: str, rest: str) -> str | None:

@@ -8,9 +8,9 @@ from typing import Final
 
 from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType] - bare tuples in it
 
+from timeloom.platform.certificates import load_certificates
 from timeloom.providers.http.address import Address, parse_address, request_head
 from timeloom.providers.http.answer import HttpResponse, TransportError
-from timeloom.providers.http.certificates import load_certificates
 from timeloom.providers.http.connection import HttpConnection
 
 MAX_IDLE: Final = 100

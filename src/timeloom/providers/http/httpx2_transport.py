@@ -6,9 +6,9 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 
+from timeloom.platform.certificates import load_certificates
 from timeloom.providers.http.address import check_headers, parse_address
 from timeloom.providers.http.answer import HttpResponse, TransportError
-from timeloom.providers.http.certificates import load_certificates
 
 
 class Httpx2Transport:

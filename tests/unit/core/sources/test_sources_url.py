@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.harness.repository import ROOT
-from timeloom.core.sources import TRACKING_NAMES, host_of, normalize_url
+from timeloom.core.sources import TRACKING_NAMES, host_of, normalize_url, split_url
 
 SAME = [
     # case and blanks
@@ -335,3 +335,15 @@ def test_texts_that_are_no_web_address_stay_apart(one: str, other: str) -> None:
 def test_long_text_has_a_key_too(start: str, piece: str) -> None:
     key = normalize_url(start + piece * 20_000)
     assert normalize_url(key) == key
+
+
+def test_the_parts_of_an_address_keep_all_parameters() -> None:
+    parts = split_url(" HTTP://Bücher.example:080/a/../b?utm_source=x&q=ü#top")
+    assert parts is not None
+    assert (parts.scheme, parts.host, parts.port) == ("http", "xn--bcher-kva.example", "")
+    assert (parts.path, parts.query, parts.has_credentials) == ("/b", "?utm_source=x&q=%C3%BC", False)
+
+
+@pytest.mark.parametrize("text", ["", "a.example", "mailto:a@b", "http://a b/", "http://a:b/", "http://\ud800/"])
+def test_other_texts_have_no_parts(text: str) -> None:
+    assert split_url(text) is None

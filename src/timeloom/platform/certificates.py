@@ -21,6 +21,11 @@ BUNDLES: Final = (
 @cache
 def load_certificates() -> ssl.SSLContext:
     """Return the TLS context of this machine, loaded once, because loading takes longer than a request on loopback."""
+    return make_tls_context()
+
+
+def make_tls_context() -> ssl.SSLContext:
+    """Return a new TLS context with the certificate authorities of this machine."""
     named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
     if sys.platform in ("darwin", "win32") and not named:
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
