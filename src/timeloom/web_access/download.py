@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from typing import Final, Literal, Self, cast
@@ -24,6 +24,10 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 DownloadFailure = Literal["refused", "timeout", "too_large", "unreachable", "damaged", "too_many_redirects"]
 """Why a download has no response."""
+
+
+Admit = Callable[[WebAddress], Awaitable[None]]
+"""Raises if an address may not be requested."""
 
 
 class DownloadError(Exception):
@@ -84,11 +88,14 @@ class Downloader:
     async def __aexit__(self, *_: object) -> None:
         await self._pool.aclose()
 
-    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Download:
-        """Return the response of the address; raises `DownloadError` if there is none within the limits."""
+    async def get(self, url: str, headers: Mapping[str, str] | None = None, *, admit: Admit | None = None) -> Download:
+        """Return the response of the address; raises `DownloadError` if there is none within the limits.
+
+        `admit` is asked before each request, also of a redirect; what it raises ends the download.
+        """
         try:
             async with asyncio.timeout(self._limits.total_s):
-                return await self._follow(url, headers or {})
+                return await self._follow(url, headers or {}, admit)
         except (TimeoutError, httpcore2.TimeoutException) as error:
             raise DownloadError("timeout", f"no complete response within {self._limits.total_s:g} s") from error
         except CodedError as error:
@@ -100,10 +107,12 @@ class Downloader:
         except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
             raise DownloadError("unreachable", str(error) or type(error).__name__) from error
 
-    async def _follow(self, url: str, headers: Mapping[str, str]) -> Download:
+    async def _follow(self, url: str, headers: Mapping[str, str], admit: Admit | None) -> Download:
         redirects: list[str] = []
         while True:
             address = parse_web_address(url, self._allowed)
+            if admit:
+                await admit(address)
             download = await self._request(address, headers)
             location = download.headers.get("location", "")
             if download.status not in REDIRECTS or not location:
