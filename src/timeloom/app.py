@@ -1,6 +1,6 @@
 """The composition root: connects a conversation with everything it needs to run turns."""
 
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -12,6 +12,7 @@ import msgspec
 from timeloom.config.models import model_settings, protocol_of
 from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.settings import Settings
+from timeloom.config.web import open_web_tools
 from timeloom.core.blocks import ConversationStarted, Shown
 from timeloom.core.blocks.caching import CacheRates, CacheSettings
 from timeloom.core.blocks.round import ReplyProtocol
@@ -31,6 +32,7 @@ from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.model import MAX_CALL_S, Model, supports_native_tools
 from timeloom.ports.store import Store
+from timeloom.ports.tool import Tool
 from timeloom.providers.registry import open_model
 from timeloom.runtime.context.compact import Compactor
 from timeloom.runtime.context.fit_window import ContextFitter
@@ -184,9 +186,15 @@ async def open_session(
 async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
     """Yield the tools that these settings enable; the sandbox is closed when the context exits."""
     agent_settings = AgentSettings.from_settings(settings)
-    registry = _react_tools(agent_settings)
+    async with open_web_tools(settings.web) as web_tools, _open_exec_tool(settings) as exec_tools:
+        registry = _react_tools(agent_settings)
+        yield registry.with_tools([*web_tools, *exec_tools]) if web_tools or exec_tools else registry
+
+
+@asynccontextmanager
+async def _open_exec_tool(settings: Settings) -> AsyncGenerator[Sequence[Tool]]:
     if not settings.execution.runtime.enabled:
-        yield registry
+        yield ()
         return
     # Lazy: an agent that runs no programs starts faster without them.
     from timeloom.tools.exec.settings import ExecSettings  # noqa: PLC0415
@@ -196,7 +204,7 @@ async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
     limits = settings.execution.limits
     execute = ExecTool(sandbox, ExecSettings(limits=limits.to_limits(), max_timeout_s=limits.max_timeout_s))
     try:
-        yield registry.with_tools([execute])
+        yield (execute,)
     finally:
         await sandbox.close()
 

@@ -73,6 +73,10 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
         *("context.compact_at", "context.keep_share", "context.summary_tokens", "context.prose_tokens"),
         *("context.text_chars", "context.result_chars", "context.result_items", "context.result_keys", "context.rows"),
     ),
+    "decides what agents reach on the web, and which services receive your queries": (
+        *("web.enabled", "web.search", "web.allow", "web.robots", "web.searxng_url", "web.brave_key", "web.tavily_key"),
+        *("web.folder", "web.folder_url"),
+    ),
     "chooses the key that signs the log": ("storage.signing_key_file", "storage.signing_key"),
     "can let calls run without approval": ("policy.irreversible",),
     "chooses what runs on this machine or in your accounts, and how it is isolated": (

@@ -14,6 +14,7 @@ from timeloom.config.sections.governance import BudgetSettings, PolicySettings
 from timeloom.config.sections.server import ServerSettings
 from timeloom.config.sections.storage import StorageSettings
 from timeloom.config.sections.telemetry import TelemetrySettings
+from timeloom.config.sections.web import WebSettings
 from timeloom.config.value_types import Seconds, SecretKey, Url
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
 from timeloom.core.blocks.round import ReplyProtocol
@@ -257,3 +258,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerSettings = ServerSettings()
     storage: StorageSettings = StorageSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    web: WebSettings = WebSettings()

@@ -49,6 +49,7 @@ CODES: Final = MappingProxyType(
         "source_malformed": "A source row has a field of the wrong type or size; the message names the field.",
         "source_not_eligible": "Only `text/*`, `image/*` and `application/pdf` enter the sources pool.",
         # the web
+        "search_backend_failed": "A search service gave no results; the message names it and the reason. The results of the others count.",
         "address_refused": "The address is no public web address: another scheme or port, credentials, or a host that is or resolves to a non-public address.",
         # patches
         "patch_malformed": "The patch is neither a unified diff nor a replacement; its message names the line.",

@@ -1,0 +1,1 @@
+"""The web tools: `search` and `fetch`; `merge` ranks results, and `sources` adds rows to the pool."""
