@@ -14,7 +14,18 @@ open twice.
 from collections.abc import Sequence
 from typing import Final
 
-from timeloom.testing.store_contract import chain, erasing, feedback, follow, journal, keeping, leases, payloads, reader
+from timeloom.testing.store_contract import (
+    chain,
+    erasing,
+    feedback,
+    follow,
+    importing,
+    journal,
+    keeping,
+    leases,
+    payloads,
+    reader,
+)
 from timeloom.testing.store_contract.fixtures import Check, Open
 
 STORE_CONTRACT: Final[Sequence[Check]] = (
@@ -60,6 +71,9 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     chain.each_entry_carries_the_hash_of_the_one_before_it,
     chain.an_erase_keeps_the_chain_and_no_hash_of_the_content,
     chain.a_copied_conversation_has_a_chain_of_its_own,
+    importing.an_imported_conversation_has_the_hashes_of_the_original,
+    importing.an_import_that_fails_leaves_nothing,
+    importing.an_import_refuses_what_exists_or_does_not_fit,
     leases.a_conversation_has_one_holder_at_a_time,
     leases.a_conversation_can_be_held_from_its_first_entry_on,
     leases.what_is_held_takes_appends_with_its_lease_only,
