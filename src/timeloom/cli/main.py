@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "model": "Serve a scripted model, or score a model, without a conversation.",
     "replay": "Rebuild the requests of past model calls and compare their hashes with the recorded ones.",
     "restore": "Make a data folder from a backup, and verify it.",
+    "retention": "Delete conversations whose last entry is older than the retention period.",
     "serve": "Serve conversations over HTTP.",
     "settings": "Show every setting, its value and its origin.",
     "verify": "Check every stored conversation and payload.",

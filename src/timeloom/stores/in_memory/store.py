@@ -273,6 +273,11 @@ class MemoryStore:
         self._check_open()
         return frozenset(name for name in conversations if name in self._open_turns)
 
+    async def idle_conversations(self, before: str, after: str = "", limit: int = 100) -> list[ConversationInfo]:
+        self._check_open()
+        found = (self._conversations[name].info for name in sorted(self._conversations) if name > after)
+        return list(islice((info for info in found if info.last_ts < before), max(0, limit)))
+
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
         found, wanted = self._get_conversation(conversation), _query_words(words)
         seqs = [

@@ -50,7 +50,7 @@ from timeloom.stores.sqlite.tables.open_turns import (
     read_page_with_open_turn,
 )
 from timeloom.stores.sqlite.tables.read_entries import read_entries
-from timeloom.stores.sqlite.tables.search import get_info, read_ids, read_matching_seqs, read_page
+from timeloom.stores.sqlite.tables.search import get_info, read_idle, read_ids, read_matching_seqs, read_page
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import Writer
 from timeloom.wire.chain import ChainLink
@@ -344,6 +344,9 @@ class SqliteStore:
 
     async def having_open_turn(self, conversations: Collection[ConversationId]) -> frozenset[ConversationId]:
         return await self._read(lambda connection: filter_by_open_turn(connection, conversations))
+
+    async def idle_conversations(self, before: str, after: str = "", limit: int = 100) -> list[ConversationInfo]:
+        return await self._read(lambda connection: read_idle(connection, before, after, limit))
 
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
         return await self._read(

@@ -46,6 +46,7 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     reader.the_list_says_what_the_entries_say,
     reader.conversations_are_listed_by_tenant_project_and_user_newest_first,
     reader.those_who_look_after_the_place_see_every_conversation,
+    reader.idle_conversations_are_found_by_the_time_of_their_last_entry,
     reader.a_turn_is_open_from_its_start_to_its_own_end,
     reader.conversations_with_an_open_turn_are_known,
     reader.open_turns_of_a_project_are_listed,
