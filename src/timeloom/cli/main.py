@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "fork": "Copy a conversation into a new one.",
     "import": "Import conversations that `timeloom export` has written.",
     "inspect": "Show a timeline block by block, or one block in full.",
+    "instructions": "Show the sections of the system text with their versions, conditions and tokens.",
     "keys": "Add, list and remove the API keys of `timeloom serve --mode tokens`.",
     "list": "List the conversations of a data folder, the most recently updated first.",
     "model": "Serve a scripted model, or score a model, without a conversation.",
