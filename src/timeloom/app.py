@@ -40,6 +40,7 @@ from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.governance.governor import Governor
 from timeloom.runtime.prompt.builder import PromptBuilder, PromptObserver, PromptSettings
 from timeloom.runtime.prompt.cache_rates import cache_rates
+from timeloom.runtime.prompt.recorded_instructions import InstructionPart, list_parts
 from timeloom.runtime.prompt.system_text import SystemSettings, SystemTexts
 from timeloom.runtime.session.resume import resume_session
 from timeloom.runtime.session.session import HOLDER, Session
@@ -250,6 +251,13 @@ def build_shared_parts(model: Model, settings: AgentSettings, registry: ToolRegi
     prompts = _prompt_settings(model, settings)
     systems = SystemTexts(registry.specs(), _system_settings(prompts, settings))
     return SharedParts(registry, prompts, systems, cache(partial(cache_rates, model)), {})
+
+
+def list_instructions(settings: AgentSettings, model: str, registry: ToolRegistry) -> tuple[InstructionPart, ...]:
+    """Return the parts of the system text that new turns of this model have with these settings and tools."""
+    prompts = PromptSettings(model=model, limits=settings.limits, protocol=settings.protocol_of(model))
+    system = msgspec.structs.replace(_system_settings(prompts, settings), edition=settings.edition)
+    return list_parts(registry.specs(), system)
 
 
 def build_turn_runner(

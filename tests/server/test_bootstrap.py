@@ -1,6 +1,7 @@
 """Starting a server from Python: with settings alone, over any ASGI server, and refused before anything is stored."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Sequence
@@ -16,13 +17,18 @@ from tests.server.server_harness import repeated_reply
 from timeloom import __version__
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.server import ServerSettings
+from timeloom.config.sections.storage import RetentionSettings
 from timeloom.config.settings import Settings
+from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import NO_TURN, Draft
+from timeloom.ports.reader import ConversationUnknownError
 from timeloom.providers.registry import ModelNameError
 from timeloom.server import open_services, serve
 from timeloom.server.app import build_app
 from timeloom.server.bootstrap import Server
 from timeloom.server.http_server import ListenError, listen
+from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.define import tool
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +59,20 @@ async def test_a_server_is_started_with_settings_alone(settings: Settings) -> No
         assert (await http.get("/me", headers={"authorization": "Bearer other"})).status_code == 401
     with pytest.raises(httpx2.ConnectError):
         await httpx2.AsyncClient().get(f"{server.url}/health")
+
+
+async def test_a_server_deletes_conversations_after_the_retention_period(settings: Settings) -> None:
+    old = ConversationId("conv_old")
+    draft = Draft(NO_TURN, "2020-02-09T02:14:32.676425Z", ConversationStarted(tenant="t", project="p", user="u"))
+    async with await SqliteStore.open(settings.data_dir) as store:
+        await store.append(old, 0, [draft])
+    async with serve(settings) as server:
+        assert (await server.services.store.info(old)).tail == 1
+    async with serve(replace(settings, retention=RetentionSettings(days=30))) as server, asyncio.timeout(30):
+        with contextlib.suppress(ConversationUnknownError):
+            async for _ in server.services.store.follow(old):
+                pass  # Following ends when the conversation is deleted.
+        assert await server.services.store.conversation_ids() == []
 
 
 async def test_a_later_server_has_the_same_conversations(settings: Settings) -> None:

@@ -17,12 +17,15 @@ COMMANDS: Final = {
     "erase": "Erase the content of some paths of a conversation, or all of it, permanently.",
     "export": "Export conversations as `conv.timeline.v1` JSON, with their sources pools.",
     "fork": "Copy a conversation into a new one.",
+    "import": "Import conversations that `timeloom export` has written.",
     "inspect": "Show a timeline block by block, or one block in full.",
+    "instructions": "Show the sections of the system text with their versions, conditions and tokens.",
     "keys": "Add, list and remove the API keys of `timeloom serve --mode tokens`.",
     "list": "List the conversations of a data folder, the most recently updated first.",
     "model": "Serve a scripted model, or score a model, without a conversation.",
     "replay": "Rebuild the requests of past model calls and compare their hashes with the recorded ones.",
     "restore": "Make a data folder from a backup, and verify it.",
+    "retention": "Delete conversations whose last entry is older than the retention period.",
     "serve": "Serve conversations over HTTP.",
     "settings": "Show every setting, its value and its origin.",
     "verify": "Check every stored conversation and payload.",
@@ -30,14 +33,16 @@ COMMANDS: Final = {
 }
 """Every command with its short help, which equals the first line of the command's help.
 
-The command is the function of that name in the module of that name."""
+The command is the function of that name in the module of that name, unless `FUNCTIONS` has another name."""
+FUNCTIONS: Final = {"import": "import_archive"}
+"""Functions and modules of commands whose names Python reserves."""
 COMMAND_PACKAGES: Final = {"demo", "model", "replay"}
 """Commands that are packages; their module `command` defines the command."""
 
 
 def module_of(command: str) -> str:
     """Return the name of the module that defines a command."""
-    return f"timeloom.cli.commands.{command}{'.command' if command in COMMAND_PACKAGES else ''}"
+    return f"timeloom.cli.commands.{FUNCTIONS.get(command, command)}{'.command' if command in COMMAND_PACKAGES else ''}"
 
 
 class LazyCommandGroup(CommandGroup):
@@ -49,7 +54,9 @@ class LazyCommandGroup(CommandGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command; None if there is none of that name."""
-        return getattr(import_module(module_of(cmd_name)), cmd_name) if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        return getattr(import_module(module_of(cmd_name)), FUNCTIONS.get(cmd_name, cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands into the help."""

@@ -78,6 +78,7 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
         *("web.folder", "web.folder_url"),
     ),
     "chooses the key that signs the log": ("storage.signing_key_file", "storage.signing_key"),
+    "deletes conversations": ("retention.days",),
     "can let calls run without approval": ("policy.irreversible",),
     "chooses what runs on this machine or in your accounts, and how it is isolated": (
         *("execution.runtime.mode", "execution.runtime.enabled", "execution.runtime.profile"),

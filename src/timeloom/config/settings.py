@@ -12,7 +12,7 @@ from timeloom.config.sections.context import ContextSettings
 from timeloom.config.sections.execution import ExecutionSettings
 from timeloom.config.sections.governance import BudgetSettings, PolicySettings
 from timeloom.config.sections.server import ServerSettings
-from timeloom.config.sections.storage import StorageSettings
+from timeloom.config.sections.storage import RetentionSettings, StorageSettings
 from timeloom.config.sections.telemetry import TelemetrySettings
 from timeloom.config.sections.web import WebSettings
 from timeloom.config.value_types import Seconds, SecretKey, Url
@@ -257,5 +257,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     execution: ExecutionSettings = ExecutionSettings()
     server: ServerSettings = ServerSettings()
     storage: StorageSettings = StorageSettings()
+    retention: RetentionSettings = RetentionSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     web: WebSettings = WebSettings()

@@ -89,6 +89,7 @@ CODES: Final = MappingProxyType(
         "block_lost": "A block is hidden from prompts, and no visible text leads back to it within two reads.",
         "conversation_held": "Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.",
         "lease_lost": "The conversation was released, taken over or deleted since it was opened here. Open it again.",
+        "archive_malformed": "A file to import has a form that no export writes, or was cut. Export or copy it again.",
         "record_refused": "A record has a malformed kind, key or owner, or a value that is no JSON object or too large.",
         "record_conflict": "Another writer changed the record. Read it again and repeat the change.",
         "record_unreadable": "A record does not have the type that the program expects. Give new fields defaults, or delete it.",

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from timeloom.core.ids import ConversationId
 from timeloom.wire.chain import ChainLink
+from timeloom.wire.heads import Head
 
 
 class ChainReader(Protocol):
@@ -20,4 +21,8 @@ class ChainReader(Protocol):
         self, conversation: ConversationId, after: int = 0, limit: int | None = None
     ) -> list[ChainLink]:
         """Return the links of the entries after that seq, at most `limit`; raises `ConversationUnknownError`."""
+        ...
+
+    async def load_heads(self, conversation: ConversationId) -> list[Head]:
+        """Return the heads that the store keeps outside the journal; none if it keeps none."""
         ...

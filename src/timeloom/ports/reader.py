@@ -93,6 +93,13 @@ class Reader(Protocol):
         """Return those of the given conversations with an open turn or compaction; unknown ids are left out."""
         ...
 
+    async def idle_conversations(self, before: str, after: str = "", limit: int = 100) -> list[ConversationInfo]:
+        """Return conversations of every tenant whose last entry is older than that time, by id, after that id.
+
+        For operators, never for users. The cost depends on the number of conversations, not of entries.
+        """
+        ...
+
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
         """Return the seqs of its title, user messages and answers that contain any of the words, newest first."""
         ...

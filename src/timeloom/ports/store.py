@@ -10,6 +10,7 @@ from timeloom.ports.blobs import Blobs
 from timeloom.ports.chain import ChainReader
 from timeloom.ports.eraser import Eraser
 from timeloom.ports.feedback import FeedbackReader
+from timeloom.ports.importer import Importer
 from timeloom.ports.journal import Journal
 from timeloom.ports.leases import Leases
 from timeloom.ports.ledger import Ledger
@@ -55,7 +56,7 @@ class VerifyReport(msgspec.Struct, frozen=True):
     """Number of records, such as API keys."""
 
 
-class Store(Journal, Eraser, ChainReader, Leases, Reader, FeedbackReader, Blobs, Snapshots, Protocol):
+class Store(Journal, Importer, Eraser, ChainReader, Leases, Reader, FeedbackReader, Blobs, Snapshots, Protocol):
     """All storage that a runtime needs."""
 
     @property

@@ -1,1 +1,1 @@
-"""Runs conversations over ports: sessions, turns, prompts, model calls, forks, re-runs, exports and erasure."""
+"""Runs conversations over ports: sessions, turns, prompts, model calls, forks, re-runs, archives and erasure."""

@@ -32,6 +32,7 @@ from timeloom.server.auth.access_policy import AccessPolicy
 from timeloom.server.auth.audit_log import AuditLog
 from timeloom.server.auth.authenticate import Authenticator
 from timeloom.server.auth.modes import open_access
+from timeloom.server.auth.retention import RetentionJob, run_daily
 from timeloom.server.auth.revocation import CHECK_INTERVAL_S, RevocationMonitor
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.http_server import HttpServer, listen
@@ -151,7 +152,9 @@ async def open_services(
             side_file_erasers=(*build_side_file_erasers(settings.data_dir), *side_file_erasers),
             make_entry_listener=make_entry_listener,
         )
-        yield await stack.enter_async_context(build_services(parts))
+        services = await stack.enter_async_context(build_services(parts))
+        await stack.enter_async_context(run_daily(_retention_job(settings, parts)))
+        yield services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +266,13 @@ async def _open_telemetry(settings: Settings) -> AsyncGenerator[EntryListenerFac
 
     async with open_telemetry(options.endpoint, content=options.content) as telemetry:
         yield telemetry.listener_for
+
+
+def _retention_job(settings: Settings, parts: ServerParts) -> RetentionJob | None:
+    days = settings.retention.days
+    if days == "none":
+        return None
+    return RetentionJob(parts.store, days, settings.data_dir, parts.clock, parts.ids, parts.side_file_erasers)
 
 
 def _hub_settings(server: ServerSettings) -> HubSettings:

@@ -143,7 +143,7 @@ def make_batch(
             refs.update(dict.fromkeys(find_blob_refs(stored)))
         if isinstance(draft.block, Titled):
             title = (seq, draft.block.text[:INDEXED_CHARS])
-        elif text := _searchable_text(draft.block, read_text):
+        elif text := searchable_text(draft.block, read_text):
             searchable.append((seq, text[:INDEXED_CHARS]))
         entries.append(to_entry(stored, seq))
     first = drafts[0].block
@@ -253,7 +253,8 @@ def _check_conversation(conversation: ConversationId) -> None:
         raise EntryError(str(error)) from error
 
 
-def _searchable_text(block: AnyBlock, read_text: ReadText | None) -> str:
+def searchable_text(block: AnyBlock, read_text: ReadText | None) -> str:
+    """Return the text of the block that the search index gets; empty if there is none, or it cannot be read."""
     if not isinstance(block, _SEARCHABLE_BLOCKS):
         return ""
     if isinstance(block.text, str):

@@ -97,16 +97,19 @@ class BlobFolder:
             self.create_folders()
             return self._disk.write_new(self._root / INCOMING, data)
 
-    def publish(self, tenant: str, ref: BlobRef, data: bytes, staged: Path | None) -> None:
-        """Move the payload to its final path, durably. Call it under the write lock of the store."""
+    def publish(self, tenant: str, ref: BlobRef, data: bytes | None, staged: Path | None) -> None:
+        """Move the payload to its final path, durably. Call it under the write lock of the store.
+
+        Pass the data, the staged file or both.
+        """
         target = self._path(tenant, ref.sha256)
-        staged = staged or self.stage(data)
+        staged = staged or self.stage(data or b"")
         try:
             self._disk.rename(staged, target)
         except FileNotFoundError:
             # The target folder does not exist yet, or the caller was cancelled and has removed the staged file.
             self._disk.make_folder(target.parent)
-            self._disk.rename(staged if staged.exists() else self.stage(data), target)
+            self._disk.rename(staged if data is None or staged.exists() else self.stage(data), target)
         self._disk.sync_folder(target.parent)
 
     def discard(self, staged: Path) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -39,6 +39,15 @@ class HeadFolder:
         except OSError as error:
             # The turn is stored. Only the evidence of it outside the journal is missing.
             _log.warning("the head of %s at entry %d was not written: %s", head.conversation, head.seq, error.strerror)
+
+    def write_imported(self, conversation: ConversationId, heads: Sequence[Head]) -> None:
+        """Write the file of an imported conversation, with the signatures that its heads came with."""
+        try:
+            self._root.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            self._path(conversation).unlink(missing_ok=True)
+            _append_line(self._path(conversation), b"".join(map(encode_head, heads)))
+        except OSError as error:
+            _log.warning("the heads of %s were not written: %s", conversation, error.strerror)
 
     def read(self, conversation: ConversationId) -> list[Head]:
         """Return the heads of the conversation, in the order in which they were written."""

@@ -16,6 +16,7 @@ from timeloom.ports.store import Store
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.overlay_records import OverlayRecords
 from timeloom.wire.chain import ChainLink
+from timeloom.wire.heads import Head
 
 
 class OverlayStore(MemoryStore):
@@ -61,6 +62,9 @@ class OverlayStore(MemoryStore):
             return await super().load_chain(conversation, after, limit)
         except ConversationUnknownError:
             return await self._base.load_chain(conversation, after, limit)
+
+    async def load_heads(self, conversation: ConversationId) -> list[Head]:
+        return await self._base.load_heads(conversation)
 
     async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
         own = await super().load_snapshot(conversation, version)

@@ -77,14 +77,48 @@ def check_export(data: bytes, heads: Mapping[ConversationId, Mapping[int, str]])
 
     Raises `RecordError` if the data is no `conv.timeline.v1` object.
     """
+    _, checker = _decode_export(data, heads)
+    return checker.check()
+
+
+class RebuiltExport(msgspec.Struct, frozen=True, kw_only=True):
+    """The records and hashes of an export, as the store had them, and its payloads."""
+
+    conversation: ConversationId
+    links: tuple[ChainLink, ...]
+    head: bytes
+    payloads: Payloads
+
+
+def rebuild_export(data: bytes) -> RebuiltExport:
+    """Return the conversation of an export; raises `RecordError`, or `chain_broken` if a check fails."""
+    exported, checker = _decode_export(data, {})
+    report = checker.check()
+    for problem in report.problems:
+        raise CodedError("chain_broken", problem.message)
+    return RebuiltExport(
+        conversation=exported.conversation_id,
+        links=tuple(checker.links),
+        head=_from_hex(exported.chain.head),
+        payloads=checker.payloads,
+    )
+
+
+def _decode_export(
+    data: bytes, heads: Mapping[ConversationId, Mapping[int, str]]
+) -> tuple[_ExportedTimeline, "_ExportChecker"]:
     try:
         exported = _DECODER.decode(data)
         if exported.type != timeline_json.TIMELINE_TYPE:
             raise RecordError(f"expected a {timeline_json.TIMELINE_TYPE} object, got {exported.type[:60]!r}")
         fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-        return _ExportChecker(exported, fields, heads.get(exported.conversation_id, {})).check()
+        return exported, _ExportChecker(exported, fields, heads.get(exported.conversation_id, {}))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(f"this is no {timeline_json.TIMELINE_TYPE} object: {error}") from error
+        raise _not_an_export_error(error) from error
+
+
+def _not_an_export_error(error: Exception) -> RecordError:
+    return RecordError(f"this is no {timeline_json.TIMELINE_TYPE} object: {error}")
 
 
 class _ExportChecker:
@@ -96,8 +130,18 @@ class _ExportChecker:
         self._heads = heads
         self._problems: dict[int, str] = {}
         self._chain = ChainChecker(exported.conversation_id, heads)
+        self.links: list[ChainLink] = []
+        """The links of the entries that could be read."""
+        self.payloads: Payloads = {}
 
     def check(self) -> ExportReport:
+        """Check everything; raises `RecordError` for JSON that cannot be compared."""
+        try:
+            return self._check()
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise _not_an_export_error(error) from error
+
+    def _check(self) -> ExportReport:
         exported = self._exported
         links = {link.seq: link for link in exported.chain.links}
         entries: list[Entry] = []
@@ -137,6 +181,8 @@ class _ExportChecker:
             self._add(seq, f"entry {seq} cannot be read from the export ({error})")
             return None
         self._chain.add(entry, record, link)
+        self.links.append(link)
+        self.payloads.update(payloads)
         return entry, whole
 
     def _check_shown(self, whole: Sequence[Entry], views: Views) -> None:

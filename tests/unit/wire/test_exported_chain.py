@@ -30,7 +30,7 @@ from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing.samples import SAMPLE_BLOCKS
 from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, draft, header
 from timeloom.wire.chain import ChainProblem, hash_link
-from timeloom.wire.exported_chain import ExportReport, check_export
+from timeloom.wire.exported_chain import ExportReport, check_export, rebuild_export
 
 TURN = TurnId("turn_1")
 Heads = dict[ConversationId, dict[int, str]]
@@ -63,6 +63,17 @@ async def export(*, erase: bool = True) -> tuple[bytes, Heads]:
 
 def checked(data: bytes, heads: Heads) -> ExportReport:
     return check_export(data, heads)
+
+
+def test_an_export_gives_its_records_hashes_and_payloads_back() -> None:
+    data, heads = asyncio.run(export())
+    rebuilt = rebuild_export(data)
+    assert (rebuilt.conversation, len(rebuilt.links), len(rebuilt.payloads)) == (CONVERSATION, 13, 2)
+    assert hash_link(rebuilt.links[11]).hex() == heads[CONVERSATION][12]
+    assert hash_link(rebuilt.links[12]) == rebuilt.head
+    with pytest.raises(CodedError) as refused:
+        rebuild_export(data.replace(b'"text":"two"', b'"text":"ten"'))
+    assert refused.value.code == "chain_broken"
 
 
 @pytest.mark.parametrize("erase", [False, True])

@@ -16,6 +16,7 @@ from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
 from timeloom.config.signing import open_signer
 from timeloom.core.ids import ConversationId
+from timeloom.data_folder import build_side_file_erasers
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
@@ -30,6 +31,7 @@ from timeloom.runtime.turn.resume_open_turns import (
     ResumeResult,
     resume_open_turns,
 )
+from timeloom.server.auth.retention import RetentionJob
 from timeloom.tools.registry import ToolRegistry
 
 HOLDER = "timeloom worker"
@@ -69,11 +71,23 @@ async def worker(loaded: LoadedSettings, *, as_json: bool) -> int:
         open_tools(settings) as tools,
         open_existing_store(settings.data_dir, open_signer(settings)) as store,
     ):
+        await _apply_retention(store, settings)
         opener = _make_opener(store, models, tools.with_tools(own_tools), settings)
         outcomes = await resume_open_turns(store, opener, on_result=print_outcome)
     if not outcomes and not as_json:
         click.echo("no turn is open")
     return 1 if any(isinstance(outcome, OpenTurnFailed) for outcome in outcomes) else 0
+
+
+async def _apply_retention(store: Store, settings: Settings) -> None:
+    days = settings.retention.days
+    if days == "none":
+        return
+    erasers = build_side_file_erasers(settings.data_dir)
+    job = RetentionJob(store, days, settings.data_dir, SystemClock(), RandomIds(), erasers)
+    async for result in job.run():
+        if result.outcome == "deleted":
+            click.echo(sanitize(f"deleted {result.conversation} after {days} days"), err=True)
 
 
 def _make_opener(store: Store, models: ModelPool, tools: ToolRegistry, settings: Settings) -> OpenTurnRunner:

@@ -1,12 +1,26 @@
-"""Settings of the data folder."""
+"""Settings of the data folder: its evidence, and how long conversations are kept."""
 
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from timeloom.config.field_help import SettingHelp
+from timeloom.config.sections.governance import NoLimit
 from timeloom.config.value_types import SecretSource
+
+
+class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long conversations are kept."""
+
+    days: Annotated[
+        Annotated[int, Meta(ge=1, le=36_500)] | NoLimit,
+        SettingHelp(
+            "Days after its last entry until a conversation is deleted; servers and workers delete at their start, and "
+            "servers daily."
+        ),
+    ] = "none"
 
 
 class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,7 +64,9 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     cache: CacheForecast | None = None
     """Cache points and the expected cache use; None if caching was not planned."""
     sections: str = ""
-    """The sections of the system text with their versions, such as `agent.1 reply.1`; empty for edition 1."""
+    """The sections of the system text with their versions, such as `agent.1 reply.1`; none for edition 1.
+
+    The assistant's own instructions follow by their digest: `own.9f86d081884c7d65`."""
     protocol: ReplyProtocol = "channels"
     """How the model was asked to state its decision."""
     tools: Text = ""

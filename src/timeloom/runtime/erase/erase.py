@@ -23,6 +23,7 @@ from timeloom.ports.clock import Clock, timestamp
 from timeloom.ports.leases import Lease
 from timeloom.ports.store import Store
 from timeloom.runtime.erase.file_references import find_file_references
+from timeloom.runtime.erase.kept import release_conversation
 from timeloom.runtime.erase.same_text import TextMatches, find_matches, is_content, load_entry_texts, load_search_texts
 from timeloom.runtime.erase.side_files import SideFileEraser, erase_side_files, load_user_texts
 from timeloom.runtime.erase.workspace_files import FilesToErase, erase_files, find_files, list_all_files
@@ -155,13 +156,21 @@ async def delete_conversation_data(
     store: Store, conversation: ConversationId, workspaces: Path, side_file_erasers: Sequence[SideFileEraser] = ()
 ) -> None:
     """Delete a conversation, its files and its copies in side files; no record of it remains."""
+    await remove_conversation(store, conversation, workspaces, side_file_erasers)
+    await store.scrub()
+
+
+async def remove_conversation(
+    store: Store, conversation: ConversationId, workspaces: Path, side_file_erasers: Sequence[SideFileEraser] = ()
+) -> None:
+    """Delete a conversation as above; traces stay in the store's files until the caller scrubs the store."""
     await store.info(conversation)
     if side_file_erasers:
         user_texts = await load_user_texts(store, conversation)
         await asyncio.to_thread(erase_side_files, side_file_erasers, conversation, user_texts)
     await asyncio.to_thread(lambda: erase_files(list_all_files(workspaces / conversation)))
+    await release_conversation(store, conversation)
     await store.delete(conversation)
-    await store.scrub()
 
 
 async def _apply_plan(store: Store, plan: ErasurePlan, by: str, clock: Clock, lease: Lease) -> None:

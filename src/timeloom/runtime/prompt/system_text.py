@@ -12,12 +12,14 @@ from timeloom.core.render.system import build_system_text as build_first_system_
 from timeloom.core.render.v2.system.configuration import SystemConfig
 from timeloom.core.render.v2.system.examples import example_values
 from timeloom.core.render.v2.system.sections import render_section
+from timeloom.core.render.v2.system.text import SECTION_SEPARATOR
 from timeloom.core.render.v2.system.text import build_system_text as build_second_system_text
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.prompt.hashing import system_hash
 from timeloom.runtime.prompt.instructions.load import load_instructions, load_sections
 from timeloom.runtime.prompt.native_functions import NativeFunctions, make_native_functions, native_first_text
+from timeloom.runtime.prompt.own_instructions import own_label
 
 MAX_SYSTEM_TEXTS: Final = 32
 """System texts kept in memory. Clients choose output schemas, so more would let them fill the memory."""
@@ -33,7 +35,7 @@ class SystemText(msgspec.Struct, frozen=True):
     tokens: int
     hash: str
     sections: str = ""
-    """The sections with their versions, such as `agent.1 reply.1`; empty for edition 1, which has none."""
+    """The sections with their versions and the digest of own instructions, such as `agent.1 own.9f86d081884c7d65`."""
     native: NativeFunctions = NativeFunctions()
 
 
@@ -94,7 +96,8 @@ def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings, pinne
         built = build_second_system_text(load_sections(), config, bundle_text=settings.instructions)
         text, sections = built.text, built.labels
     whole = native.text + text
-    return SystemText(text, estimate_tokens(whole), system_hash(whole), sections, native)
+    labels = SECTION_SEPARATOR.join(label for label in (sections, own_label(settings.instructions)) if label)
+    return SystemText(text, estimate_tokens(whole), system_hash(whole), labels, native)
 
 
 def _with_output(text: str, settings: SystemSettings) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Annotated, Final
@@ -19,6 +20,12 @@ PAGE_BYTES: Final = 1024 * 1024
 
 LINE_BYTES: Final = 64 * 1024
 """Maximum length of a line. Names and ids in an entry are much shorter."""
+
+
+MAX_NAME_BYTES: Final = 200
+"""Longest name of a tenant or project in a file name, which has at most 255 bytes with its ending."""
+
+_SAFE_NAME: Final = re.compile(r"[^/\0.\ud800-\udfff][^/\0\ud800-\udfff]*")
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,6 +100,7 @@ class AuditLog:
 
     def _add(self, entry: AuditEntry) -> None:
         path = self._file(entry.tenant, entry.project)
+        tenant, project = path.parent.name, path.stem
         try:
             for folder in (path.parent.parent, path.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,7 +113,7 @@ class AuditLog:
                 last = _read_last_line(descriptor, size)
                 # A power failure may have left an incomplete line.
                 torn = size > 0 and not last.endswith(b"\n")
-                before = _hash_line(last) if size else _hash_name(entry.tenant, entry.project)
+                before = _hash_line(last) if size else _hash_name(tenant, project)
                 line = msgspec.json.encode(_ChainedEntry(**msgspec.structs.asdict(entry), before=before)) + b"\n"
                 file.write(b"\n" + line if torn else line)
                 os.fsync(descriptor)
@@ -136,7 +144,7 @@ class AuditLog:
         return AuditPage(entries=tuple(entries), cursor=str(end))
 
     def _file(self, tenant: str, project: str) -> Path:
-        return self._folder / tenant / f"{project}.jsonl"
+        return self._folder / _file_name(tenant) / f"{_file_name(project)}.jsonl"
 
 
 def verify_audit_logs(folder: Path) -> tuple[int, list[AuditProblem]]:
@@ -190,6 +198,13 @@ def _verify_file(path: Path) -> tuple[int, AuditProblem | None]:
         message = f"line {count} of the audit log {name} is not the one that was written last"
         return count, AuditProblem(code="chain_broken", message=message)
     return count, None
+
+
+def _file_name(name: str) -> str:
+    """Return the name as a file name; a name that could leave the folder or is too long becomes its hash."""
+    if _SAFE_NAME.fullmatch(name) and len(name.encode()) <= MAX_NAME_BYTES:
+        return name
+    return f"x_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _read_last_line(descriptor: int, size: int) -> bytes:

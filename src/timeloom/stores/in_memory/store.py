@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Self
@@ -16,6 +16,7 @@ from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import Clock, SystemClock, timestamp
 from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
+from timeloom.ports.importer import ImportedConversation, ReadPayload
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import HOLDER_CHARS, ConversationHeldError, Lease, LeaseLostError
 from timeloom.ports.ledger import Ledger
@@ -32,6 +33,7 @@ from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, make_batch, open_wo
 from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads, make_erasure
 from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, extract_batch_feedback
 from timeloom.stores.followers import Followers
+from timeloom.stores.import_batch import existing_error, make_import_batch, read_import_payload
 from timeloom.stores.in_memory.feedback import make_feedback_page
 from timeloom.stores.in_memory.ledger import MemoryLedgerTables
 from timeloom.stores.in_memory.records import MemoryRecords
@@ -45,6 +47,7 @@ from timeloom.stores.search_terms import (
     replace_surrogates,
 )
 from timeloom.wire.chain import ChainChecker, ChainLink, erased_content, hash_before_first, link_entry
+from timeloom.wire.heads import Head
 from timeloom.wire.record import decode_record
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -156,6 +159,25 @@ class MemoryStore:
         self._followers.wake((found.number,))
         return batch.entries
 
+    async def import_conversation(
+        self, imported: ImportedConversation, read_payload: ReadPayload, place_files: Callable[[], None]
+    ) -> None:
+        self._check_open()
+        made = make_import_batch(imported, read_payload)
+        batch = made.batch
+        if imported.id in self._conversations:
+            raise existing_error(imported.id)
+        payloads = {ref: read_import_payload(read_payload, ref) for ref in batch.references}
+        found = self._new_conversation(batch)
+        place_files()
+        self._blobs.update({(found.info.tenant, ref): data for ref, data in payloads.items()})
+        self._conversations[imported.id] = found
+        _apply_batch(found, batch)
+        found.links, found.head = [replace(link, record=b"") for link in made.links], made.head
+        if made.erased_title:
+            found.info, found.title_seq = replace(found.info, title=made.erased_title), 0
+        self._update_open_turn(batch)
+
     async def delete(self, conversation: ConversationId) -> None:
         deleted = self._get_conversation(conversation)
         del self._conversations[conversation]
@@ -212,6 +234,9 @@ class MemoryStore:
         pairs = zip(found.links[start:stop], found.records[start:stop], strict=True)
         return [replace(link, record=record) for link, record in pairs]
 
+    async def load_heads(self, conversation: ConversationId) -> list[Head]:
+        return []
+
     async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
         found = self._get_conversation(conversation)
         follower = self._followers.add(found.number)
@@ -247,6 +272,11 @@ class MemoryStore:
     async def having_open_turn(self, conversations: Collection[ConversationId]) -> frozenset[ConversationId]:
         self._check_open()
         return frozenset(name for name in conversations if name in self._open_turns)
+
+    async def idle_conversations(self, before: str, after: str = "", limit: int = 100) -> list[ConversationInfo]:
+        self._check_open()
+        found = (self._conversations[name].info for name in sorted(self._conversations) if name > after)
+        return list(islice((info for info in found if info.last_ts < before), max(0, limit)))
 
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
         found, wanted = self._get_conversation(conversation), _query_words(words)

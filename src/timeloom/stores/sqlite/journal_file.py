@@ -29,6 +29,7 @@ from timeloom.stores.sqlite.lost_files import (
     write_mark,
 )
 from timeloom.stores.sqlite.tables import append_delete, log_number
+from timeloom.stores.sqlite.tables.import_rows import clear_imports
 from timeloom.stores.sqlite.writer import PREALLOCATED_WAL_BYTES, Writer
 
 
@@ -123,6 +124,7 @@ class JournalFile:
             self.disk.sync_folder(self.data_dir)
             if alone:
                 self.blobs.clear_incoming()
+                clear_imports(self.data_dir, connection)
                 self.process_locks.remove_dead()
             if connection.execute("SELECT 1 FROM doomed LIMIT 1").fetchone():
                 connection.execute("BEGIN IMMEDIATE")

@@ -16,6 +16,7 @@ from timeloom.platform.tasks import acquire_or_release
 from timeloom.ports.clock import Clock, SystemClock, timestamp
 from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
 from timeloom.ports.ids import RandomIds
+from timeloom.ports.importer import ImportedConversation, ReadPayload
 from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, OpenTurnQuery
@@ -28,6 +29,7 @@ from timeloom.stores.disk import Disk
 from timeloom.stores.erasure import make_erasure
 from timeloom.stores.followers import Followers
 from timeloom.stores.head_folder import HeadFolder
+from timeloom.stores.import_batch import ImportBatch, make_import_batch, read_import_payload
 from timeloom.stores.ledger import StoreLedger
 from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.search_terms import replace_surrogates
@@ -40,7 +42,7 @@ from timeloom.stores.sqlite.ledger import SqliteLedgerTables
 from timeloom.stores.sqlite.lost_files import JOURNAL
 from timeloom.stores.sqlite.poller import Poller
 from timeloom.stores.sqlite.records import SqliteRecords
-from timeloom.stores.sqlite.tables import append_delete, chain, erase, leases
+from timeloom.stores.sqlite.tables import append_delete, chain, erase, import_rows, leases
 from timeloom.stores.sqlite.tables.feedback import read_feedback_page
 from timeloom.stores.sqlite.tables.open_turns import (
     filter_by_open_turn,
@@ -48,7 +50,7 @@ from timeloom.stores.sqlite.tables.open_turns import (
     read_page_with_open_turn,
 )
 from timeloom.stores.sqlite.tables.read_entries import read_entries
-from timeloom.stores.sqlite.tables.search import get_info, read_ids, read_matching_seqs, read_page
+from timeloom.stores.sqlite.tables.search import get_info, read_idle, read_ids, read_matching_seqs, read_page
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import Writer
 from timeloom.wire.chain import ChainLink
@@ -222,6 +224,25 @@ class SqliteStore:
         begun = self._append(conversation, 0, drafts, None, then)
         return await acquire_or_release(begun, lambda begun: self.release(begun[1]))
 
+    async def import_conversation(
+        self, imported: ImportedConversation, read_payload: ReadPayload, place_files: Callable[[], None]
+    ) -> None:
+        writer = self._require_writer(imported.id)
+        staged = StagedPayloads(self._blobs)
+
+        def change(connection: Database) -> append_delete.ConversationRow:
+            row = import_rows.import_conversation(connection, self._blobs, made, staged)
+            place_files()
+            return row
+
+        try:
+            made = await self._in_thread(lambda: self._build_import(imported, read_payload, staged))
+            await writer.run(change, lambda row: self._followers.wake((row.number,)))
+        finally:
+            staged.discard_unpublished()
+        if imported.heads:
+            await self._in_thread(lambda: self._heads.write_imported(imported.id, imported.heads))
+
     async def delete(self, conversation: ConversationId) -> None:
         writer = self._require_writer(conversation)
 
@@ -292,6 +313,9 @@ class SqliteStore:
 
         return await self._read(query, conversation)
 
+    async def load_heads(self, conversation: ConversationId) -> list[Head]:
+        return await self._in_thread(lambda: self._heads.read(conversation))
+
     async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
         found = await self._read(
             lambda connection: append_delete.get_conversation(connection, conversation), conversation
@@ -320,6 +344,9 @@ class SqliteStore:
 
     async def having_open_turn(self, conversations: Collection[ConversationId]) -> frozenset[ConversationId]:
         return await self._read(lambda connection: filter_by_open_turn(connection, conversations))
+
+    async def idle_conversations(self, before: str, after: str = "", limit: int = 100) -> list[ConversationInfo]:
+        return await self._read(lambda connection: read_idle(connection, before, after, limit))
 
     async def search_messages(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
         return await self._read(
@@ -452,6 +479,18 @@ class SqliteStore:
         except OSError as error:
             raise StoreError("store_unwritable", f"cannot write to the blob folder: {error.strerror}") from None
         return batch
+
+    def _build_import(
+        self, imported: ImportedConversation, read_payload: ReadPayload, staged: StagedPayloads
+    ) -> ImportBatch:
+        """Build the batch and stage all its payloads: the tenant may have lost or changed those that it has."""
+        made = make_import_batch(imported, read_payload)
+        try:
+            for ref in made.batch.references:
+                staged.add(ref, read_import_payload(read_payload, ref))
+        except OSError as error:
+            raise StoreError("store_unwritable", f"cannot write to the blob folder: {error.strerror}") from None
+        return made
 
     def _probe_blobs(self) -> None:
         try:

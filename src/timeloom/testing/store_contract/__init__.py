@@ -14,7 +14,18 @@ open twice.
 from collections.abc import Sequence
 from typing import Final
 
-from timeloom.testing.store_contract import chain, erasing, feedback, follow, journal, keeping, leases, payloads, reader
+from timeloom.testing.store_contract import (
+    chain,
+    erasing,
+    feedback,
+    follow,
+    importing,
+    journal,
+    keeping,
+    leases,
+    payloads,
+    reader,
+)
 from timeloom.testing.store_contract.fixtures import Check, Open
 
 STORE_CONTRACT: Final[Sequence[Check]] = (
@@ -35,6 +46,7 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     reader.the_list_says_what_the_entries_say,
     reader.conversations_are_listed_by_tenant_project_and_user_newest_first,
     reader.those_who_look_after_the_place_see_every_conversation,
+    reader.idle_conversations_are_found_by_the_time_of_their_last_entry,
     reader.a_turn_is_open_from_its_start_to_its_own_end,
     reader.conversations_with_an_open_turn_are_known,
     reader.open_turns_of_a_project_are_listed,
@@ -60,6 +72,9 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     chain.each_entry_carries_the_hash_of_the_one_before_it,
     chain.an_erase_keeps_the_chain_and_no_hash_of_the_content,
     chain.a_copied_conversation_has_a_chain_of_its_own,
+    importing.an_imported_conversation_has_the_hashes_of_the_original,
+    importing.an_import_that_fails_leaves_nothing,
+    importing.an_import_refuses_what_exists_or_does_not_fit,
     leases.a_conversation_has_one_holder_at_a_time,
     leases.a_conversation_can_be_held_from_its_first_entry_on,
     leases.what_is_held_takes_appends_with_its_lease_only,

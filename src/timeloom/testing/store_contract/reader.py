@@ -104,6 +104,19 @@ async def those_who_look_after_the_place_see_every_conversation(open_store: Open
         assert await store.conversation_ids(after="conv_d") == []
 
 
+async def idle_conversations_are_found_by_the_time_of_their_last_entry(open_store: Open) -> None:
+    """`idle_conversations` pages through all tenants in the order of the ids."""
+    async with scoped_store(open_store) as store:
+        for at, name in enumerate(("conv_b", "conv_C", "conv_a")):
+            await store.append(ConversationId(name), 0, [header(tenant=name, at=at)])
+        before = draft(Titled(text="on"), 2).ts
+        assert [info.id for info in await store.idle_conversations(before)] == ["conv_C", "conv_b"]
+        assert await store.idle_conversations(before, after="conv_C") == [await store.info(ConversationId("conv_b"))]
+        assert [info.id for info in await store.idle_conversations(before, limit=1)] == ["conv_C"]
+        await store.append(ConversationId("conv_b"), 1, [draft(Titled(text="on"), 60)])
+        assert [info.id for info in await store.idle_conversations(before)] == ["conv_C"]
+
+
 async def a_turn_is_open_from_its_start_to_its_own_end(open_store: Open) -> None:
     """Only the newest turn can be open; entries of other turns do not end it.
 

@@ -111,7 +111,7 @@ class Appender:
         if written and written.tail == batch.expected_tail and self._is_allowed(written, lease):
             appended = self._append_to(connection, written, batch, staged)
         if not appended:
-            found = self._read_row(connection, batch, lease) or _create(connection, batch)
+            found = self._read_row(connection, batch, lease) or create_row(connection, batch)
             appended = self._append_to(connection, found, batch, staged)
         if not appended:
             raise StoreError(
@@ -158,8 +158,8 @@ class Appender:
         else:
             connection.executemany(sql, rows)
         if batch.references:
-            _store_payloads(connection, self._blobs, found, batch, staged)
-        return appended if batch.is_plain else _store_notes(connection, appended, batch)
+            store_payloads(connection, self._blobs, found, batch, staged)
+        return appended if batch.is_plain else store_notes(connection, appended, batch)
 
 
 def delete(connection: Database, conversation: ConversationId) -> ConversationRow:
@@ -214,7 +214,8 @@ def _find_with_lease(connection: Database, conversation: ConversationId) -> Conv
     return msgspec.convert(row, ConversationRow) if row else None
 
 
-def _create(connection: Database, batch: Batch) -> ConversationRow:
+def create_row(connection: Database, batch: Batch) -> ConversationRow:
+    """Insert the row of a new conversation, without entries, and return it."""
     header = batch.header
     assert header is not None
     sql = (
@@ -249,7 +250,7 @@ def _update_row(connection: Database, found: ConversationRow, appended: Conversa
     return connection.changes() == 1
 
 
-def _store_notes(connection: Database, appended: ConversationRow, batch: Batch) -> ConversationRow:
+def store_notes(connection: Database, appended: ConversationRow, batch: Batch) -> ConversationRow:
     """Store the text to index, the title and the feedback of the batch, and return the row."""
     _index_text(connection, appended, batch)
     if feedback_rows := extract_batch_feedback(batch):
@@ -262,21 +263,22 @@ def _store_notes(connection: Database, appended: ConversationRow, batch: Batch) 
     return appended._replace(title_seq=title_seq)
 
 
-def _store_payloads(
+def store_payloads(
     connection: Database, blobs: BlobFolder, found: ConversationRow, batch: Batch, staged: StagedPayloads | None
 ) -> None:
+    """Publish the payloads of the batch that its tenant does not have, and store its references."""
     for ref in batch.references:
         # A file without references may come from an append that crashed before it was durable.
         if blobs.has(found.tenant, ref) and is_payload_used(connection, found.tenant, bytes.fromhex(ref.sha256)):
             continue
-        data = batch.payloads.get(ref)
-        if data is None:
+        data, path = batch.payloads.get(ref), staged.get(ref) if staged else None
+        if data is None and path is None:
             raise BlobError(
                 "blob_missing",
                 f"conversation {batch.conversation} cannot refer to payload {ref.sha256[:64]!r} "
                 f"of {ref.size_bytes} bytes: its tenant has not stored it",
             )
-        blobs.publish(found.tenant, ref, data, staged.get(ref) if staged else None)
+        blobs.publish(found.tenant, ref, data, path)
     rows: Sequence[tuple[int, bytes]] = [(found.number, bytes.fromhex(ref.sha256)) for ref in batch.references]
     connection.executemany("INSERT OR IGNORE INTO payloads VALUES (?, ?)", rows)
 

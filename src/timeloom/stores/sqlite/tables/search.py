@@ -42,6 +42,13 @@ def read_ids(connection: Database, after: str, limit: int) -> list[ConversationI
     return [ConversationId(str(row[0])) for row in connection.execute(sql, (replace_surrogates(after), limit))]
 
 
+def read_idle(connection: Database, before: str, after: str, limit: int) -> list[ConversationInfo]:
+    """Return conversations of all tenants whose last entry is older than that time, by id."""
+    sql = f"SELECT {INFO_COLUMNS} FROM conversations WHERE last_ts < ? AND id > ? ORDER BY id LIMIT ?"
+    rows = connection.execute(sql, (replace_surrogates(before), replace_surrogates(after), max(0, limit)))
+    return [info_from_row(row) for row in rows]
+
+
 def read_page(connection: Database, query: ConversationQuery) -> ConversationPage:
     """Return one page of the matching conversations."""
     size = clamp_page_size(query.limit)
