@@ -1,7 +1,9 @@
 """The pytest plug-in, in test runs of its own."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -132,20 +134,22 @@ def test_a_call():
 
 def test_the_marker_and_the_setting_allow_real_models(inner: pytest.Pytester) -> None:
     # Nothing listens at the port, so the call fails, but only after the guard has let it pass.
-    program = (
+    inner.makepyfile(
         SERVICE
         + """
-{marker}
-def test_a_call():
-    error = asyncio.run(expect_model_error(model("http://localhost:11434/v1")))
-    assert error.kind == "unreachable"
+def call():
+    assert asyncio.run(expect_model_error(model("http://localhost:11434/v1"))).kind == "unreachable"
+
+@pytest.mark.timeloom_real_models
+def test_allowed():
+    call()
+
+def test_forbidden():
+    call()
 """
     )
-    inner.makepyfile(test_marked=program.format(marker="@pytest.mark.timeloom_real_models"))
-    inner.runpytest_subprocess().assert_outcomes(passed=1)
-    inner.makepyfile(test_marked=program.format(marker=""))
-    inner.runpytest_subprocess("-o", "timeloom_real_models=true").assert_outcomes(passed=1)
-    inner.runpytest_subprocess().assert_outcomes(failed=1)
+    inner.runpytest_subprocess().assert_outcomes(passed=1, failed=1)
+    inner.runpytest_subprocess("-o", "timeloom_real_models=true").assert_outcomes(passed=2)
 
 
 def test_an_added_provider_is_refused_unless_it_says_that_it_calls_no_service(inner: pytest.Pytester) -> None:
@@ -207,6 +211,15 @@ def test_a_script_that_ends_too_early_shows_the_prompt_in_the_failure(inner: pyt
     result.stdout.fnmatch_lines(
         ["*scripted model: the script has no decision reply for call 2; it answers 1 of decision;*rain in Oslo*"]
     )
+
+
+def test_the_tests_of_the_testing_page_pass(inner: pytest.Pytester) -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "test-an-agent.md"
+    fences = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    inner.makepyfile("\n\n".join(fences))
+    outcomes = inner.runpytest_subprocess().parseoutcomes()
+    assert outcomes.keys() == {"passed", "skipped"}
+    assert (outcomes["skipped"], outcomes["passed"] > 80) == (1, True)
 
 
 def test_the_plug_in_loads_little_before_a_test_needs_it() -> None:

@@ -2,8 +2,8 @@
 
 Contracts: `store_contract`, `ledger_contract`, `records_contract`, `model_contract`, `sandbox_contract`. `conformance`
 scores models.
-Fakes: `ScriptedModel` with its `replies`, `native_model`, `fixed_clock`, `counting_ids`, `fake_service`,
-`model_endpoint`. Data: `samples`, `strategies`, `conversations`.
+Fakes: `ScriptedModel` with its `replies`, `recorded_replies`, `native_model`, `fixed_clock`, `counting_ids`,
+`fake_service`, `model_endpoint`. Data: `samples`, `strategies`, `conversations`.
 The names in `__all__` are public. The contracts are imported when they are first used.
 """
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from timeloom.providers.script import ScriptedModel, Step
 from timeloom.testing.counting_ids import CountingIds
 from timeloom.testing.fixed_clock import FixedClock
-from timeloom.testing.replies import call, cut, fails, malformed, says, several, summarizes
+from timeloom.testing.replies import call, cut, fails, malformed, says, several
 
 if TYPE_CHECKING:
     from timeloom.testing.ledger_contract import DURABLE_LEDGER_CONTRACT, LEDGER_CONTRACT
-    from timeloom.testing.model_contract import HTTP_CONTRACT, MODEL_CONTRACT, HttpHarness, over_http
+    from timeloom.testing.model_contract import HTTP_CONTRACT, MODEL_CONTRACT, HttpHarness, over_http, over_script
     from timeloom.testing.native_model import NativeScriptedModel
+    from timeloom.testing.recorded_replies import recorded_replies
     from timeloom.testing.records_contract import DURABLE_RECORDS_CONTRACT, RECORDS_CONTRACT
     from timeloom.testing.sandbox_contract import SANDBOX_CONTRACT
     from timeloom.testing.store_contract import DURABLE_CONTRACT, STORE_CONTRACT
@@ -35,6 +36,8 @@ _MODULE_OF = {
     "SANDBOX_CONTRACT": "sandbox_contract",
     "STORE_CONTRACT": "store_contract",
     "over_http": "model_contract",
+    "over_script": "model_contract",
+    "recorded_replies": "recorded_replies",
 }
 
 __all__ = [
@@ -58,9 +61,10 @@ __all__ = [
     "fails",
     "malformed",
     "over_http",
+    "over_script",
+    "recorded_replies",
     "says",
     "several",
-    "summarizes",
 ]
 
 

@@ -89,11 +89,6 @@ def fails(kind: StepError, *, times: int = 1) -> Step:
     return Step(error=kind, repeat=times)
 
 
-def summarizes(text: str) -> Step:
-    """Return the reply to a call that asks for a summary of older rounds, apart from the replies of turns."""
-    return Step(reply=text, when="compaction")
-
-
 def _reply(decision: dict[str, object]) -> ScriptedReply:
     return ScriptedReply((Action(decision=_encode(decision)),))
 
