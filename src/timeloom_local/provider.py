@@ -31,4 +31,6 @@ def _install() -> str:
     return "" if is_installed() else INSTALL
 
 
-provider: Final = Provider(open=_open, notice=DEMO_NOTICE, install=_install, is_demo=True, examples=EXAMPLES)
+provider: Final = Provider(
+    open=_open, notice=DEMO_NOTICE, install=_install, is_demo=True, remote=False, examples=EXAMPLES
+)

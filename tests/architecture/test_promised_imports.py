@@ -14,6 +14,10 @@ PROMISED = (
     ("timeloom.core.patch", "PatchError"),
     ("timeloom.testing", "ScriptedModel"),
     ("timeloom.testing", "store_contract"),
+    ("timeloom.testing", "STORE_CONTRACT"),
+    ("timeloom.testing", "MODEL_CONTRACT"),
+    ("timeloom.testing", "call"),
+    ("timeloom.testing", "says"),
 )
 
 

@@ -1,6 +1,7 @@
 """Every model of the package keeps the contract that the package ships."""
 
 import asyncio
+from functools import partial
 
 import pytest
 import uvloop
@@ -20,6 +21,7 @@ from timeloom.testing.model_contract import (
 )
 from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
 from timeloom.testing.model_endpoint.openai import OpenAIDialect
+from timeloom.testing.native_model import NativeScriptedModel
 
 
 def anthropic(client: HttpClient) -> HttpHarness:
@@ -45,6 +47,11 @@ STAGES = {f"{stage.__name__}-{client}": stage(client) for stage in (anthropic, o
 @pytest.mark.parametrize("check", MODEL_CONTRACT, ids=lambda check: check.__name__)
 def test_the_scripted_model_keeps_the_contract(check: Check) -> None:
     asyncio.run(check(over_script))
+
+
+@pytest.mark.parametrize("check", MODEL_CONTRACT, ids=lambda check: check.__name__)
+def test_the_scripted_model_with_native_calls_keeps_the_contract(check: Check) -> None:
+    asyncio.run(check(partial(over_script, open_scripted=NativeScriptedModel)))
 
 
 @pytest.mark.parametrize("stage", STAGES)

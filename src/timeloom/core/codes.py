@@ -145,6 +145,7 @@ CODES: Final = MappingProxyType(
         "model_invalid": "The model provider rejected the request as invalid, or sent a reply that timeloom cannot read.",
         "model_unknown": "The model name is unknown; the message lists the accepted forms.",
         "model_not_installed": "The packages of the local model are not installed; the message gives the install command.",
+        "real_model_forbidden": "A test called a real model. Use a scripted one, or mark the test with `timeloom_real_models`.",
         "script_malformed": "A script of the scripted model is malformed; the message names the line.",
         # tools
         "tool_call_error": "A tool could not be called. The message gives the reason.",

@@ -19,6 +19,7 @@ from timeloom.platform.secrets import resolve_key
 from timeloom.ports.model import Model, ModelError
 from timeloom.providers.openai.quirks import ChatService
 from timeloom.providers.presets import PRESETS, resolve_preset
+from timeloom.providers.real_models import check_model_allowed
 from timeloom.providers.settings import ModelSettings
 
 MODEL_NAME_FORMS = (
@@ -57,6 +58,8 @@ class Provider(msgspec.Struct, frozen=True):
     """Returns the command that installs missing parts; empty when the provider is ready."""
     is_demo: bool = False
     """Whether its models only demonstrate timeloom. The page then says how to set a real one."""
+    remote: bool = True
+    """Whether its models call a service. A test run that forbids real models opens those of no remote provider."""
     examples: tuple[str, ...] = ()
     """Messages that its models handle well. The page offers them before the first message."""
 
@@ -71,9 +74,10 @@ class ModelNameError(CodedError):
 _registered: Final[dict[str, Provider]] = {}
 
 
-def register_provider(prefix: str, factory: Factory) -> None:
+def register_provider(prefix: str, factory: Factory, *, remote: bool = True) -> None:
     """Make `open_model` open names with this prefix by calling `factory(name, settings)`, in this process.
 
+    `remote` says whether the models call a service; tests open those of a remote provider only where they allow it.
     Raises `ModelNameError` if the prefix is malformed, built in, registered already or offered by an installed package.
     """
     if not _PREFIX.fullmatch(prefix):
@@ -88,7 +92,7 @@ def register_provider(prefix: str, factory: Factory) -> None:
         raise ModelNameError(f"the provider prefix {prefix!r} {owner}; choose another one")
     if found := find_entry_point(ENTRY_POINTS, prefix):
         raise ModelNameError(f"the installed package offers {prefix!r} as {found.value}; choose another prefix")
-    _registered[prefix] = Provider(open=factory)
+    _registered[prefix] = Provider(open=factory, remote=remote)
 
 
 def open_model(
@@ -105,7 +109,10 @@ def open_model(
     """
     provider, _, identity = name.partition(":")
     if installed := find_installed_provider(provider):
-        return installed.open(identity, _with_key(settings or ModelSettings(), environ))
+        model = installed.open(identity, _with_key(settings or ModelSettings(), environ))
+        if installed.remote:
+            check_model_allowed(provider, model)
+        return model
     if not identity:
         raise ModelNameError(f"{name[:80]!r} is not a model name; expected {MODEL_NAME_FORMS}")
     settings = settings or ModelSettings()

@@ -1,6 +1,7 @@
 """The scripted model: replies from a list of steps, for tests, demos and benchmarks."""
 
 import asyncio
+import logging
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Sequence
 from itertools import accumulate
@@ -16,6 +17,11 @@ from timeloom.providers.script_file import Scene, Script, Step, StepError, parse
 WINDOW_TOKENS: Final = 200_000
 CHARACTERS_PER_TOKEN: Final = 4
 UNLIMITED_CALLS: Final = 1 << 62
+
+SHOWN_CHARACTERS: Final = 240
+"""Characters of a message or a prompt in an error. More would not fit into the recorded outcome of a call."""
+
+_logger = logging.getLogger(__name__)
 
 
 class ScriptedModel:
@@ -75,8 +81,12 @@ class ScriptedModel:
     def _step(self, request: ModelRequest) -> Step:
         lists = next((lists for lists in self._scenes if lists.scene.matches(request.opening)), None)
         if lists is None:
-            raise ModelError("invalid", "no `match` of the script suits the conversation's first user message")
-        return lists.find_step(request.purpose, request.number)
+            opening = f"{request.opening[:SHOWN_CHARACTERS]!r}"
+            raise _missing_reply(f"no `match` of the script suits the conversation's first user message {opening}")
+        if step := lists.find_step(request.purpose, request.number):
+            return step
+        wanted = f"the script has no {request.purpose} reply for call {request.number + 1}"
+        raise _missing_reply(f"{wanted}; {lists.describe()}; {_prompt_end(request)}")
 
 
 class _SceneSteps:
@@ -92,12 +102,32 @@ class _SceneSteps:
             for purpose, steps in self._steps.items()
         }
 
-    def find_step(self, purpose: CallPurpose, number: int) -> Step:
+    def find_step(self, purpose: CallPurpose, number: int) -> Step | None:
+        """Return the step of the call, or None if the script ends before it."""
         at = bisect_right(self._first_call_after.get(purpose, []), number)
         steps = self._steps.get(purpose, [])
-        if at >= len(steps):
-            raise ModelError("invalid", f"the script has no {purpose} step for call {number + 1}")
-        return steps[at]
+        return steps[at] if at < len(steps) else None
+
+    def describe(self) -> str:
+        """Return how many calls the script answers for each purpose."""
+        counts = [
+            f"{'all' if calls[-1] >= UNLIMITED_CALLS else calls[-1]} of {purpose}"
+            for purpose, calls in self._first_call_after.items()
+        ]
+        return f"it answers {', '.join(counts) or 'none'}"
+
+
+def _missing_reply(message: str) -> ModelError:
+    """Return the error for a call that the script does not answer, and log it, so that a failed test shows it."""
+    _logger.warning("scripted model: %s", message)
+    return ModelError("invalid", message)
+
+
+def _prompt_end(request: ModelRequest) -> str:
+    """Return the end of the prompt before its uncached tail, which repeats what each prompt ends with."""
+    segments = request.segments[:-1] or request.segments
+    texts = [segment.text for segment in segments if isinstance(segment, TextSegment)]
+    return f"the prompt ends with {texts[-1].rstrip()[-SHOWN_CHARACTERS:]!r}" if texts else "the prompt has no text"
 
 
 def _estimate_usage(request: ModelRequest, reply: str) -> Usage:

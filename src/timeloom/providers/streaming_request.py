@@ -16,6 +16,7 @@ from timeloom.providers.errors import ReportedError, parse_error_body, redact, r
 from timeloom.providers.http.answer import HttpResponse, Transport, TransportError
 from timeloom.providers.http.transport import open_transport
 from timeloom.providers.prices import Cost
+from timeloom.providers.real_models import check_service_allowed
 from timeloom.providers.settings import HttpClient, Timeouts
 from timeloom.providers.sse import SseDecoder, SseError, SseEvent
 
@@ -120,6 +121,7 @@ class ServiceClient:
 
     async def _send(self, request: ServiceRequest) -> HttpResponse:
         service, name, timeouts = self._service, self._service.name, self._service.timeouts
+        check_service_allowed(name, service.url)
         self._transport = self._transport or open_transport(service.url, timeouts.connect_s, service.http_client)
         headers = {**self._service.headers, **REQUEST_HEADERS, **request.headers}
         limit_s = min(timeouts.first_byte_s, timeouts.call_s)

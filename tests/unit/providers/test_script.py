@@ -49,7 +49,10 @@ def test_the_nth_call_of_a_purpose_gets_the_nth_step_of_that_purpose() -> None:
 def test_a_call_beyond_the_script_is_an_error_that_says_so() -> None:
     calls: list[tuple[CallPurpose, int]] = [("decision", 1), ("title", 0)]
     for purpose, number in calls:
-        with pytest.raises(ModelError, match=f"no {purpose} step for call {number + 1}") as caught:
+        with pytest.raises(
+            ModelError,
+            match=f"no {purpose} reply for call {number + 1}; it answers 1 of decision; the prompt ends with",
+        ) as caught:
             ask(ScriptedModel(["only"]), number, purpose)
         assert caught.value.kind == "invalid"
 

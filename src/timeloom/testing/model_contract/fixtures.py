@@ -102,8 +102,10 @@ def over_http(harness: HttpHarness) -> ModelHarness:
 
 
 @asynccontextmanager
-async def over_script(scripts: Sequence[ReplyScript]) -> AsyncGenerator[Model]:
-    """Yield a `ScriptedModel` that follows the scripts; this function is a harness itself."""
+async def over_script(
+    scripts: Sequence[ReplyScript], open_scripted: Callable[[Sequence[Step]], Model] = ScriptedModel
+) -> AsyncGenerator[Model]:
+    """Yield a `ScriptedModel`, or a subclass of it, that follows the scripts; this function is a harness itself."""
     steps = [
         Step(
             reply="".join(script.pieces),
@@ -114,7 +116,7 @@ async def over_script(scripts: Sequence[ReplyScript]) -> AsyncGenerator[Model]:
         )
         for script in scripts
     ]
-    yield ScriptedModel([*steps[:-1], msgspec.structs.replace(steps[-1], repeat=True)])
+    yield open_scripted([*steps[:-1], msgspec.structs.replace(steps[-1], repeat=True)])
 
 
 async def call_model(model: Model, request: ModelRequest = REQUEST) -> CallOutcome:
