@@ -11,6 +11,7 @@ import msgspec
 
 from timeloom.config.models import model_settings, protocol_of
 from timeloom.config.sandboxes import open_sandbox
+from timeloom.config.sections.server import ServerSettings
 from timeloom.config.settings import Settings
 from timeloom.config.web import open_web_tools
 from timeloom.core.blocks import ConversationStarted, Shown
@@ -38,6 +39,7 @@ from timeloom.runtime.context.compact import Compactor
 from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.context.prune import Pruner
 from timeloom.runtime.governance.governor import Governor
+from timeloom.runtime.hub.hub import HubSettings
 from timeloom.runtime.prompt.builder import PromptBuilder, PromptObserver, PromptSettings
 from timeloom.runtime.prompt.cache_rates import cache_rates
 from timeloom.runtime.prompt.recorded_instructions import InstructionPart, list_parts
@@ -181,6 +183,13 @@ async def open_session(
         return await resume_session(store, conversation, clock, ids, holder=holder)
     fresh = make_conversation_id(clock.epoch_us() // 1000, ids.bits())
     return await Session.start(store, fresh, header, clock, ids, holder=holder)
+
+
+def make_hub_settings(server: ServerSettings) -> HubSettings:
+    """Return the limits of the hub of a server or an agent."""
+    return HubSettings(
+        rest_s=server.rest_s, grace_s=server.grace_s, reader_bytes=server.reader_bytes, beat_s=server.heartbeat_s
+    )
 
 
 @asynccontextmanager

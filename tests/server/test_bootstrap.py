@@ -192,6 +192,7 @@ async def test_an_unknown_model_stores_nothing(settings: Settings) -> None:
 
 
 def test_the_package_exports_its_public_functions_and_nothing_else() -> None:
-    assert [getattr(timeloom.server, name).__name__ for name in timeloom.server.__all__] == ["open_services", "serve"]
+    names = ["Principal", "create_app", "open_services", "serve"]
+    assert [getattr(timeloom.server, name).__name__ for name in timeloom.server.__all__] == names
     with pytest.raises(AttributeError, match="has no attribute 'served'"):
         _ = getattr(timeloom.server, "served")  # noqa: B009 - pyright knows the names that exist

@@ -6,7 +6,6 @@ import tempfile
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Generic, Self, TypeVar, cast, overload
@@ -15,9 +14,10 @@ from msgspec.structs import replace
 
 from timeloom.agent.answer import Answer, make_decoder
 from timeloom.agent.conversation_factory import ConversationFactory
+from timeloom.agent.hosting import AgentHost, OpenAgent
 from timeloom.agent.run import Approver, Run, RunParts
 from timeloom.agent.text_file import read_text_file
-from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, open_tools
+from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, make_hub_settings, open_tools
 from timeloom.config.load import gather_sources, load_settings
 from timeloom.config.settings import Settings
 from timeloom.config.signing import open_signer
@@ -50,13 +50,6 @@ TENANT, PROJECT = "local", "default"
 
 PAGE = 1000
 """Entries per read of a timeline."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenParts:
-    hub: Hub
-    store: Store
-    workspaces: Path
 
 
 class Agent(Generic[T]):
@@ -128,13 +121,14 @@ class Agent(Generic[T]):
         settings = settings or load_settings(gather_sources({})).settings
         if isinstance(store, str | Path):
             settings = replace(settings, data_dir=Path(store))
-        self._settings = settings
+        self.settings = settings
         self._instructions = instructions
         self._policies, self._budgets = policies, budgets
         self._store: str | Path | Store = MemoryStore() if store is None else store
         self._clock, self._ids = clock or SystemClock(), ids or RandomIds()
         self._folder: Path | None = None
-        self._open_parts: _OpenParts | None = None
+        self._open_parts: OpenAgent | None = None
+        self._hosts: list[AgentHost] = []
         self._stack: AsyncExitStack | None = None
         self._output = None if output is str else OutputFormat.from_type(output)
         self._decode = cast(Callable[[str], T], make_decoder(output))
@@ -145,15 +139,29 @@ class Agent(Generic[T]):
         if self._stack:
             raise CodedError("agent_open", "the agent is open already; open it once, and share it between tasks")
         async with AsyncExitStack() as stack:
-            self._open_parts = await stack.enter_async_context(self._open())
-            self._stack = stack.pop_all()
-        self._open_parts.hub.resume_open_turns()
+            parts = await stack.enter_async_context(self._open())
+            for host in self._hosts:
+                await stack.enter_async_context(host(parts))
+            self._open_parts, self._stack = parts, stack.pop_all()
+        parts.hub.resume_open_turns()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         stack, self._stack, self._open_parts = self._stack, None, None
         if stack:
             await stack.aclose()
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
+        """Keep the agent open while a web application runs: `Starlette(lifespan=agent.lifespan)`."""
+        async with self:
+            yield
+
+    def host(self, host: AgentHost) -> None:
+        """Enter this context, before open turns resume, whenever `async with agent:` or `lifespan` opens the agent."""
+        if self._stack:
+            raise CodedError("agent_open", "the agent is open already; call `create_app` before you open it")
+        self._hosts.append(host)
 
     async def run(
         self,
@@ -279,7 +287,7 @@ class Agent(Generic[T]):
                 after = entries[-1].seq
 
     async def _send(
-        self, conversation: str, send: Callable[[_OpenParts, ConversationId], Awaitable[SendReceipt]]
+        self, conversation: str, send: Callable[[OpenAgent, ConversationId], Awaitable[SendReceipt]]
     ) -> None:
         parts = self._open_parts
         if parts is None:
@@ -288,7 +296,7 @@ class Agent(Generic[T]):
         await send(parts, info.id)
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncGenerator[_OpenParts]:
+    async def _opened(self) -> AsyncGenerator[OpenAgent]:
         """Yield the open parts; if the agent is closed, open it for this context."""
         if self._open_parts:
             yield self._open_parts
@@ -299,7 +307,7 @@ class Agent(Generic[T]):
     @asynccontextmanager
     async def _follow(
         self,
-        parts: _OpenParts,
+        parts: OpenAgent,
         info: ConversationInfo,
         receipt: SendReceipt,
         subscription: SubscriptionContext,
@@ -321,9 +329,9 @@ class Agent(Generic[T]):
             yield Run(run_parts, events)
 
     @asynccontextmanager
-    async def _open(self) -> AsyncGenerator[_OpenParts]:
+    async def _open(self) -> AsyncGenerator[OpenAgent]:
         async with AsyncExitStack() as stack:
-            models = await stack.enter_async_context(ModelPool(self._settings))
+            models = await stack.enter_async_context(ModelPool(self.settings))
             model, side_models = self._find_models(models)
             registry = await stack.enter_async_context(self._open_registry())
             store = await self._open_store(stack)
@@ -338,8 +346,18 @@ class Agent(Generic[T]):
                 holder=f"timeloom agent {self.name}",
                 side=side_models,
             )
-            hub = await stack.enter_async_context(Hub(store, factory, self._clock, self._ids))
-            yield _OpenParts(hub=hub, store=store, workspaces=agent_settings.workspaces)
+            hub_settings = make_hub_settings(self.settings.server)
+            yield OpenAgent(
+                hub=await stack.enter_async_context(Hub(store, factory, self._clock, self._ids, hub_settings)),
+                store=store,
+                factory=factory,
+                model=model,
+                side_models=side_models,
+                models=models,
+                tools=registry,
+                settings=self.settings,
+                agent_settings=agent_settings,
+            )
 
     def _find_models(self, models: ModelPool) -> tuple[Model, SideModels]:
         if isinstance(self._model, str):
@@ -348,7 +366,7 @@ class Agent(Generic[T]):
 
     @asynccontextmanager
     async def _open_registry(self) -> AsyncGenerator[ToolRegistry]:
-        settings = self._settings
+        settings = self.settings
         if not self._runs_programs:
             runtime = replace(settings.execution.runtime, enabled=False)
             settings = replace(settings, execution=replace(settings.execution, runtime=runtime))
@@ -360,12 +378,12 @@ class Agent(Generic[T]):
             # Lazy: an agent in memory starts faster without the database driver.
             from timeloom.stores.sqlite import SqliteStore  # noqa: PLC0415
 
-            opening = await SqliteStore.open(Path(self._store), signer=open_signer(self._settings))
+            opening = await SqliteStore.open(Path(self._store), signer=open_signer(self.settings))
             return await stack.enter_async_context(opening)
         return self._store
 
     def _agent_settings(self) -> AgentSettings:
-        settings = AgentSettings.from_settings(self._settings)
+        settings = AgentSettings.from_settings(self.settings)
         if not isinstance(self._store, str | Path):
             settings = replace(settings, data_dir=self._temporary_folder())
         return replace(
@@ -384,7 +402,7 @@ class Agent(Generic[T]):
         return self._folder
 
     async def _find(
-        self, parts: _OpenParts, conversation: str, *, user: str = "", tenant: str = "", project: str = ""
+        self, parts: OpenAgent, conversation: str, *, user: str = "", tenant: str = "", project: str = ""
     ) -> ConversationInfo:
         """Return the conversation; one of another user, tenant or project counts as unknown."""
         info = await parts.store.info(ConversationId(conversation))

@@ -1,7 +1,7 @@
 """Opens conversations for the hub of a server or an agent with the configured model and tools."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -36,6 +36,10 @@ class ConversationObserver(Protocol):
     def on_entry(self, entry: Entry, /) -> None: ...
 
 
+EntryListenerFactory = Callable[[ConversationId], Callable[[Entry], None]]
+"""Creates a listener for the entries of each opened conversation."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConversationFactory:
     """Opens and resumes conversations of one store."""
@@ -49,9 +53,9 @@ class ConversationFactory:
     holder: str = LEASE_HOLDER
     """The lease holder that other processes see."""
     side: SideModels = NO_SIDE_MODELS
-    observer: ConversationObserver | None = None
-    make_entry_listener: Callable[[ConversationId], Callable[[Entry], None]] | None = None
-    """Creates a listener for the entries of each opened conversation."""
+    observers: list[ConversationObserver] = field(default_factory=list[ConversationObserver])
+    """They receive the events of conversations that open after they were added."""
+    make_entry_listeners: list[EntryListenerFactory] = field(default_factory=list[EntryListenerFactory])
 
     @cached_property
     def shared(self) -> SharedParts:
@@ -89,11 +93,11 @@ class ConversationFactory:
         return open_turns
 
     def _attach_observers(self, session: Session, hear: Callable[[LiveDelta], None]) -> Callable[[LiveDelta], None]:
-        if self.observer:
-            session.listen(self.observer.on_entry)
-            hear = _combine_sinks(hear, self.observer.on_delta)
-        if self.make_entry_listener:
-            session.listen(self.make_entry_listener(session.conversation))
+        for observer in self.observers:
+            session.listen(observer.on_entry)
+            hear = _combine_sinks(hear, observer.on_delta)
+        for make_entry_listener in self.make_entry_listeners:
+            session.listen(make_entry_listener(session.conversation))
         return hear
 
 

@@ -98,9 +98,11 @@ CODES: Final = MappingProxyType(
         "attachment_type_unavailable": "Files of this type cannot be attached; only text files can.",
         # agents
         "agent_open": "The agent is open already. Open it once, and share it between tasks.",
-        "agent_closed": "The agent is closed. Use it in `async with agent:`.",
+        "agent_closed": "The agent is closed. Use it in `async with agent:`; an application needs `lifespan=agent.lifespan`.",
+        "authenticate_missing": "Nothing says who may use a mounted agent. Pass `authenticate` to `create_app`, or configure API keys.",
         # the server
         "unauthorized": "The request has no token, or an unknown one.",
+        "sign_in_required": "The application around this server does not recognize the sender. Sign in there, and try again.",
         "forbidden": "The token does not permit this request.",
         "route_unknown": "No route has this address and method.",
         "request_malformed": "The request does not have the form that this route expects; the message names the expected form.",

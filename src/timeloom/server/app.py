@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Final, cast
 from urllib.parse import parse_qsl
@@ -37,8 +38,8 @@ from timeloom.server.protocols.openai.routes import PATH_PREFIX as OPENAI_ADDRES
 from timeloom.server.protocols.openai.routes import to_openai_error
 from timeloom.server.protocols.socketio import PATH as SOCKETIO_PATH
 from timeloom.server.protocols.socketio import socketio_app
-from timeloom.server.request_context import RequestContext
-from timeloom.server.routes.login import log_in_by_address
+from timeloom.server.request_context import RequestContext, mounted_path
+from timeloom.server.routes.login import SIGN_IN_HANDLERS, log_in_by_address
 from timeloom.server.routes.web_ui import page_routes
 from timeloom.server.services import Services
 
@@ -56,8 +57,19 @@ _logger = logging.getLogger(__name__)
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def build_app(services: Services) -> ASGIApp:
+@dataclass(frozen=True, slots=True)
+class AppOptions:
+    """The parts of the application that another application may leave out."""
+
+    page: bool = True
+    """Whether it serves the web page."""
+    sign_in: bool = True
+    """Whether browsers exchange a token for a cookie; otherwise the application around it signs people in."""
+
+
+def build_app(services: Services, options: AppOptions | None = None) -> ASGIApp:
     """Return the application that serves these services."""
+    options = options or AppOptions()
     openapi_json = build_document(ENDPOINTS)
 
     async def openapi(_: Request) -> Response:
@@ -67,10 +79,10 @@ def build_app(services: Services) -> ASGIApp:
         return await log_in_by_address(services, request, token)
 
     routes = [
-        *(_build_route(services, one) for one in ENDPOINTS),
+        *(_build_route(services, one) for one in ENDPOINTS if options.sign_in or one.handler not in SIGN_IN_HANDLERS),
         *(_build_websocket_route(services, one) for one in WEBSOCKET_ENDPOINTS),
         Route("/openapi.json", openapi),
-        *page_routes(log_in),
+        *(page_routes(log_in if options.sign_in else None) if options.page else ()),
         Mount(SOCKETIO_PATH, socketio_app(services)),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _handle_unknown_route})
@@ -109,7 +121,7 @@ def _build_handler(services: Services, endpoint: Endpoint) -> Handler:
             response.headers["x-should-retry"] = "false"
             del response.headers["retry-after"]
         if endpoint.form_refusal and response.status_code in FORM_REFUSALS and is_native_form(request):
-            response = RedirectResponse(endpoint.form_refusal, 303)
+            response = RedirectResponse(mounted_path(request, endpoint.form_refusal), 303)
         if endpoint.error_format and response.media_type == PROBLEM_TYPE:
             response = endpoint.error_format(response)
         await RequestContext(services=services, request=request).record_response(response.status_code)
@@ -290,7 +302,7 @@ async def _handle_unknown_route(request: Request, error: Exception) -> Response:
     allowed = ", ".join(sorted(_methods_at(request))) if error.status_code == 405 else ""
     detail = f"this route accepts {allowed}" if allowed else "no such route; GET /openapi.json lists all routes"
     response = problem_response("route_unknown", detail, request.url.path, error.status_code)
-    if request.url.path.startswith(OPENAI_ADDRESS):
+    if request.url.path.startswith(mounted_path(request, OPENAI_ADDRESS)):
         response = to_openai_error(response)
     if allowed:
         response.headers["allow"] = allowed

@@ -4,22 +4,20 @@ import asyncio
 import gc
 import logging
 import socket
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from timeloom import __version__
-from timeloom.agent.conversation_factory import ConversationFactory
-from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, open_tools
+from timeloom.agent.conversation_factory import ConversationFactory, EntryListenerFactory
+from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, make_hub_settings, open_tools
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.governance import NoLimit
 from timeloom.config.sections.server import ServerLimitSettings, ServerSettings
 from timeloom.config.settings import Settings
 from timeloom.config.signing import open_signer
-from timeloom.core.ids import ConversationId
-from timeloom.core.timeline import Entry
 from timeloom.data_folder import build_side_file_erasers
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
@@ -50,9 +48,6 @@ Smaller values pause all streams more often, for 100 ms with hundreds of streams
 conversations in memory for longer."""
 
 _logger = logging.getLogger(__name__)
-
-EntryListenerFactory = Callable[[ConversationId], Callable[[Entry], None]]
-"""Creates a listener for the entries of each opened conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,31 +120,26 @@ async def open_services(
     Without an authenticator, requests are authenticated as `server.mode` says. `tools` are added to those of the
     settings. `build_app` turns the services into an ASGI application.
     """
-    server, limits = settings.server, settings.server.limits
     async with AsyncExitStack() as stack:
         if authenticator is None:
-            authenticator = (await stack.enter_async_context(open_access(server))).authenticator
+            authenticator = (await stack.enter_async_context(open_access(settings.server))).authenticator
         models = await stack.enter_async_context(ModelPool(settings))
         registry = (await stack.enter_async_context(open_tools(settings))).with_tools(tools)
-        make_entry_listener = await stack.enter_async_context(_open_telemetry(settings))
+        make_entry_listener = await stack.enter_async_context(open_telemetry(settings))
         # Before the folder is created, so that an unknown model name leaves no files behind.
         model, side_models = models.get(settings.model), models.get_side_models(settings.model)
-        rerun_models = tuple((models.get(name), models.get_side_models(name).summary) for name in server.models)
+        rerun_models = open_rerun_models(models, settings.server)
         store = await stack.enter_async_context(await SqliteStore.open(settings.data_dir, signer=open_signer(settings)))
-        parts = ServerParts(
+        parts = ServerParts.from_settings(
+            settings,
             store=store,
             model=model,
             side_models=side_models,
             rerun_models=rerun_models,
             tools=registry,
             agent_settings=AgentSettings.from_settings(settings),
-            hub_settings=_hub_settings(server),
             authenticator=authenticator,
-            access_policy=_access_policy(server),
-            rate_limits=_rate_limits(limits),
-            upload_limits=_upload_limits(limits),
-            max_body_bytes=limits.max_body_bytes,
-            side_file_erasers=(*build_side_file_erasers(settings.data_dir), *side_file_erasers),
+            side_file_erasers=side_file_erasers,
             make_entry_listener=make_entry_listener,
         )
         services = await stack.enter_async_context(build_services(parts))
@@ -182,11 +172,49 @@ class ServerParts:
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=RandomIds)
 
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        *,
+        store: Store,
+        model: Model,
+        side_models: SideModels,
+        rerun_models: tuple[tuple[Model, Model | None], ...],
+        tools: ToolRegistry,
+        agent_settings: AgentSettings,
+        authenticator: Authenticator,
+        side_file_erasers: Sequence[SideFileEraser] = (),
+        make_entry_listener: EntryListenerFactory | None = None,
+    ) -> "ServerParts":
+        """Return the parts with the limits and rules of the server settings."""
+        server, limits = settings.server, settings.server.limits
+        return cls(
+            store=store,
+            model=model,
+            side_models=side_models,
+            rerun_models=rerun_models,
+            tools=tools,
+            agent_settings=agent_settings,
+            hub_settings=make_hub_settings(server),
+            authenticator=authenticator,
+            access_policy=_access_policy(server),
+            rate_limits=_rate_limits(limits),
+            upload_limits=_upload_limits(limits),
+            max_body_bytes=limits.max_body_bytes,
+            side_file_erasers=(*build_side_file_erasers(agent_settings.data_dir), *side_file_erasers),
+            make_entry_listener=make_entry_listener,
+        )
+
+
+def open_rerun_models(models: ModelPool, server: ServerSettings) -> tuple[tuple[Model, Model | None], ...]:
+    """Return the further models that users may choose for re-runs, each with its model for summaries."""
+    return tuple((models.get(name), models.get_side_models(name).summary) for name in server.models)
+
 
 @asynccontextmanager
 async def build_services(parts: ServerParts) -> AsyncGenerator[Services]:
     """Connect these parts and yield the services; running turns get their grace period when the context exits."""
-    metrics, grace_s = Metrics(), parts.hub_settings.grace_s
     factory = ConversationFactory(
         store=parts.store,
         model=parts.model,
@@ -195,15 +223,24 @@ async def build_services(parts: ServerParts) -> AsyncGenerator[Services]:
         ids=parts.ids,
         tools=parts.tools,
         side=parts.side_models,
-        observer=metrics,
-        make_entry_listener=parts.make_entry_listener,
     )
     factory.prepare()
+    hub = Hub(parts.store, factory, parts.clock, parts.ids, parts.hub_settings)
+    async with hub, serve_hub(hub, factory, parts) as services:
+        yield services
+
+
+@asynccontextmanager
+async def serve_hub(hub: Hub, factory: ConversationFactory, parts: ServerParts) -> AsyncGenerator[Services]:
+    """Yield the services of a server over an open hub and the factory of its conversations."""
+    metrics = Metrics()
+    factory.observers.append(metrics)
+    if parts.make_entry_listener:
+        factory.make_entry_listeners.append(parts.make_entry_listener)
     choice = ((parts.model, parts.side_models.summary), *parts.rerun_models)
     rerun_factories = {model.name: factory.rerun_opener(model, summary) for model, summary in choice}
     async with (
-        Hub(parts.store, factory, parts.clock, parts.ids, parts.hub_settings) as hub,
-        RerunJobs(factory, rerun_factories, grace_s, parts.rate_limits) as reruns,
+        RerunJobs(factory, rerun_factories, parts.hub_settings.grace_s, parts.rate_limits) as reruns,
         measure_loop_lag(metrics),
     ):
         metrics.export_live_counts(hub)
@@ -254,17 +291,18 @@ def tune_garbage_collection() -> None:
 
 
 @asynccontextmanager
-async def _open_telemetry(settings: Settings) -> AsyncGenerator[EntryListenerFactory | None]:
+async def open_telemetry(settings: Settings) -> AsyncGenerator[EntryListenerFactory | None]:
+    """Yield the listeners that export spans to the endpoint of the settings; None without one."""
     options = settings.telemetry
     if not options.endpoint:
         yield None
         return
     try:
-        from timeloom.server.observability.telemetry import open_telemetry  # noqa: PLC0415 - an extra
+        from timeloom.server.observability import telemetry as exporter  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise ServerConfigError(f"telemetry needs `pip install 'timeloom[telemetry]'`: {error}") from error
 
-    async with open_telemetry(options.endpoint, content=options.content) as telemetry:
+    async with exporter.open_telemetry(options.endpoint, content=options.content) as telemetry:
         yield telemetry.listener_for
 
 
@@ -273,12 +311,6 @@ def _retention_job(settings: Settings, parts: ServerParts) -> RetentionJob | Non
     if days == "none":
         return None
     return RetentionJob(parts.store, days, settings.data_dir, parts.clock, parts.ids, parts.side_file_erasers)
-
-
-def _hub_settings(server: ServerSettings) -> HubSettings:
-    return HubSettings(
-        rest_s=server.rest_s, grace_s=server.grace_s, reader_bytes=server.reader_bytes, beat_s=server.heartbeat_s
-    )
 
 
 def _access_policy(server: ServerSettings) -> AccessPolicy:

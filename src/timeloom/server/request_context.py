@@ -15,7 +15,6 @@ from timeloom.ports.clock import timestamp
 from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.hub.state import USER
 from timeloom.server.auth.audit_log import AuditEntry
-from timeloom.server.auth.authenticate import request_token
 from timeloom.server.auth.principal import ConversationAccess, Principal
 from timeloom.server.auth.revocation import EndConnection
 from timeloom.server.services import Services
@@ -51,7 +50,8 @@ class RequestContext:
 
     def monitor_revocation(self, end: EndConnection) -> AbstractContextManager[None]:
         """Call `end` if the token is revoked or its principal changes while the returned context is open."""
-        return self.services.revocation_monitor.monitor(request_token(self.request), self.principal, end)
+        credential = self.services.authenticator.credential(self.request)
+        return self.services.revocation_monitor.monitor(credential, self.principal, end)
 
     def author_in(self, info: ConversationInfo) -> str:
         """Return the author of the principal's messages in that conversation: its owner is stored as `user`."""
@@ -107,6 +107,11 @@ class RequestContext:
             _logger.warning(
                 "audit log lacks a response", exc_info=error, extra={"fields": {"audit_id": request_entry.id}}
             )
+
+
+def mounted_path(request: Request, path: str) -> str:
+    """Return the path below the prefix at which another application has mounted this one."""
+    return f"{request.scope.get('root_path', '')}{path}"
 
 
 def unknown_conversation_error(conversation: str) -> CodedError:

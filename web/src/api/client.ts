@@ -66,9 +66,17 @@ export function setProject(tenant: string, project: string): void {
   current = { tenant, project };
 }
 
-/** Return the path of a resource of the current project, with each part URL-encoded. */
+/** The folder of the page on its server: `/`, or the prefix at which another application has mounted it. */
+const ROOT = new URL(".", document.baseURI).pathname;
+
+/** Return the path of a resource of the server, with each part URL-encoded. */
+export function serverPath(...parts: string[]): string {
+  return ROOT + parts.map(encodeURIComponent).join("/");
+}
+
+/** Return the path of a resource of the current project. */
 export function apiPath(family: string, ...parts: string[]): string {
-  return ["", family, current.tenant, current.project, ...parts].map(encodeURIComponent).join("/");
+  return serverPath(family, current.tenant, current.project, ...parts);
 }
 
 export function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {

@@ -677,6 +677,8 @@ export interface components {
             max_uploads: number;
             max_upload_bytes: number;
             refused_suffixes: string[];
+            /** @default true */
+            signs_in?: boolean;
         };
         /**
          * AuditQuery
@@ -1767,6 +1769,8 @@ export interface components {
             tools?: unknown[] | null;
             /** @default null */
             functions?: unknown[] | null;
+            /** @default null */
+            response_format?: components["schemas"]["ResponseFormat"] | null;
         };
         /**
          * ChatMessage
@@ -1794,6 +1798,31 @@ export interface components {
         StreamOptions: {
             /** @default null */
             include_usage?: boolean | null;
+        };
+        /**
+         * ResponseFormat
+         * @description The form of the answer: `text`, `json_object`, or `json_schema` with a schema.
+         */
+        ResponseFormat: {
+            type: string;
+            /** @default null */
+            json_schema?: components["schemas"]["JsonSchemaFormat"] | null;
+        };
+        /**
+         * JsonSchemaFormat
+         * @description The schema of a structured answer; its name is not used.
+         */
+        JsonSchemaFormat: {
+            /** @default null */
+            schema?: {
+                [key: string]: unknown;
+            } | null;
+            /** @default  */
+            name?: string;
+            /** @default null */
+            description?: string | null;
+            /** @default null */
+            strict?: boolean | null;
         };
         /**
          * ChatCompletion

@@ -2,7 +2,7 @@
 import { useEffect } from "react";
 import { Conversation } from "../conversation/Conversation";
 import { focusComposer } from "../conversation/draft";
-import { Login } from "../login/Login";
+import { Login, SignedOutOfApp } from "../login/Login";
 import { Sidebar } from "../sidebar/Sidebar";
 import { conversationTitle } from "../timeline/fold";
 import { CitationCard } from "../sources/CitationCard";
@@ -27,6 +27,7 @@ export function App() {
   useRefresh(authState === "signedIn");
   useTitle();
   if (authState === "checking") return <div className="starting" aria-busy="true" />;
+  if (authState === "signedOutOfApp") return <SignedOutOfApp />;
   if (authState !== "signedIn") return <Login />;
   return (
     <div className="page">

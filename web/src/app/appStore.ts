@@ -1,14 +1,17 @@
 /** The state of the page: the signed-in user, the list of conversations, the open conversation and the side panel. */
 import { create } from "zustand";
-import { type ApprovalPage, apiPath, type ConversationInfo, type ConversationPage, get as fetchJson, type Me, post, ProblemError, setProject, type WaitingApproval, withQuery } from "../api/client";
+import { type ApprovalPage, apiPath, type ConversationInfo, type ConversationPage, get as fetchJson, type Me, post, ProblemError, serverPath, setProject, type WaitingApproval, withQuery } from "../api/client";
 import type { OpenConversation } from "./liveConversation";
 
 export type Panel = "" | "sources" | "canvas" | "inspector";
 
 interface AppState {
   me: Me | null;
-  /** "failed": the server is unreachable, or it rejected the request for a reason other than a missing sign-in. */
-  authState: "checking" | "signedIn" | "signedOut" | "failed";
+  /**
+   * "signedOutOfApp": the application that the page is mounted in does not recognize the user. "failed": the server is
+   * unreachable, or it rejected the request for a reason other than a missing sign-in.
+   */
+  authState: "checking" | "signedIn" | "signedOut" | "signedOutOfApp" | "failed";
   conversations: ConversationInfo[];
   cursor: string;
   /** The calls that wait for a decision of this user, in all conversations. */
@@ -43,14 +46,14 @@ const get = useAppStore.getState;
 /** Load the user behind the session cookie, then the conversations. */
 export async function loadUser(): Promise<void> {
   try {
-    const me = await fetchJson<Me>("/me");
+    const me = await fetchJson<Me>(serverPath("me"));
     setProject(me.tenant, me.project);
     // The server puts a fragment there when the token of the URL was wrong.
     if (window.location.hash === REFUSED) window.history.replaceState(null, "", window.location.pathname);
     set({ me, authState: "signedIn", toast: "" });
     await Promise.all([listConversations(), listApprovals()]);
   } catch (error) {
-    set({ authState: isSignedOut(error) ? "signedOut" : "failed" });
+    set({ authState: isSignedOut(error) ? signedOutState(error) : "failed" });
   }
 }
 
@@ -59,19 +62,21 @@ export const REFUSED = "#refused";
 
 /** Sign in with a token or an API key, which the server turns into an HttpOnly cookie. Throws the server's error. */
 export async function signIn(token: string): Promise<void> {
-  await post("/login", { token });
+  await post(serverPath("login"), { token });
   await loadUser();
 }
 
 /** Sign out and forget everything that this tab has of the user. */
 export async function signOut(): Promise<void> {
-  await post("/logout", {});
+  await post(serverPath("logout"), {});
   window.sessionStorage.clear();
   window.location.hash = "";
   set({ ...SIGNED_OUT, authState: "signedOut" });
 }
 
 const isSignedOut = (error: unknown) => error instanceof ProblemError && error.status === 401;
+
+export const signedOutState = (error: unknown) => (error instanceof ProblemError && error.code === "sign_in_required" ? "signedOutOfApp" : "signedOut");
 
 const SIGNED_OUT = { me: null, conversations: [], cursor: "", approvals: [], open: null, panel: "" as const, panelItem: "", toast: "" };
 
@@ -104,7 +109,7 @@ export async function refreshLists(): Promise<void> {
     set({ conversations: [...page.conversations, ...older] });
   } catch (error) {
     // An unreachable server is reported where the user acts; the next refresh may succeed.
-    if (isSignedOut(error)) set({ ...SIGNED_OUT, authState: "signedOut" });
+    if (isSignedOut(error)) set({ ...SIGNED_OUT, authState: signedOutState(error) });
   }
 }
 
@@ -138,6 +143,7 @@ export function errorMessage(error: unknown): string {
 }
 
 const REMEDIES: Record<string, string> = {
+  sign_in_required: "You are signed out. Sign in again, then reload the page.",
   unauthorized: "You are signed out. Reload the page and enter your token or key.",
   conversation_held: "This conversation is open in another program. Close it there, then try again.",
   rate_limited: "Too many requests. Wait a moment, then try again.",

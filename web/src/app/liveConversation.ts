@@ -4,7 +4,7 @@ import { type Connection, type StreamEvent, subscribe } from "../api/stream";
 import { asString, type Block, isObject, meta, objectOf, table } from "../timeline/blocks";
 import { addOutput, applyBlock, clearOutput, emptyTimeline, fileKey, markSeen, type StreamTimings, type Timeline } from "../timeline/fold";
 import type { Live, LiveFile } from "../timeline/model";
-import { DRAFT, errorMessage, followFile, listApprovals, listConversations, toSentence, useAppStore } from "./appStore";
+import { DRAFT, errorMessage, followFile, listApprovals, listConversations, signedOutState, toSentence, useAppStore } from "./appStore";
 
 export interface OpenConversation {
   id: string;
@@ -48,7 +48,7 @@ export function openConversation(id: string): void {
       // The session is no longer valid, for example after a restart. The URL keeps the conversation, so it opens again after sign-in.
       if (problem?.status === 401) {
         closeConversation();
-        set({ authState: "signedOut" });
+        set({ authState: signedOutState(problem) });
         return;
       }
       updateOpen(id, (open) => ({ ...open, connection, problem: problem ? errorMessage(problem) : open.problem }));

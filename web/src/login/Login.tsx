@@ -1,7 +1,21 @@
 /** Sign-in with a token or an API key. */
 import { useState, type FormEvent } from "react";
 import { ProblemError } from "../api/client";
-import { errorMessage, REFUSED, signIn, useAppStore } from "../app/appStore";
+import { errorMessage, loadUser, REFUSED, signIn, useAppStore } from "../app/appStore";
+
+/** The page of a person whom the application around timeloom does not recognize; only that application can change it. */
+export function SignedOutOfApp() {
+  return (
+    <main className="login">
+      <form onSubmit={(event) => (event.preventDefault(), void loadUser())}>
+        <img src="./icon.svg" alt="" width="48" height="48" />
+        <h1>You are signed out</h1>
+        <p>Sign in to the application that this page belongs to. Then come back and try again.</p>
+        <button type="submit" className="primary">Try again</button>
+      </form>
+    </main>
+  );
+}
 
 export function Login() {
   const hasFailed = useAppStore((state) => state.authState === "failed");

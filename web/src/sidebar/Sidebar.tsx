@@ -35,7 +35,7 @@ export function Sidebar() {
         <footer>
           <span className="who" title={me ? `${me.user} in ${me.tenant}/${me.project}, model ${me.model}` : ""}>{[me?.user, me?.model].filter(Boolean).join(" · ")}</span>
           <ThemeButton />
-          <button type="button" className="quiet small" onClick={() => void signOut().catch((error: unknown) => showToast(errorMessage(error)))}>Sign out</button>
+          {me?.signs_in !== false && <button type="button" className="quiet small" onClick={() => void signOut().catch((error: unknown) => showToast(errorMessage(error)))}>Sign out</button>}
         </footer>
       </nav>
     </>

@@ -42,6 +42,9 @@ class TokenVerifier(Protocol):
 class Authenticator:
     """Authenticates requests with one or more token verifiers."""
 
+    signs_in = True
+    """Whether people sign in with a token at this server."""
+
     def __init__(self, keys: Iterable[ApiKey] = (), *verifiers: TokenVerifier) -> None:
         self._verifiers = (ApiKeySet(keys), *verifiers)
 
@@ -50,7 +53,7 @@ class Authenticator:
         if (
             not bearer_token(connection)
             and connection.cookies.get(cookie_name(connection))
-            and _is_cross_origin(connection)
+            and is_cross_origin(connection)
         ):
             raise CodedError("forbidden", "requests from pages of another origin are rejected")
         token = request_token(connection)
@@ -58,10 +61,14 @@ class Authenticator:
             raise CodedError("unauthorized", "send the token as `Authorization: Bearer <token>`")
         return await self.authenticate_token(token)
 
-    async def find_principal(self, token: str) -> Principal | None:
-        """Return the principal of the token; None if it is not valid."""
+    def credential(self, connection: HTTPConnection) -> object:
+        """Return what `find_principal` takes to check later that the sender of the request is still the same."""
+        return request_token(connection)
+
+    async def find_principal(self, credential: object) -> Principal | None:
+        """Return the principal of the credential; None if it is not valid."""
         try:
-            return await self.authenticate_token(token)
+            return await self.authenticate_token(str(credential))
         except TokenError:
             return None
 
@@ -116,6 +123,16 @@ def is_same_origin(connection: HTTPConnection) -> bool:
     return _media_type(connection) not in SIMPLE_TYPES
 
 
+def is_cross_origin(connection: HTTPConnection) -> bool:
+    """Whether a browser reports that a page of another origin sent an unsafe request or opened a socket."""
+    if connection.scope.get("method") in SAFE_METHODS:
+        return False
+    origin, site = connection.headers.get("origin"), connection.headers.get("sec-fetch-site")
+    if not origin:
+        return site not in (None, "same-origin", "none")
+    return origin != _own_origin(connection)
+
+
 def client_address(connection: HTTPConnection) -> str:
     """Return the address by which failed attempts are counted."""
     return group_address(connection.client.host if connection.client else "")
@@ -128,16 +145,6 @@ def group_address(host: str) -> str:
     except ValueError:
         return host
     return str(IPv6Address(int(address) >> 64 << 64)) if isinstance(address, IPv6Address) else host
-
-
-def _is_cross_origin(connection: HTTPConnection) -> bool:
-    """Whether a browser reports that a page of another origin sent an unsafe request or opened a socket."""
-    if connection.scope.get("method") in SAFE_METHODS:
-        return False
-    origin, site = connection.headers.get("origin"), connection.headers.get("sec-fetch-site")
-    if not origin:
-        return site not in (None, "same-origin", "none")
-    return origin != _own_origin(connection)
 
 
 def _own_origin(connection: HTTPConnection) -> str:

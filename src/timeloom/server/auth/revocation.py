@@ -35,28 +35,28 @@ class _MonitoredConnection:
 
 
 class RevocationMonitor:
-    """Periodically verifies the token of every open connection."""
+    """Periodically verifies the credential of every open connection: its token, or the request of an application."""
 
     def __init__(self, authenticator: Authenticator, interval_s: float = CHECK_INTERVAL_S) -> None:
         self._authenticator = authenticator
         self._interval_s = interval_s
-        self._connections: dict[str, set[_MonitoredConnection]] = {}
-        """The open connections by token."""
+        self._connections: dict[object, set[_MonitoredConnection]] = {}
+        """The open connections by credential."""
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
-    def monitor(self, token: str, principal: Principal, end: EndConnection) -> Generator[None]:
+    def monitor(self, credential: object, principal: Principal, end: EndConnection) -> Generator[None]:
         """Monitor a connection while the context is open."""
         connection = _MonitoredConnection(principal, end)
-        self._connections.setdefault(token, set()).add(connection)
+        self._connections.setdefault(credential, set()).add(connection)
         if self._task is None:
             self._task = asyncio.create_task(self._check_forever(), name="watching tokens")
         try:
             yield
         finally:
-            self._connections[token].remove(connection)
-            if not self._connections[token]:
-                del self._connections[token]
+            self._connections[credential].remove(connection)
+            if not self._connections[credential]:
+                del self._connections[credential]
             if not self._connections and self._task:
                 self._task.cancel()
                 self._task = None
@@ -66,18 +66,18 @@ class RevocationMonitor:
         while True:
             await asyncio.sleep(max(self._interval_s, checking_s * PAUSE_RATIO))
             checking_s = 0.0
-            for token in tuple(self._connections):
+            for credential in tuple(self._connections):
                 began_s = time.perf_counter()
                 try:
-                    await self._check_token(token)
+                    await self._check_credential(credential)
                 except Exception:
-                    _logger.exception("a token could not be verified")
+                    _logger.exception("a credential could not be verified")
                 checking_s += time.perf_counter() - began_s
-                # There may be thousands of tokens, and other tasks must not wait for all of them.
+                # There may be thousands of credentials, and other tasks must not wait for all of them.
                 await asyncio.sleep(0)
 
-    async def _check_token(self, token: str) -> None:
-        principal = await self._authenticator.find_principal(token)
-        for connection in tuple(self._connections.get(token, ())):
+    async def _check_credential(self, credential: object) -> None:
+        principal = await self._authenticator.find_principal(credential)
+        for connection in tuple(self._connections.get(credential, ())):
             if connection.principal != principal:
                 connection.end(REVOKED)

@@ -32,6 +32,7 @@ STATUSES: Final = MappingProxyType(
         "range_too_large": 400,
         "record_refused": 400,
         "unauthorized": 401,
+        "sign_in_required": 401,
         "forbidden": 403,
         "conversation_unknown": 404,
         "entry_unknown": 404,
@@ -59,6 +60,7 @@ STATUSES: Final = MappingProxyType(
         "reruns_busy": 429,
         "answer_missing": 502,
         "server_closing": 503,
+        "agent_closed": 503,
         "store_closed": 503,
         "store_locked": 503,
         "store_unwritable": 503,
@@ -89,7 +91,7 @@ def problem_response(
     details = ProblemDetails(
         type=f"urn:timeloom:{code}", title=CODES[code], status=status, detail=detail, code=code, instance=instance
     )
-    return Response(msgspec.json.encode(details), status, _headers(status, retry_after_s), media_type=MEDIA_TYPE)
+    return Response(msgspec.json.encode(details), status, _headers(code, status, retry_after_s), media_type=MEDIA_TYPE)
 
 
 def error_response(error: CodedError, instance: str) -> Response:
@@ -104,8 +106,9 @@ def error_response(error: CodedError, instance: str) -> Response:
     return response
 
 
-def _headers(status: int, retry_after_s: float) -> dict[str, str]:
-    if status == 401:
+def _headers(code: str, status: int, retry_after_s: float) -> dict[str, str]:
+    # Only the application knows how its users sign in.
+    if status == 401 and code != "sign_in_required":
         return {"www-authenticate": "Bearer"}
     if status == 408:
         # The rest of the body is not read.

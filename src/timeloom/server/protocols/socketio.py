@@ -25,7 +25,7 @@ from timeloom.platform.tasks import cancel_and_wait
 from timeloom.runtime.hub.events import ChatError, Event, Heartbeat
 from timeloom.runtime.hub.hub import SubscriptionContext
 from timeloom.runtime.hub.state import SendReceipt
-from timeloom.server.auth.authenticate import client_address, request_token
+from timeloom.server.auth.authenticate import client_address
 from timeloom.server.authorize import authorize, handshake_request, reauthorize
 from timeloom.server.http.deliver import deliver_until_closed
 from timeloom.server.http.problem_json import error_response, problem_response
@@ -179,7 +179,9 @@ class _SocketIoServer:
 
         if self._cleanup_task is None:
             self._cleanup_task = asyncio.create_task(self._close_unauthenticated(), name="looking for strangers")
-        await self._app(scope, receive, send_in_time)
+        # The library compares the whole path, which begins with the prefix of an application around this one.
+        prefix = scope.get("root_path", "").removesuffix(PATH)
+        await self._app({**scope, "path": scope["path"].removeprefix(prefix)}, receive, send_in_time)
 
     async def _check_handshake(self, scope: Scope) -> None:
         request = handshake_request(scope)
@@ -194,7 +196,8 @@ class _SocketIoServer:
             return
         if self._sessions.count >= MAX_SESSIONS:
             raise RateLimitError("too many connections are open; try again later", 5.0)
-        if not await self._services.authenticator.find_principal(request_token(request)):
+        authenticator = self._services.authenticator
+        if not await authenticator.find_principal(authenticator.credential(request)):
             await self._limit_unauthenticated(client_address(request))
 
     async def _limit_unauthenticated(self, address: str) -> None:

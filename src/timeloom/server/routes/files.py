@@ -14,7 +14,7 @@ from timeloom.runtime.read.files import FileInfo, list_downloadable_files, open_
 from timeloom.runtime.session.load_views import load_views
 from timeloom.server.http.downloads import Disposition, FileDownload, file_response
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
-from timeloom.server.request_context import RequestContext
+from timeloom.server.request_context import RequestContext, mounted_path
 
 PathText = Annotated[str, Meta(min_length=1, max_length=4096)]
 
@@ -59,7 +59,7 @@ async def list_files(context: RequestContext, query: FilesQuery) -> FilesPage:
     found, after = await list_downloadable_files(
         context.services.store, info, views, decode_cursor(query.cursor), query.limit
     )
-    return FilesPage(files=tuple(found), cursor=encode_cursor(after))
+    return FilesPage(files=tuple(_addressed(context, file) for file in found), cursor=encode_cursor(after))
 
 
 async def get_file(context: RequestContext, query: FileQuery) -> FileDownload | Response:
@@ -74,7 +74,7 @@ async def get_artifact_url(context: RequestContext, query: FileUrlQuery) -> File
     services = context.services
     file = await open_file(services.store, context.conversation, query.path, services.workspaces)
     await file.close()
-    return file.info
+    return _addressed(context, file.info)
 
 
 async def post_by_rn(context: RequestContext, body: ResourceBody) -> FileInfo:
@@ -95,4 +95,9 @@ async def post_by_rn(context: RequestContext, body: ResourceBody) -> FileInfo:
         raise missing
     file = await open_file(services.store, info, name.path, services.workspaces)
     await file.close()
-    return file.info
+    return _addressed(context, file.info)
+
+
+def _addressed(context: RequestContext, file: FileInfo) -> FileInfo:
+    """Return the file with the URL that it has below the prefix of this application."""
+    return msgspec.structs.replace(file, url=mounted_path(context.request, file.url))

@@ -22,7 +22,7 @@ from timeloom.server.auth.authenticate import (
     request_token,
 )
 from timeloom.server.auth.principal import Principal
-from timeloom.server.request_context import RequestContext
+from timeloom.server.request_context import RequestContext, mounted_path
 from timeloom.server.services import Services
 
 TOKEN_PARAMETER: Final = "token"
@@ -61,7 +61,8 @@ async def post_login(context: RequestContext, body: LoginBody) -> Response:
     _check_same_origin(request)
     principal = await _authenticate_token(services, request, body.token)
     services.rate_limiter.count_request(principal.id)
-    response = RedirectResponse(PAGE, 303) if is_native_form(request) else Response(status_code=204)
+    page = mounted_path(request, PAGE)
+    response = RedirectResponse(page, 303) if is_native_form(request) else Response(status_code=204)
     _set_cookie(response, request, body.token)
     return response
 
@@ -72,6 +73,10 @@ async def post_logout(context: RequestContext) -> Response:
     response, request = Response(status_code=204), context.request
     response.delete_cookie(cookie_name(request), httponly=True, samesite="strict", secure=request.url.scheme == "https")
     return response
+
+
+SIGN_IN_HANDLERS: Final = (post_login, post_logout)
+"""The routes that only a server needs which signs people in itself."""
 
 
 async def log_in_by_address(services: Services, request: Request, token: str) -> Response:
@@ -89,10 +94,10 @@ async def log_in_by_address(services: Services, request: Request, token: str) ->
         principal = await _authenticate_token(services, request, token)
     except CodedError as error:
         services.metrics.count_error(error.code)
-        return RedirectResponse(REFUSED_PAGE, 303)
+        return RedirectResponse(mounted_path(request, REFUSED_PAGE), 303)
     current = await services.authenticator.find_principal(request_token(request))
     if site is None or (current and current != principal):
-        return _ask_first(token, principal, current)
+        return _ask_first(request, token, principal, current)
     response = RedirectResponse(_without_token(request), 303)
     _set_cookie(response, request, token)
     return response
@@ -120,19 +125,20 @@ def _set_cookie(response: Response, request: Request, token: str) -> None:
 def _without_token(request: Request) -> str:
     """Return the address without the token, which histories and logs would keep."""
     rest = [(key, value) for key, value in request.query_params.multi_items() if key != TOKEN_PARAMETER]
-    return f"{PAGE}{f'?{urlencode(rest)}' if rest else ''}"
+    return f"{mounted_path(request, PAGE)}{f'?{urlencode(rest)}' if rest else ''}"
 
 
-def _ask_first(token: str, principal: Principal, current: Principal | None) -> Response:
+def _ask_first(request: Request, token: str, principal: Principal, current: Principal | None) -> Response:
     """Return a page that names both users and signs in only if the person agrees."""
+    login, page = (escape(mounted_path(request, path)) for path in ("/login", PAGE))
     new, old = _describe(principal), _describe(current) if current else ""
     question = f"<p>You are signed in as {old}.</p>" if old and old != new else ""
     html = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Sign in to timeloom</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style><h1>Sign in?</h1>{question}'
         f"<p>This address signs you in as {new}. Everything that you send then belongs to that user.</p>"
-        f'<form method="post" action="/login"><input type="hidden" name="token" value="{escape(token)}">'
-        f'<button>Sign in as {escape(principal.user)}</button></form><p><a href="{PAGE}">Cancel</a></p>'
+        f'<form method="post" action="{login}"><input type="hidden" name="token" value="{escape(token)}">'
+        f'<button>Sign in as {escape(principal.user)}</button></form><p><a href="{page}">Cancel</a></p>'
     )
     return HTMLResponse(html, headers=QUESTION_HEADERS)
 

@@ -93,6 +93,8 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     """For all files of a message together."""
     refused_suffixes: tuple[str, ...]
     """Suffixes of file names whose types cannot be attached."""
+    signs_in: bool = True
+    """Whether this server signs people in and out; otherwise the application around it does."""
 
 
 async def get_me(context: RequestContext) -> Me:
@@ -111,6 +113,7 @@ async def get_me(context: RequestContext) -> Me:
         max_uploads=context.services.uploads.max_files,
         max_upload_bytes=context.services.uploads.max_bytes,
         refused_suffixes=REFUSED_SUFFIXES,
+        signs_in=context.services.authenticator.signs_in,
     )
 
 
@@ -119,8 +122,11 @@ def _find_provider(model: str) -> Provider | None:
     return find_installed_provider(model.partition(":")[0])
 
 
-def page_routes(log_in: LogIn, folder: Path = WEB_FOLDER) -> list[Route]:
-    """Return a route for each file of the page; none if the page was not built."""
+def page_routes(log_in: LogIn | None, folder: Path = WEB_FOLDER) -> list[Route]:
+    """Return a route for each file of the page; none if the page was not built.
+
+    Without `log_in`, a token in the address has no meaning.
+    """
     files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     index = files.pop("index.html", b"")
     if not index:
@@ -129,7 +135,7 @@ def page_routes(log_in: LogIn, folder: Path = WEB_FOLDER) -> list[Route]:
     serve_index = _file_handler(index, "index.html")
 
     async def serve_page(request: Request) -> Response:
-        if token := request.query_params.get(TOKEN_PARAMETER, ""):
+        if log_in and (token := request.query_params.get(TOKEN_PARAMETER, "")):
             return await log_in(request, token)
         return await serve_index(request)
 
