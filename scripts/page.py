@@ -81,7 +81,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def write_document() -> None:
     """Write the OpenAPI document, from which the page's types are generated."""
     from timeloom.server.endpoints import ENDPOINTS  # noqa: PLC0415
-    from timeloom.server.openapi import build_document  # noqa: PLC0415 - what only checks does not need the package
+    from timeloom.server.openapi.document import build_document  # noqa: PLC0415 - what only checks does not need the package
 
     described = json.loads(build_document(ENDPOINTS))
     (WEB / "openapi.json").write_text(json.dumps(described, indent=1) + "\n")

@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 
 from tests.harness import replies
+from tests.server.contract_check import check_event, check_response
 from timeloom.app import AgentSettings
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ToolTraits
@@ -150,7 +151,9 @@ async def frames(response: httpx2.Response) -> AsyncIterator[SseFrame]:
             case "data":
                 data.append(value)
             case "" if event:
-                yield SseFrame(event, json.loads("\n".join(data)), number)
+                frame = SseFrame(event, json.loads("\n".join(data)), number)
+                check_event(frame.event, frame.data, frame.id)
+                yield frame
                 event, number, data = "", 0, []
             case _:
                 pass
@@ -258,7 +261,7 @@ class ServerHarness:
                 if recovers:
                     services.hub.resume_open_turns()
                 async with (
-                    httpx2.AsyncClient(base_url=url, timeout=30) as http,
+                    httpx2.AsyncClient(base_url=url, timeout=30, event_hooks={"response": [check_response]}) as http,
                     HttpServer(services).serve_in_background(listener),
                 ):
                     yield RunningServer(services, http, url)

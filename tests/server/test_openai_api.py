@@ -274,6 +274,16 @@ def test_what_cannot_be_done_is_refused_in_the_form_of_the_interface(tmp_path: P
     run(check)
 
 
+def test_a_request_that_no_route_accepts_is_refused_in_the_form_of_the_interface(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with ServerHarness(tmp_path).serve() as served:
+            response = await served.ann.get("/v1/models%2Ftimeloom")
+            assert (response.status_code, response.headers["content-type"]) == (404, "application/json")
+            assert response.json()["error"]["code"] == "route_unknown"
+
+    run(check)
+
+
 def test_a_wrong_key_is_an_error_of_authentication(tmp_path: Path) -> None:
     async def check() -> None:
         async with ServerHarness(tmp_path).serve() as served, client(served, "wrong") as ours:

@@ -13,6 +13,8 @@ import msgspec
 import msgspec.inspect
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match, Mount, Route, WebSocketRoute
@@ -33,7 +35,9 @@ from timeloom.server.http.sse import MEDIA_TYPE as EVENTS_TYPE
 from timeloom.server.http.sse import EventStream
 from timeloom.server.http.uploads import is_form, read_form
 from timeloom.server.http.validation_error import explain_validation_error
-from timeloom.server.openapi import build_document
+from timeloom.server.openapi.document import build_document
+from timeloom.server.openapi.page import PAGE_CSP as DOCS_CSP
+from timeloom.server.openapi.page import render_page
 from timeloom.server.protocols.openai.routes import PATH_PREFIX as OPENAI_ADDRESS
 from timeloom.server.protocols.openai.routes import to_openai_error
 from timeloom.server.protocols.socketio import PATH as SOCKETIO_PATH
@@ -51,6 +55,8 @@ MAX_FORM_FIELDS: Final = 16
 
 FORM_REFUSALS: Final = (400, 401, 429)
 """Statuses of a form that its page reports to the person. Others are no fault of the person and stay as they are."""
+
+_GZIP: Final = (Middleware(GZipMiddleware, minimum_size=1000),)
 
 _logger = logging.getLogger(__name__)
 
@@ -71,9 +77,14 @@ def build_app(services: Services, options: AppOptions | None = None) -> ASGIApp:
     """Return the application that serves these services."""
     options = options or AppOptions()
     openapi_json = build_document(ENDPOINTS)
+    render_docs = cache(lambda: render_page(openapi_json))
 
     async def openapi(_: Request) -> Response:
         return Response(openapi_json, media_type="application/json")
+
+    async def docs(_: Request) -> Response:
+        headers = {"content-security-policy": DOCS_CSP}
+        return Response(await asyncio.to_thread(render_docs), headers=headers, media_type="text/html")
 
     async def log_in(request: Request, token: str) -> Response:
         return await log_in_by_address(services, request, token)
@@ -81,12 +92,13 @@ def build_app(services: Services, options: AppOptions | None = None) -> ASGIApp:
     routes = [
         *(_build_route(services, one) for one in ENDPOINTS if options.sign_in or one.handler not in SIGN_IN_HANDLERS),
         *(_build_websocket_route(services, one) for one in WEBSOCKET_ENDPOINTS),
-        Route("/openapi.json", openapi),
+        Route("/openapi.json", openapi, middleware=_GZIP),
+        Route("/docs", docs, middleware=_GZIP),
         *(page_routes(log_in if options.sign_in else None) if options.page else ()),
         Mount(SOCKETIO_PATH, socketio_app(services)),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _handle_unknown_route})
-    return with_security_headers(app, services.access_policy)
+    return with_security_headers(app, services.access_policy, _format_error)
 
 
 def _build_route(services: Services, endpoint: Endpoint) -> Route:
@@ -122,8 +134,8 @@ def _build_handler(services: Services, endpoint: Endpoint) -> Handler:
             del response.headers["retry-after"]
         if endpoint.form_refusal and response.status_code in FORM_REFUSALS and is_native_form(request):
             response = RedirectResponse(mounted_path(request, endpoint.form_refusal), 303)
-        if endpoint.error_format and response.media_type == PROBLEM_TYPE:
-            response = endpoint.error_format(response)
+        if response.media_type == PROBLEM_TYPE:
+            response = endpoint.error_format.convert(response)
         await RequestContext(services=services, request=request).record_response(response.status_code)
         services.metrics.count_response(endpoint.name, response.status_code, time.perf_counter() - began)
         _log_request(endpoint, request, response, began)
@@ -177,7 +189,7 @@ def _build_websocket_route(services: Services, endpoint: WebSocketEndpoint) -> W
 
 def _wants_stream(endpoint: Endpoint, request: Request) -> bool:
     """Whether the request asks for a stream, decided before the handler runs."""
-    if EventStream not in endpoint.response_types:
+    if not any(issubclass(kind, EventStream) for kind in endpoint.response_types):
         return False
     return len(endpoint.response_types) == 1 or EVENTS_TYPE in request.headers.get("accept", "")
 
@@ -302,11 +314,15 @@ async def _handle_unknown_route(request: Request, error: Exception) -> Response:
     allowed = ", ".join(sorted(_methods_at(request))) if error.status_code == 405 else ""
     detail = f"this route accepts {allowed}" if allowed else "no such route; GET /openapi.json lists all routes"
     response = problem_response("route_unknown", detail, request.url.path, error.status_code)
-    if request.url.path.startswith(mounted_path(request, OPENAI_ADDRESS)):
-        response = to_openai_error(response)
+    response = _format_error(response, request.url.path.removeprefix(mounted_path(request, "")))
     if allowed:
         response.headers["allow"] = allowed
     return response
+
+
+def _format_error(response: Response, path: str) -> Response:
+    """Return the error of a request that reached no route, in the form of the API below that path."""
+    return to_openai_error(response) if path.startswith(OPENAI_ADDRESS) else response
 
 
 def _methods_at(request: Request) -> set[str]:

@@ -1,7 +1,7 @@
 """The hash chain of an exported conversation: its JSON, and its verification without a store."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,9 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views, fold
 from timeloom.wire import timeline_json
 from timeloom.wire.block_json import decode_block, encode_block
+from timeloom.wire.block_schema import BlockRaw
 from timeloom.wire.chain import ChainChecker, ChainLink, ChainProblem
+from timeloom.wire.layouts import SourceRaw
 from timeloom.wire.record import RecordError, decode_record, encode_record
 
 
@@ -24,7 +26,7 @@ class ExportedLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     salt: str = ""
     before: str = ""
     content: str = ""
-    block: msgspec.Raw = msgspec.Raw()
+    block: BlockRaw | msgspec.UnsetType = msgspec.UNSET
     """The block as it was stored, if the export shows it in another state, for example hidden."""
     record: str = ""
     """The record, if it cannot be made from the block again."""
@@ -35,6 +37,24 @@ class ExportedChain(msgspec.Struct, frozen=True, kw_only=True):
 
     head: str = ""
     links: tuple[ExportedLink, ...] = ()
+
+
+class TimelineExport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A whole conversation as `conv.timeline.v1`, with hidden blocks marked in their `meta`."""
+
+    type: Literal["conv.timeline.v1"]
+    conversation_id: ConversationId
+    tenant: str | msgspec.UnsetType = msgspec.UNSET
+    project: str | msgspec.UnsetType = msgspec.UNSET
+    user: str | msgspec.UnsetType = msgspec.UNSET
+    bundle: str | msgspec.UnsetType = msgspec.UNSET
+    title: str
+    started_ts: str
+    last_ts: str
+    tail: int
+    blocks: tuple[BlockRaw, ...]
+    sources_pool: tuple[SourceRaw, ...]
+    chain: ExportedChain
 
 
 class _ExportedTimeline(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +191,7 @@ class _ExportChecker:
     def _check_entry(self, seq: int, shown: bytes, exported: ExportedLink) -> tuple[Entry, Entry] | None:
         """Return the entry as it is stored, and with its payloads; None if it cannot be made from the export."""
         try:
-            payloads, record = _rebuild_record(bytes(exported.block) or shown)
+            payloads, record = _rebuild_record(bytes(exported.block) if exported.block else shown)
             record = exported.record.encode() or record
             entry = decode_record(record, seq)
             link = ChainLink(seq, *map(_from_hex, (exported.salt, exported.before, exported.content)), record=record)

@@ -3,15 +3,17 @@
 import re
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Annotated, Final, Literal, cast
 
 import msgspec
+from msgspec import Meta
 
 from timeloom.core.blocks import (
     AnyBlock,
     Attachment,
     AttachmentMeta,
     ConversationStarted,
+    Digest,
     Hosting,
     Note,
     Notes,
@@ -33,6 +35,12 @@ Fields = dict[str, object]
 
 _JSON: Final = msgspec.json.Decoder(dict[str, object])
 
+SCHEMA_REF: Final = "#/components/schemas/{name}"
+"""The form of references between schemas."""
+
+SourceRaw = Annotated[msgspec.Raw, Meta(extra_json_schema={"$ref": SCHEMA_REF.format(name="SourceRow")})]
+"""The encoded JSON object of a row of the sources pool."""
+
 UNKNOWN_CALL: Final = CallId("unknown")
 """The call of a result that names none, as in logs of other programs."""
 
@@ -44,12 +52,18 @@ class Layout(msgspec.Struct, frozen=True):
 
     `pack` removes the fields that belong into the text and returns the text; the remaining fields go into `meta`.
     `unpack` does the reverse: it adds the fields of the text to the fields from `meta`. `role` is stored in `meta.role`
-    and distinguishes classes that share one `type`.
+    and distinguishes classes that share one `type`. The other fields describe both for the schema of the block.
     """
 
     pack: Callable[[Draft, Fields], str | None]
     unpack: Callable[[str | None, Fields], None]
     role: str = ""
+    text_type: type[msgspec.Struct] | None = None
+    """The type of the JSON value in `text`; None if the text is plain."""
+    packed: tuple[str, ...] = ("text",)
+    """The fields that are not in `meta`; all of them if empty."""
+    added: type[msgspec.Struct] | None = None
+    """Fields that are in `meta` besides those of the block."""
 
 
 def layout_of(cls: type[AnyBlock]) -> Layout:
@@ -116,6 +130,15 @@ class _CallText(msgspec.Struct):
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class CallText(msgspec.Struct):
+    """The text of a call: the tool, the time, and the parameters, unless they are in the blob store."""
+
+    tool_id: str
+    tool_call_id: str
+    ts: str
+    params: dict[str, msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+
+
 def _unpack_call(text: str | None, fields: Fields) -> None:
     try:
         call = msgspec.json.decode(text or "", type=_CallText)
@@ -135,7 +158,7 @@ def _unpack_shortened_call(text: str, fields: Fields) -> None:
     fields.setdefault("params", "{}")
 
 
-class _PlanText(msgspec.Struct, kw_only=True, omit_defaults=True):
+class PlanText(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A plan in its JSON form: statuses by step number."""
 
     plan_id: PlanId
@@ -151,8 +174,10 @@ class _PlanText(msgspec.Struct, kw_only=True, omit_defaults=True):
     snapshot_ref: str = ""
 
 
-class _PlansText(msgspec.Struct):
-    plans: list[_PlanText]
+class PlansText(msgspec.Struct):
+    """The plans of a compacted range."""
+
+    plans: list[PlanText]
 
 
 def _pack_plan(draft: Draft, fields: Fields) -> str:
@@ -161,27 +186,27 @@ def _pack_plan(draft: Draft, fields: Fields) -> str:
 
 
 def _unpack_plan(text: str | None, fields: Fields) -> None:
-    fields["snapshot"] = _plan_from_text(msgspec.json.decode(text or "", type=_PlanText))
+    fields["snapshot"] = _plan_from_text(msgspec.json.decode(text or "", type=PlanText))
 
 
 def _pack_plans(draft: Draft, fields: Fields) -> str:
     del fields["plans"]
     plans = cast(PlansCompacted, draft.block).plans
-    return _dumps(_PlansText([_plan_to_text(plan.snapshot, plan.snapshot_ref) for plan in plans]))
+    return _dumps(PlansText([_plan_to_text(plan.snapshot, plan.snapshot_ref) for plan in plans]))
 
 
 def _unpack_plans(text: str | None, fields: Fields) -> None:
-    plans = msgspec.json.decode(text or "", type=_PlansText).plans
+    plans = msgspec.json.decode(text or "", type=PlansText).plans
     fields["plans"] = [{"snapshot": _plan_from_text(plan), "snapshot_ref": plan.snapshot_ref} for plan in plans]
 
 
-def _plan_to_text(snapshot: PlanSnapshot, snapshot_ref: str = "") -> _PlanText:
+def _plan_to_text(snapshot: PlanSnapshot, snapshot_ref: str = "") -> PlanText:
     kept = {name: getattr(snapshot, name) for name in PlanSnapshot.__struct_fields__ if name != "statuses"}
     status: dict[str, StepStatus] = {str(n): status for n, status in enumerate(snapshot.statuses, 1)}
-    return _PlanText(**kept, status=status, snapshot_ref=snapshot_ref)
+    return PlanText(**kept, status=status, snapshot_ref=snapshot_ref)
 
 
-def _plan_from_text(plan: _PlanText) -> Fields:
+def _plan_from_text(plan: PlanText) -> Fields:
     fields = cast(Fields, msgspec.to_builtins(plan))
     fields["statuses"] = [plan.status.get(str(n), "pending") for n in range(1, len(plan.steps) + 1)]
     return {name: value for name, value in fields.items() if name not in ("status", "snapshot_ref")}
@@ -189,6 +214,24 @@ def _plan_from_text(plan: _PlanText) -> Fields:
 
 class _SourcesText(msgspec.Struct):
     rows: list[dict[str, object]]
+
+
+class SourcesText(msgspec.Struct):
+    """Rows of the sources pool."""
+
+    rows: list[SourceRaw]
+
+
+class NoteMeta(msgspec.Struct):
+    """The channel of a note, which its type determines."""
+
+    channel: Literal["timeline_text", "internal"]
+
+
+class ContentMeta(Hosting, frozen=True):
+    """The place of a file: on disk and where it is hosted."""
+
+    physical_path: str = ""
 
 
 def _pack_sources(draft: Draft, fields: Fields) -> str:
@@ -235,21 +278,27 @@ def _loads(text: str | None) -> Fields:
     return _JSON.decode(text or "")
 
 
+_CONTENT_FIELDS: Final = ("text", "artifact_path", "hosting")
+
 _PLAIN: Final = Layout(_pack_plain, _unpack_plain)
 
 _LAYOUTS: Final = MappingProxyType[type[AnyBlock], Layout](
     {
-        ConversationStarted: Layout(_pack_all, _unpack_all),
-        SourcesAdded: Layout(_pack_sources, _unpack_sources),
-        AttachmentMeta: Layout(_pack_digest, _unpack_digest),
-        Attachment: Layout(_pack_content, _unpack_content),
-        Notes: Layout(_pack_note, _unpack_plain),
-        Note: Layout(_pack_note, _unpack_plain),
-        ToolCall: Layout(_pack_call, _unpack_call),
-        ResultDigest: Layout(_pack_digest, _unpack_digest, role="digest"),
+        ConversationStarted: Layout(_pack_all, _unpack_all, packed=()),
+        SourcesAdded: Layout(_pack_sources, _unpack_sources, text_type=SourcesText, packed=("rows",)),
+        AttachmentMeta: Layout(_pack_digest, _unpack_digest, text_type=Digest, packed=("digest",)),
+        Attachment: Layout(_pack_content, _unpack_content, packed=_CONTENT_FIELDS, added=ContentMeta),
+        Notes: Layout(_pack_note, _unpack_plain, added=NoteMeta),
+        Note: Layout(_pack_note, _unpack_plain, added=NoteMeta),
+        ToolCall: Layout(
+            _pack_call, _unpack_call, text_type=CallText, packed=("tool_id", "tool_call_id", "params", "ts")
+        ),
+        ResultDigest: Layout(_pack_digest, _unpack_digest, role="digest", text_type=Digest, packed=("digest",)),
         ResultStatus: Layout(_pack_plain, _unpack_plain, role="status"),
-        ResultContent: Layout(_pack_content, _unpack_content, role="content"),
-        PlanRecorded: Layout(_pack_plan, _unpack_plan),
-        PlansCompacted: Layout(_pack_plans, _unpack_plans),
+        ResultContent: Layout(
+            _pack_content, _unpack_content, role="content", packed=_CONTENT_FIELDS, added=ContentMeta
+        ),
+        PlanRecorded: Layout(_pack_plan, _unpack_plan, text_type=PlanText, packed=("snapshot",)),
+        PlansCompacted: Layout(_pack_plans, _unpack_plans, text_type=PlansText, packed=("plans",)),
     }
 )

@@ -26,6 +26,7 @@ from timeloom.core.view.progress import ProgressView, pending_approvals
 from timeloom.core.view.views import Views
 from timeloom.runtime.context.fit_window import CompactionEvent
 from timeloom.tools.mime import UNKNOWN_MIME, guess_mime
+from timeloom.wire.block_schema import BlockRaw
 
 ConversationState = Literal["idle", "running", "waiting", "interrupted"]
 """The state of a conversation: no turn, a running turn, a turn that waits for a person, or one that no process runs.
@@ -79,7 +80,7 @@ class ChatBlock(msgspec.Struct, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "chat.block"
     seq: int
-    block: msgspec.Raw
+    block: BlockRaw
 
 
 class ChatCompaction(msgspec.Struct, frozen=True, kw_only=True):

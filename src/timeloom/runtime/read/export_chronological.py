@@ -10,6 +10,22 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.chronological import sort_chronologically
 from timeloom.ports.store import Store
 from timeloom.runtime.read.export import encode_whole_block, iter_entries_until
+from timeloom.wire.block_schema import BlockRaw
+
+
+class SequencedBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """A block with its seq."""
+
+    seq: int
+    block: BlockRaw
+
+
+class RestoredTimeline(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole conversation with the blocks of each turn in the order in which they began."""
+
+    conversation_id: ConversationId
+    tail: int
+    blocks: tuple[SequencedBlock, ...]
 
 
 async def export_chronological(store: Store, conversation: ConversationId) -> AsyncIterator[bytes]:

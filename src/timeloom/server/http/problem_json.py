@@ -1,6 +1,8 @@
 """Converts coded errors to `application/problem+json` responses."""
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
 from typing import Final
@@ -81,6 +83,30 @@ class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     code: str
     instance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorFormat:
+    """The form of a route's errors: its media type, the type of its body, and how a problem is converted to it."""
+
+    media_type: str
+    body_type: type[msgspec.Struct]
+    convert: Callable[[Response], Response]
+    code_path: tuple[str, ...]
+    """Where in the body the code is."""
+
+    def limit_codes(self, codes: tuple[str, ...]) -> dict[str, object]:
+        """Return the JSON schema of bodies that have one of these codes."""
+        schema: dict[str, object] = {"enum": list(codes)}
+        for name in reversed(self.code_path):
+            schema = {"properties": {name: schema}}
+        return schema
+
+
+PROBLEM_FORMAT: Final = ErrorFormat(
+    media_type=MEDIA_TYPE, body_type=ProblemDetails, convert=lambda problem: problem, code_path=("code",)
+)
+"""Errors as in RFC 9457, which all routes have except those of other APIs."""
 
 
 def problem_response(

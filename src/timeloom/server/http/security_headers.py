@@ -1,9 +1,11 @@
 """Adds security headers and CORS to all responses and checks the head of every request."""
 
+from collections.abc import Callable
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
@@ -38,8 +40,11 @@ EXPOSED_HEADERS: Final = (
 
 PREFLIGHT_S: Final = 600
 
+FormatError = Callable[[Response, str], Response]
+"""Returns an error in the form that clients of the path expect."""
 
-def with_security_headers(app: ASGIApp, policy: AccessPolicy) -> ASGIApp:
+
+def with_security_headers(app: ASGIApp, policy: AccessPolicy, format_error: FormatError) -> ASGIApp:
     """Wrap the application with the access policy, the security headers and CORS."""
     inner = _with_cors(app, policy)
 
@@ -54,7 +59,8 @@ def with_security_headers(app: ASGIApp, policy: AccessPolicy) -> ASGIApp:
         try:
             policy.check_head(scope.get("method", "CONNECT"), scope.get("raw_path", b""), Headers(scope=scope))
         except CodedError as error:
-            response = error_response(error, scope["path"])
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            response = format_error(error_response(error, scope["path"]), path)
             if scope["type"] == "websocket":
                 await WebSocket(scope, receive, send).send_denial_response(response)
             else:

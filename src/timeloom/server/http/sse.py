@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Final
+from typing import ClassVar, Final, get_args
 
 import msgspec
 from starlette.responses import Response
@@ -45,6 +45,12 @@ class EventStream(Response):
     """
 
     media_type = MEDIA_TYPE
+    schema_name: ClassVar = "StreamEvent"
+    """The name of the schema of one event of the stream."""
+    data_types: ClassVar[tuple[type[msgspec.Struct], ...]] = get_args(Event)
+    """The types of the events' data. The event of a type is its `name`; without one, events have no name."""
+    last_data: ClassVar = ""
+    """The data of the last event if it is no JSON object, for clients of another API."""
 
     def __init__(
         self,

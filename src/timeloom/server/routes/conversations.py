@@ -1,10 +1,10 @@
 """Routes of stored conversations: list, read, rename, fork, erase and delete."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta, structs
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from timeloom.core.blocks import Titled
 from timeloom.core.codes import CodedError
@@ -15,18 +15,20 @@ from timeloom.runtime.erase.erase import EraseRequest, ErasureReport, delete_con
 from timeloom.runtime.fork.fork import ForkResult, fork, fork_at
 from timeloom.runtime.hub.events import ConversationState, ConvStatus
 from timeloom.runtime.read.export import encode_whole_block, export_timeline, load_sources_page
-from timeloom.runtime.read.export_chronological import export_chronological
+from timeloom.runtime.read.export_chronological import RestoredTimeline, export_chronological
 from timeloom.server.auth.principal import WILDCARD
 from timeloom.server.conversation_states import load_states, load_title
+from timeloom.server.http.json_stream import JsonStream
 from timeloom.server.http.pagination import decode_cursor, encode_cursor
 from timeloom.server.request_context import RequestContext
+from timeloom.wire.block_schema import BlockRaw
+from timeloom.wire.exported_chain import TimelineExport
+from timeloom.wire.layouts import SourceRaw
 from timeloom.wire.timeline_json import SOURCES_TYPE
 
 MAX_PAGE: Final = 1000
 TITLE_CHARS: Final = 300
 """Maximum length of a title set by a person; lists show no more."""
-
-JSON: Final = "application/json"
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,8 +81,20 @@ class TimelinePage(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: ConversationId
     after: int
     tail: int
-    blocks: tuple[msgspec.Raw, ...]
+    blocks: tuple[BlockRaw, ...]
     next: int | None = None
+
+
+class TimelineExportStream(JsonStream):
+    """The form `export`."""
+
+    value_type: ClassVar = TimelineExport
+
+
+class RestoredTimelineStream(JsonStream):
+    """The form `restored`."""
+
+    value_type: ClassVar = RestoredTimeline
 
 
 class SourcesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,7 +109,7 @@ class SourcesPage(msgspec.Struct, frozen=True, kw_only=True):
 
     type: Literal["conv:sources_pool"] = SOURCES_TYPE
     conversation_id: ConversationId
-    rows: tuple[msgspec.Raw, ...]
+    rows: tuple[SourceRaw, ...]
     cursor: str = ""
 
 
@@ -167,13 +181,15 @@ async def get_conversation(context: RequestContext) -> ConversationDetails:
     )
 
 
-async def get_timeline(context: RequestContext, query: TimelineQuery) -> TimelinePage | StreamingResponse:
+async def get_timeline(
+    context: RequestContext, query: TimelineQuery
+) -> TimelinePage | TimelineExportStream | RestoredTimelineStream:
     """Return the stored blocks page by page, in the same form as the event stream."""
     store, info = context.services.store, context.conversation
     if query.form == "export":
-        return StreamingResponse(export_timeline(store, info.id), media_type=JSON)
+        return TimelineExportStream(export_timeline(store, info.id))
     if query.form == "restored":
-        return StreamingResponse(export_chronological(store, info.id), media_type=JSON)
+        return RestoredTimelineStream(export_chronological(store, info.id))
     entries = await store.load(info.id, after=query.after, limit=query.limit)
     blocks = [msgspec.Raw(await encode_whole_block(store, info.tenant, entry)) for entry in entries]
     last = entries[-1].seq if entries else query.after

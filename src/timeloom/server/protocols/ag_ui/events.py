@@ -1,6 +1,6 @@
 """The request and event types of AG-UI 1.0."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -207,6 +207,29 @@ class CustomEvent(AgUiEvent, tag="CUSTOM", frozen=True, kw_only=True):
 
     name: str
     value: object
+
+
+AG_UI_EVENTS: Final[tuple[type[AgUiEvent], ...]] = (
+    RunStarted,
+    RunFinished,
+    RunError,
+    StepStarted,
+    StepFinished,
+    TextStart,
+    TextContent,
+    TextEnd,
+    ReasoningStart,
+    ReasoningMessageStart,
+    ReasoningContent,
+    ReasoningMessageEnd,
+    ReasoningEnd,
+    ToolStart,
+    ToolArgs,
+    ToolEnd,
+    ToolResult,
+    CustomEvent,
+)
+"""The events that a run consists of."""
 
 
 def encode_event(event: AgUiEvent) -> bytes:

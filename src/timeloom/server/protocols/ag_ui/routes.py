@@ -12,7 +12,6 @@ from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.hub.state import SendReceipt
 from timeloom.server.authorize import authorize
 from timeloom.server.history_match import HistoryMessage, quoted_roles, with_history
-from timeloom.server.http.sse import EventStream
 from timeloom.server.protocols.ag_ui.events import (
     AgUiContentPart,
     AgUiMessage,
@@ -20,7 +19,7 @@ from timeloom.server.protocols.ag_ui.events import (
     InterruptDecision,
     RunBody,
 )
-from timeloom.server.protocols.ag_ui.run import RunTranslator
+from timeloom.server.protocols.ag_ui.run import RunStream, RunTranslator
 from timeloom.server.protocols.send_and_stream import send_and_stream
 from timeloom.server.request_context import RequestContext
 from timeloom.server.routes.chat import DecisionBody, submit_decision
@@ -28,7 +27,7 @@ from timeloom.server.routes.chat import DecisionBody, submit_decision
 SendMessage = Callable[[], Awaitable[SendReceipt]]
 
 
-async def post_run(context: RequestContext, body: RunBody) -> EventStream:
+async def post_run(context: RequestContext, body: RunBody) -> RunStream:
     """Send the last message to the thread's conversation, or decide its interrupts, and stream the turn."""
     if body.tools:
         raise CodedError("request_malformed", "tools must be empty; the agent uses only its configured tools")
@@ -38,7 +37,7 @@ async def post_run(context: RequestContext, body: RunBody) -> EventStream:
         conversation, send = await _prepare_message(context, body)
     sent = await send_and_stream(context.services, conversation, send)
     context.request.state.accepted = sent.accepted
-    return EventStream(sent.opened, context.services.drain_timeout_s, encoder=RunTranslator(body, sent.accepted))
+    return RunStream(sent.opened, context.services.drain_timeout_s, encoder=RunTranslator(body, sent.accepted))
 
 
 async def _prepare_message(context: RequestContext, body: RunBody) -> tuple[ConversationId, SendMessage]:

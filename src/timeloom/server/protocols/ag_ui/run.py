@@ -1,7 +1,7 @@
 """Translates the events of a turn to AG-UI events in the order that the protocol requires."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from timeloom.runtime.hub.events import (
     Heartbeat,
 )
 from timeloom.runtime.hub.state import SendReceipt
+from timeloom.server.http.sse import EventStream
 from timeloom.server.protocols.ag_ui import events as ag
 from timeloom.server.protocols.turn_answer import EPOCH, TurnAnswer
 from timeloom.wire.block_json import decode_block
@@ -36,6 +37,13 @@ HIDDEN_FILE_TEXT: Final = "(an internal file)"
 _BLOCK_TYPES: Final = frozenset(
     kind.type_name for kind in (Completion, Notes, ResultContent, ResultStatus, Thinking, ToolCall)
 )
+
+
+class RunStream(EventStream):
+    """A streamed run."""
+
+    schema_name: ClassVar = "RunStreamEvent"
+    data_types: ClassVar = ag.AG_UI_EVENTS
 
 
 class _RunBlockType(msgspec.Struct, frozen=True):

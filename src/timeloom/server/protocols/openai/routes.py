@@ -11,8 +11,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub.state import USER
 from timeloom.server.history_match import HistoryMessage, HistoryPosition, quoted_roles, with_history
-from timeloom.server.http.problem_json import ProblemDetails
-from timeloom.server.http.sse import EventStream
+from timeloom.server.http.problem_json import ErrorFormat, ProblemDetails
 from timeloom.server.protocols.openai.schema import (
     MODEL,
     ChatBody,
@@ -22,9 +21,15 @@ from timeloom.server.protocols.openai.schema import (
     ModelCard,
     ModelList,
     OpenAiError,
+    OpenAiErrorBody,
     ResponseFormat,
 )
-from timeloom.server.protocols.openai.stream import ChunkEncoder, CompletionBuilder, history_owner
+from timeloom.server.protocols.openai.stream import (
+    ChunkEncoder,
+    CompletionBuilder,
+    CompletionStream,
+    history_owner,
+)
 from timeloom.server.protocols.send_and_stream import SendResult, send_and_stream
 from timeloom.server.request_context import RequestContext
 from timeloom.tools.output_format import JSON_OBJECT, OutputFormat
@@ -53,7 +58,7 @@ async def get_model(context: RequestContext) -> ModelCard:
     return ModelCard()
 
 
-async def post_completion(context: RequestContext, body: ChatBody) -> ChatCompletion | EventStream:
+async def post_completion(context: RequestContext, body: ChatBody) -> ChatCompletion | CompletionStream:
     """Send the last message to the conversation of the earlier ones and return the answer of its turn."""
     _check_supported(body)
     history, message = _split_messages(body.messages)
@@ -64,7 +69,7 @@ async def post_completion(context: RequestContext, body: ChatBody) -> ChatComple
     completion = CompletionBuilder(context, sent.accepted, asked, is_structured=bool(output))
     if body.stream:
         wants_usage = bool(body.stream_options and body.stream_options.include_usage)
-        return EventStream(
+        return CompletionStream(
             sent.opened, context.services.drain_timeout_s, encoder=ChunkEncoder(completion, wants_usage=wants_usage)
         )
     async with sent.opened as (_, events):
@@ -78,7 +83,14 @@ def to_openai_error(problem: Response) -> Response:
     details = msgspec.json.decode(problem.body, type=ProblemDetails)
     headers = {name: value for name, value in problem.headers.items() if name in KEPT_HEADERS}
     error = OpenAiError(message=details.detail, type=_error_type(details.status), code=details.code)
-    return Response(msgspec.json.encode({"error": error}), details.status, headers, media_type="application/json")
+    return Response(
+        msgspec.json.encode(OpenAiErrorBody(error=error)), details.status, headers, media_type="application/json"
+    )
+
+
+OPENAI_FORMAT: Final = ErrorFormat(
+    media_type="application/json", body_type=OpenAiErrorBody, convert=to_openai_error, code_path=("error", "code")
+)
 
 
 def _error_type(status: int) -> str:

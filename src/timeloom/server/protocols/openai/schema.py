@@ -154,3 +154,9 @@ class OpenAiError(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     code: str
     param: None = None
+
+
+class OpenAiErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of an error response in the OpenAI format."""
+
+    error: OpenAiError

@@ -1,7 +1,7 @@
 """Builds chat completions from the events of a turn, whole or as streamed chunks."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -11,7 +11,7 @@ from timeloom.core.codes import CodedError
 from timeloom.runtime.hub.events import Event, Heartbeat
 from timeloom.runtime.hub.state import SendReceipt
 from timeloom.server.history_match import HistoryMessage, HistoryPosition
-from timeloom.server.http.sse import is_last_event
+from timeloom.server.http.sse import EventStream, is_last_event
 from timeloom.server.protocols.openai.schema import (
     AnswerMessage,
     CachedTokens,
@@ -21,6 +21,7 @@ from timeloom.server.protocols.openai.schema import (
     CompletionChoice,
     CompletionChunk,
     OpenAiError,
+    OpenAiErrorBody,
     TokenUsage,
 )
 from timeloom.server.protocols.turn_answer import TurnAnswer
@@ -106,6 +107,18 @@ class CompletionBuilder:
         )
 
 
+DONE: Final = "[DONE]"
+"""The data of the last event of a stream that did not fail."""
+
+
+class CompletionStream(EventStream):
+    """A streamed completion."""
+
+    schema_name: ClassVar = "CompletionStreamEvent"
+    data_types: ClassVar = (CompletionChunk, OpenAiErrorBody)
+    last_data: ClassVar = DONE
+
+
 class ChunkEncoder:
     """Encodes a streamed answer as server-sent chunks."""
 
@@ -129,11 +142,11 @@ class ChunkEncoder:
     def _encode_end(self) -> bytes:
         if failure := self._completion.failure():
             error = OpenAiError(message=str(failure), type="server_error", code=failure.code)
-            return _encode_sse(msgspec.json.encode({"error": error}))
+            return _encode_sse(msgspec.json.encode(OpenAiErrorBody(error=error)))
         frames = self._encode_delta(ChoiceDelta(), self._completion.finish_reason())
         if self._wants_usage:
             frames += self._encode_chunk((), self._completion.usage())
-        return frames + _encode_sse(b"[DONE]")
+        return frames + _encode_sse(DONE.encode())
 
     def _encode_delta(self, delta: ChoiceDelta, finish_reason: str | None = None) -> bytes:
         choice = ChunkChoice(delta=delta, finish_reason=finish_reason)
