@@ -45,6 +45,7 @@ CODES: Final = MappingProxyType(
         "repeated_call": "A call had the same result three times in one turn. After the fourth time it is not run again.",
         # declared channels, widgets and forms
         "channel_malformed": "A declared channel has a name that is taken or malformed, or another invalid field. The message names it.",
+        "widget_unknown": "The server has no widget with this name in this bundle.",
         # structured output
         "output_schema_invalid": "An output schema is too large, or has a keyword that answers cannot be validated against.",
         "output_conflict": "A message wants another output schema than the running turn has. Send it after the turn.",

@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
+import msgspec
+
 from timeloom import __version__
 from timeloom.agent.conversation_factory import ConversationFactory
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, open_tools
+from timeloom.bundles.bundle import BundleWidget
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.governance import NoLimit
 from timeloom.config.sections.server import ServerLimitSettings, ServerSettings
 from timeloom.config.settings import Settings
 from timeloom.config.signing import open_signer
 from timeloom.core.ids import ConversationId
+from timeloom.core.stream.declared import DeclaredChannel
 from timeloom.core.timeline import Entry
 from timeloom.data_folder import build_side_file_erasers
 from timeloom.ports.clock import Clock, SystemClock
@@ -38,7 +42,7 @@ from timeloom.server.http_server import HttpServer, listen
 from timeloom.server.observability.metrics import Metrics, measure_loop_lag
 from timeloom.server.rate_limit import RateLimiter, RateLimits
 from timeloom.server.rerun_jobs import RerunJobs
-from timeloom.server.services import Services
+from timeloom.server.services import Services, WidgetKey, Widgets
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.registry import ToolRegistry
 
@@ -82,19 +86,32 @@ class Server:
 
 @asynccontextmanager
 async def serve(
-    settings: Settings, *, tools: Sequence[Tool] = (), side_file_erasers: Sequence[SideFileEraser] = ()
+    settings: Settings,
+    *,
+    tools: Sequence[Tool] = (),
+    side_file_erasers: Sequence[SideFileEraser] = (),
+    channels: Sequence[DeclaredChannel] = (),
+    widgets: Widgets | None = None,
 ) -> AsyncGenerator[Server]:
     """Run a server while the context is open; turns that an earlier run left open are resumed.
 
     When the context exits, streams end and running turns get `server.grace_s` seconds. `tools` are available in all
     conversations, beside those of the settings. `side_file_erasers` erase conversations from further files, beside
-    those that timeloom keeps in the data folder. Raises `ServerConfigError` or `ListenError` before it creates the data
+    those that timeloom keeps in the data folder. `channels` are declared in all conversations, and `widgets` show
+    their texts on the page. Raises `ServerConfigError` or `ListenError` before it creates the data
     folder.
     """
     server = settings.server
     async with open_access(server) as access:
         with listen(server.host, server.port) as listener:
-            opening = open_services(settings, access.authenticator, tools=tools, side_file_erasers=side_file_erasers)
+            opening = open_services(
+                settings,
+                access.authenticator,
+                tools=tools,
+                side_file_erasers=side_file_erasers,
+                channels=channels,
+                widgets=widgets,
+            )
             async with opening as services:
                 http_server = HttpServer(services, proxies=server.proxies)
                 services.hub.resume_open_turns()
@@ -118,11 +135,13 @@ async def open_services(
     *,
     tools: Sequence[Tool] = (),
     side_file_erasers: Sequence[SideFileEraser] = (),
+    channels: Sequence[DeclaredChannel] = (),
+    widgets: Widgets | None = None,
 ) -> AsyncGenerator[Services]:
     """Open the store, models and tools of these settings, and yield the services of a server over them.
 
     Without an authenticator, requests are authenticated as `server.mode` says. `tools` are added to those of the
-    settings. `build_app` turns the services into an ASGI application.
+    settings; `channels` and `widgets` are as in `serve`. `build_app` turns the services into an ASGI application.
     """
     server, limits = settings.server, settings.server.limits
     async with AsyncExitStack() as stack:
@@ -141,7 +160,7 @@ async def open_services(
             side_models=side_models,
             rerun_models=rerun_models,
             tools=registry,
-            agent_settings=AgentSettings.from_settings(settings),
+            agent_settings=msgspec.structs.replace(AgentSettings.from_settings(settings), channels=tuple(channels)),
             hub_settings=_hub_settings(server),
             authenticator=authenticator,
             access_policy=_access_policy(server),
@@ -150,6 +169,7 @@ async def open_services(
             max_body_bytes=limits.max_body_bytes,
             side_file_erasers=(*build_side_file_erasers(settings.data_dir), *side_file_erasers),
             make_entry_listener=make_entry_listener,
+            widgets=widgets or {},
         )
         yield await stack.enter_async_context(build_services(parts))
 
@@ -176,6 +196,7 @@ class ServerParts:
     revocation_interval_s: float = CHECK_INTERVAL_S
     side_file_erasers: tuple[SideFileEraser, ...] = ()
     make_entry_listener: EntryListenerFactory | None = None
+    widgets: Widgets = field(default_factory=dict[WidgetKey, BundleWidget])
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=RandomIds)
 
@@ -221,6 +242,7 @@ async def build_services(parts: ServerParts) -> AsyncGenerator[Services]:
             access_policy=parts.access_policy,
             rate_limiter=RateLimiter(parts.rate_limits),
             metrics=metrics,
+            widgets=parts.widgets,
         )
 
 

@@ -89,6 +89,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/widgets/{widget}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Return the document of a widget, for a frame that has no origin and may not send requests. */
+        get: operations["get_widget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -677,6 +694,25 @@ export interface components {
             max_uploads: number;
             max_upload_bytes: number;
             refused_suffixes: string[];
+            /** @default [] */
+            widgets?: components["schemas"]["WidgetInfo"][];
+        };
+        /**
+         * WidgetInfo
+         * @description A widget: its bundle, empty for an agent without one, its name, and the title of its frame.
+         */
+        WidgetInfo: {
+            bundle: string;
+            name: string;
+            title: string;
+        };
+        /**
+         * WidgetQuery
+         * @description The bundle of the widget; empty for an agent without a bundle.
+         */
+        WidgetQuery: {
+            /** @default  */
+            bundle?: string;
         };
         /**
          * AuditQuery
@@ -1767,6 +1803,8 @@ export interface components {
             tools?: unknown[] | null;
             /** @default null */
             functions?: unknown[] | null;
+            /** @default null */
+            response_format?: components["schemas"]["ResponseFormat"] | null;
         };
         /**
          * ChatMessage
@@ -1794,6 +1832,31 @@ export interface components {
         StreamOptions: {
             /** @default null */
             include_usage?: boolean | null;
+        };
+        /**
+         * ResponseFormat
+         * @description The form of the answer: `text`, `json_object`, or `json_schema` with a schema.
+         */
+        ResponseFormat: {
+            type: string;
+            /** @default null */
+            json_schema?: components["schemas"]["JsonSchemaFormat"] | null;
+        };
+        /**
+         * JsonSchemaFormat
+         * @description The schema of a structured answer; its name is not used.
+         */
+        JsonSchemaFormat: {
+            /** @default null */
+            schema?: {
+                [key: string]: unknown;
+            } | null;
+            /** @default  */
+            name?: string;
+            /** @default null */
+            description?: string | null;
+            /** @default null */
+            strict?: boolean | null;
         };
         /**
          * ChatCompletion
@@ -2049,6 +2112,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Me"];
+                };
+            };
+            /** @description An error. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_widget: {
+        parameters: {
+            query?: {
+                bundle?: string;
+            };
+            header?: never;
+            path: {
+                widget: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Return the document of a widget, for a frame that has no origin and may not send requests. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
                 };
             };
             /** @description An error. */
