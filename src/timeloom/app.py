@@ -26,8 +26,9 @@ from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.policy.repair_reply import RepairContext, ToolForm
-from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.editions import SECOND_EDITION, renderer_for
 from timeloom.core.render.facts import CardLimits
+from timeloom.core.stream.declared import NO_CHANNELS, DeclaredChannel, check_declared
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
@@ -79,6 +80,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The edition of everything that models read and write in new turns."""
     output: OutputFormat | None = None
     """The form of the answers of new turns; None means plain text."""
+    channels: tuple[DeclaredChannel, ...] = NO_CHANNELS
+    """The channels that new turns declare beside the built-in ones."""
     protocol: ReplyProtocol = "channels"
     protocols: Mapping[str, ReplyProtocol] = {}
     """The protocols of models that have another one than `protocol`, by name; names may end in `*`."""
@@ -322,6 +325,7 @@ def build_turn_runner(
         limits=settings.limits,
         edition=settings.edition,
         output=settings.output.schema if settings.output else "",
+        channels=_check_channels(model, settings),
     )
 
 
@@ -403,3 +407,17 @@ def _check_protocol(model: Model, protocol: ReplyProtocol) -> ReplyProtocol:
             f'protocols."{model.name}" = "channels"',
         )
     return protocol
+
+
+def _check_channels(model: Model, settings: AgentSettings) -> tuple[DeclaredChannel, ...]:
+    """Return the declared channels; raises if the model's protocol or the edition of the prompts has none."""
+    names = ", ".join(one.name for one in settings.channels)
+    if names and settings.protocol_of(model.name) == "native":
+        raise CodedError(
+            "setting_invalid",
+            f"the channels {names} cannot be written with native tool calling; set models.protocol to channels, or for "
+            f'this model alone protocols."{model.name}" = "channels"',
+        )
+    if names and settings.edition < SECOND_EDITION:
+        raise CodedError("setting_invalid", f"the channels {names} need edition 2; set context.edition to 2")
+    return check_declared(settings.channels)

@@ -17,6 +17,7 @@ from timeloom.config.settings import Settings
 from timeloom.core.blocks import ToolTraits
 from timeloom.core.policy.budget import Budgets
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
+from timeloom.core.stream.declared import DeclaredChannel
 from timeloom.data_folder import build_side_file_erasers
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Outcome, ToolContext
@@ -29,7 +30,7 @@ from timeloom.server.bootstrap import ServerParts, build_services
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.http_server import HttpServer, listen
 from timeloom.server.rate_limit import RateLimits
-from timeloom.server.services import Services
+from timeloom.server.services import Services, Widgets
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
 from timeloom.tools.define import tool
@@ -184,6 +185,8 @@ class ServerHarness:
         self.rules = AccessPolicy()
         self.limits = RateLimits()
         self.budgets = Budgets()
+        self.channels: tuple[DeclaredChannel, ...] = ()
+        self.widgets: Widgets = {}
         self.edition = Settings().context.edition
         self.policies: tuple[Policy, ...] = DEFAULT_POLICIES
         self.registers: tuple[TokenVerifier, ...] = ()
@@ -234,8 +237,13 @@ class ServerHarness:
             rerun_models=tuple((model, None) for model in self.models),
             tools=self.registry(),
             agent_settings=AgentSettings(
-                data_dir=self.folder, budgets=self.budgets, policies=self.policies, edition=self.edition
+                data_dir=self.folder,
+                budgets=self.budgets,
+                policies=self.policies,
+                edition=self.edition,
+                channels=self.channels,
             ),
+            widgets=self.widgets,
             hub_settings=self.settings,
             authenticator=Authenticator(KEYS, *self.registers),
             access_policy=self.rules,

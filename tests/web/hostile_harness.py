@@ -181,3 +181,35 @@ def check_harmless(visit: PageVisit, canary: CanaryServer) -> None:
     assert visit.page.evaluate("window.hit") is None
     assert canary.requests == []
     assert len(visit.context.pages) == 1
+
+
+def frame_document(canary: str) -> str:
+    """A document that tries all it can from inside its frame, and says when it is done."""
+    return f"""<!doctype html><body><img src="{canary}/f.png"><link rel=stylesheet href="{canary}/f.css">
+<script src="{canary}/f.js"></script><iframe src="{canary}/f.html"></iframe>
+<form id=f action="{canary}/form" method=post></form><a id=a href="{canary}/top" target=_top>x</a>
+<link rel=prefetch href="{canary}/prefetch"><link rel=preconnect href="{canary}">
+<script>
+const said = [];
+const tries = {{
+  fetch: () => fetch("{canary}/fetch").catch(() => 0),
+  own: () => fetch("/me").catch(() => 0),
+  beacon: () => navigator.sendBeacon("{canary}/beacon"),
+  socket: () => new WebSocket("{canary.replace("http", "ws")}/socket"),
+  events: () => new EventSource("{canary}/events"),
+  cookie: () => {{ if (document.cookie) parent.hit = 1; said.push("cookie"); }},
+  parent: () => {{ parent.document.body.remove(); }},
+  hit: () => {{ parent.hit = 1; top.hit = 1; }},
+  top: () => {{ top.location = "{canary}/top"; }},
+  opener: () => window.open("{canary}/open"),
+  storage: () => localStorage.getItem("x"),
+  form: () => f.submit(),
+  link: () => a.click(),
+  picture: () => {{ new Image().src = "{canary}/image"; }},
+  worker: () => new Worker("{canary}/worker.js"),
+  rtc: () => {{ if (window.RTCPeerConnection) said.push("rtc"); }},
+}};
+for (const [name, attempt] of Object.entries(tries)) try {{ attempt(); }} catch (error) {{ said.push("no " + name); }}
+parent.postMessage("tried everything: " + said.join(", "), "*");
+setTimeout(() => {{ location = "{canary}/navigate"; }}, 100);
+</script>"""

@@ -10,7 +10,15 @@ import pytest
 from playwright.sync_api import Browser, FilePayload, expect
 
 from tests.harness.replies import answers, calls, slow_reply, thinking_text
-from tests.web.hostile_harness import IMAGE, CanaryServer, check_harmless, hostile_message, payloads, short_payload
+from tests.web.hostile_harness import (
+    IMAGE,
+    CanaryServer,
+    check_harmless,
+    frame_document,
+    hostile_message,
+    payloads,
+    short_payload,
+)
 from tests.web.web_harness import PageServer, PageVisit, conversation_script, run_server, title_reply
 
 
@@ -44,38 +52,6 @@ def diagrams(canary: str) -> list[str]:
         "flowchart TD\n" + "".join(f"subgraph s{n}\n" for n in range(500)),
         "flowchart TD\n A[" + "x" * 1_000_000 + "]",
     ]
-
-
-def frame_document(canary: str) -> str:
-    """A document that tries all it can from inside its frame, and says when it is done."""
-    return f"""<!doctype html><body><img src="{canary}/f.png"><link rel=stylesheet href="{canary}/f.css">
-<script src="{canary}/f.js"></script><iframe src="{canary}/f.html"></iframe>
-<form id=f action="{canary}/form" method=post></form><a id=a href="{canary}/top" target=_top>x</a>
-<link rel=prefetch href="{canary}/prefetch"><link rel=preconnect href="{canary}">
-<script>
-const said = [];
-const tries = {{
-  fetch: () => fetch("{canary}/fetch").catch(() => 0),
-  own: () => fetch("/me").catch(() => 0),
-  beacon: () => navigator.sendBeacon("{canary}/beacon"),
-  socket: () => new WebSocket("{canary.replace("http", "ws")}/socket"),
-  events: () => new EventSource("{canary}/events"),
-  cookie: () => {{ if (document.cookie) parent.hit = 1; said.push("cookie"); }},
-  parent: () => {{ parent.document.body.remove(); }},
-  hit: () => {{ parent.hit = 1; top.hit = 1; }},
-  top: () => {{ top.location = "{canary}/top"; }},
-  opener: () => window.open("{canary}/open"),
-  storage: () => localStorage.getItem("x"),
-  form: () => f.submit(),
-  link: () => a.click(),
-  picture: () => {{ new Image().src = "{canary}/image"; }},
-  worker: () => new Worker("{canary}/worker.js"),
-  rtc: () => {{ if (window.RTCPeerConnection) said.push("rtc"); }},
-}};
-for (const [name, attempt] of Object.entries(tries)) try {{ attempt(); }} catch (error) {{ said.push("no " + name); }}
-parent.postMessage("tried everything: " + said.join(", "), "*");
-setTimeout(() => {{ location = "{canary}/navigate"; }}, 100);
-</script>"""
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,11 +42,17 @@ class PageServer:
 
 @contextmanager
 def run_server(
-    folder: Path, *plays: dict[str, object], port: int = 0, model: str = "", keys: Path | None = None, **environ: str
+    folder: Path,
+    *plays: dict[str, object],
+    port: int = 0,
+    model: str = "",
+    keys: Path | None = None,
+    program: Sequence[str] = ("-m", "timeloom", "serve"),
+    **environ: str,
 ) -> Generator[PageServer]:
     """Serve with a scripted model, or with the named one; with the API keys of a file, or else with a token."""
     (folder / "script.yaml").write_text(json.dumps(plays))
-    command = [sys.executable, "-m", "timeloom", "serve", "--data-dir", str(folder / "data"), "--port", str(port)]
+    command = [sys.executable, *program, "--data-dir", str(folder / "data"), "--port", str(port)]
     command += ["--model", model or f"script:{folder / 'script.yaml'}"]
     if keys:
         command += ["--mode", "tokens", "--tokens-file", str(keys)]

@@ -39,8 +39,13 @@ CODES: Final = MappingProxyType(
         "protocol_violation.several_actions": "The reply has several actions, but a round may have only one.",
         "protocol_violation.fanout_refused": "The actions of the reply may not share a round.",
         "protocol_violation.last_round": "The reply calls a tool in the last round of the turn. The last round must answer.",
+        "channel_not_json": "A declared channel of a JSON type holds text that is not JSON. The text was kept.",
+        "channel_too_long": "A declared channel holds more text, or a reply more of its instances, than is kept. The rest was dropped.",
         "answer_invalid": "The final answer does not fit the turn's output schema. The message names the path in the value.",
         "repeated_call": "A call had the same result three times in one turn. After the fourth time it is not run again.",
+        # declared channels, widgets and forms
+        "channel_malformed": "A declared channel has a name that is taken or malformed, or another invalid field. The message names it.",
+        "widget_unknown": "The server has no widget with this name in this bundle.",
         # structured output
         "output_schema_invalid": "An output schema is too large, or has a keyword that answers cannot be validated against.",
         "output_conflict": "A message wants another output schema than the running turn has. Send it after the turn.",

@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
+import msgspec
+
 from timeloom import __version__
 from timeloom.agent.conversation_factory import ConversationFactory, EntryListenerFactory
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, make_hub_settings, open_tools
+from timeloom.bundles.bundle import BundleWidget
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.governance import NoLimit
 from timeloom.config.sections.server import ServerLimitSettings, ServerSettings
 from timeloom.config.settings import Settings
 from timeloom.config.signing import open_signer
+from timeloom.core.stream.declared import DeclaredChannel
 from timeloom.data_folder import build_side_file_erasers
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
@@ -37,7 +41,7 @@ from timeloom.server.http_server import HttpServer, listen
 from timeloom.server.observability.metrics import Metrics, measure_loop_lag
 from timeloom.server.rate_limit import RateLimiter, RateLimits
 from timeloom.server.rerun_jobs import RerunJobs
-from timeloom.server.services import Services
+from timeloom.server.services import Services, WidgetKey, Widgets
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.registry import ToolRegistry
 
@@ -78,19 +82,32 @@ class Server:
 
 @asynccontextmanager
 async def serve(
-    settings: Settings, *, tools: Sequence[Tool] = (), side_file_erasers: Sequence[SideFileEraser] = ()
+    settings: Settings,
+    *,
+    tools: Sequence[Tool] = (),
+    side_file_erasers: Sequence[SideFileEraser] = (),
+    channels: Sequence[DeclaredChannel] = (),
+    widgets: Widgets | None = None,
 ) -> AsyncGenerator[Server]:
     """Run a server while the context is open; turns that an earlier run left open are resumed.
 
     When the context exits, streams end and running turns get `server.grace_s` seconds. `tools` are available in all
     conversations, beside those of the settings. `side_file_erasers` erase conversations from further files, beside
-    those that timeloom keeps in the data folder. Raises `ServerConfigError` or `ListenError` before it creates the data
+    those that timeloom keeps in the data folder. `channels` are declared in all conversations, and `widgets` show
+    their texts on the page. Raises `ServerConfigError` or `ListenError` before it creates the data
     folder.
     """
     server = settings.server
     async with open_access(server) as access:
         with listen(server.host, server.port) as listener:
-            opening = open_services(settings, access.authenticator, tools=tools, side_file_erasers=side_file_erasers)
+            opening = open_services(
+                settings,
+                access.authenticator,
+                tools=tools,
+                side_file_erasers=side_file_erasers,
+                channels=channels,
+                widgets=widgets,
+            )
             async with opening as services:
                 http_server = HttpServer(services, proxies=server.proxies)
                 services.hub.resume_open_turns()
@@ -114,11 +131,13 @@ async def open_services(
     *,
     tools: Sequence[Tool] = (),
     side_file_erasers: Sequence[SideFileEraser] = (),
+    channels: Sequence[DeclaredChannel] = (),
+    widgets: Widgets | None = None,
 ) -> AsyncGenerator[Services]:
     """Open the store, models and tools of these settings, and yield the services of a server over them.
 
     Without an authenticator, requests are authenticated as `server.mode` says. `tools` are added to those of the
-    settings. `build_app` turns the services into an ASGI application.
+    settings; `channels` and `widgets` are as in `serve`. `build_app` turns the services into an ASGI application.
     """
     async with AsyncExitStack() as stack:
         if authenticator is None:
@@ -137,10 +156,11 @@ async def open_services(
             side_models=side_models,
             rerun_models=rerun_models,
             tools=registry,
-            agent_settings=AgentSettings.from_settings(settings),
+            agent_settings=msgspec.structs.replace(AgentSettings.from_settings(settings), channels=tuple(channels)),
             authenticator=authenticator,
             side_file_erasers=side_file_erasers,
             make_entry_listener=make_entry_listener,
+            widgets=widgets,
         )
         services = await stack.enter_async_context(build_services(parts))
         await stack.enter_async_context(run_daily(_retention_job(settings, parts)))
@@ -169,6 +189,7 @@ class ServerParts:
     revocation_interval_s: float = CHECK_INTERVAL_S
     side_file_erasers: tuple[SideFileEraser, ...] = ()
     make_entry_listener: EntryListenerFactory | None = None
+    widgets: Widgets = field(default_factory=dict[WidgetKey, BundleWidget])
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=RandomIds)
 
@@ -186,6 +207,7 @@ class ServerParts:
         authenticator: Authenticator,
         side_file_erasers: Sequence[SideFileEraser] = (),
         make_entry_listener: EntryListenerFactory | None = None,
+        widgets: Widgets | None = None,
     ) -> "ServerParts":
         """Return the parts with the limits and rules of the server settings."""
         server, limits = settings.server, settings.server.limits
@@ -204,6 +226,7 @@ class ServerParts:
             max_body_bytes=limits.max_body_bytes,
             side_file_erasers=(*build_side_file_erasers(agent_settings.data_dir), *side_file_erasers),
             make_entry_listener=make_entry_listener,
+            widgets=widgets or {},
         )
 
 
@@ -261,6 +284,7 @@ async def serve_hub(hub: Hub, factory: ConversationFactory, parts: ServerParts) 
             access_policy=parts.access_policy,
             rate_limiter=RateLimiter(parts.rate_limits),
             metrics=metrics,
+            widgets=parts.widgets,
         )
 
 

@@ -24,6 +24,7 @@ from timeloom.server.routes import (
     reruns,
     search,
     web_ui,
+    widgets,
 )
 from timeloom.server.routes import inspect as inspect_routes
 
@@ -132,6 +133,7 @@ ENDPOINTS: Final = (
     ),
     Endpoint(method="POST", path="/logout", requires="anybody", handler=login.post_logout, status=204),
     Endpoint(method="GET", path="/me", requires="known", handler=web_ui.get_me),
+    Endpoint(method="GET", path="/widgets/{widget}", requires="anybody", handler=widgets.get_widget),
     Endpoint(method="GET", path="/metrics", requires="operator", handler=health.get_metrics),
     Endpoint(method="GET", path=f"/audit/{_PROJECT}", requires="admin", handler=health.get_audit),
     Endpoint(

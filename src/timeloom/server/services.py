@@ -1,8 +1,10 @@
 """The services and limits that all request handlers of one server share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from timeloom.bundles.bundle import BundleWidget
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.store import Store
@@ -17,6 +19,11 @@ from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.observability.metrics import Metrics
 from timeloom.server.rate_limit import RateLimiter
 from timeloom.server.rerun_jobs import RerunJobs
+
+WidgetKey = tuple[str, str]
+"""The name of a bundle, empty for an agent without one, and the name of its widget."""
+
+Widgets = Mapping[WidgetKey, BundleWidget]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +53,5 @@ class Services:
     access_policy: AccessPolicy = field(default_factory=AccessPolicy)
     rate_limiter: RateLimiter = field(default_factory=RateLimiter)
     metrics: Metrics = field(default_factory=Metrics)
+    widgets: Widgets = field(default_factory=dict[WidgetKey, BundleWidget])
+    """The widgets that show declared channels."""

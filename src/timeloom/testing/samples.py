@@ -9,6 +9,7 @@ from timeloom.core.blocks import (
     ApprovalRequested,
     Attachment,
     AttachmentMeta,
+    ChannelText,
     CompactionEnded,
     CompactionRequested,
     Completion,
@@ -206,6 +207,7 @@ SAMPLE_BLOCKS: Final[tuple[AnyBlock, ...]] = (
     CompactionRequested(message_id=MessageId("m4"), text="keep the fares", keep=3),
     CompactionEnded(message_id=MessageId("m4"), outcome="completed", turns=1, covered_tokens=900, summary_tokens=120),
     Pinned(target=_REPORT, tokens=40, author="user"),
+    ChannelText(channel="chart", mime="application/json", text='{"bars":[74,89]}', round=1, widget="bars"),
 )
 """All sample blocks except the header, in an order that a conversation could have."""
 

@@ -9,6 +9,7 @@ from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,
     ApprovalRequested,
+    ChannelText,
     Completion,
     Followup,
     Hidden,
@@ -267,3 +268,13 @@ def test_writing_shows_how_far_it_is() -> None:
     assert "waiting for the model" in sheet.live()[0]
     sheet.hear("canvas", "x" * 1500)
     assert sheet.live()[0][2:] == "writing, 1,500 characters"
+
+
+def test_a_channel_is_text_with_its_name() -> None:
+    sheet = Sheet()
+    long = "\n".join(f"line {n}" for n in range(60))
+    sheet.take(ChannelText(channel="log", mime="text/plain", text=long, round=1))
+    assert [line.strip() for line in sheet.text.split("\n") if line.strip()][:3] == ["log:", "line 0", "line 1"]
+    assert "20 more lines" in sheet.text
+    sheet.take(ChannelText(channel="chart", mime="text/plain", text=ref_of(b"x" * 99), round=1))
+    assert "99 bytes" in sheet.text

@@ -89,6 +89,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/widgets/{widget}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Return the document of a widget, for a frame that has no origin and may not send requests. */
+        get: operations["get_widget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -641,19 +658,6 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * Health
-         * @description The server is up.
-         */
-        Health: {
-            /**
-             * @default ok
-             * @enum {unknown}
-             */
-            status?: "ok";
-            /** @default 0.1.0 */
-            version?: string;
-        };
-        /**
          * LoginBody
          * @description The token to sign in with.
          */
@@ -661,24 +665,12 @@ export interface components {
             token: string;
         };
         /**
-         * Me
-         * @description The current user, their project and the limits of the page.
+         * WidgetQuery
+         * @description The bundle of the widget; empty for an agent without a bundle.
          */
-        Me: {
-            tenant: string;
-            project: string;
-            user: string;
-            /** @enum {unknown} */
-            role: "admin" | "approver" | "user";
-            model: string;
-            demo: boolean;
-            examples: string[];
-            models: string[];
-            max_uploads: number;
-            max_upload_bytes: number;
-            refused_suffixes: string[];
-            /** @default true */
-            signs_in?: boolean;
+        WidgetQuery: {
+            /** @default  */
+            bundle?: string;
         };
         /**
          * AuditQuery
@@ -691,35 +683,6 @@ export interface components {
             limit?: number;
         };
         /**
-         * AuditPage
-         * @description Entries, oldest first. `cursor` requests the next page and also works for entries that are added later.
-         */
-        AuditPage: {
-            entries: components["schemas"]["AuditEntry"][];
-            cursor: string;
-        };
-        /**
-         * AuditEntry
-         * @description A request; a second entry with the same id carries the `status` of the response.
-         */
-        AuditEntry: {
-            id: string;
-            ts: string;
-            tenant: string;
-            project: string;
-            user: string;
-            role: string;
-            operation: string;
-            /** @default  */
-            conversation_id?: string;
-            /** @default  */
-            owner?: string;
-            /** @default  */
-            call_id?: string;
-            /** @default 0 */
-            status?: number;
-        };
-        /**
          * MessageBody
          * @description A message; without `conversation_id` it starts a new conversation.
          */
@@ -727,17 +690,6 @@ export interface components {
             message: string;
             /** @default null */
             conversation_id?: string | null;
-        };
-        /**
-         * SendReceipt
-         * @description The receipt of a message or event that is on the timeline.
-         */
-        SendReceipt: {
-            conversation_id: string;
-            turn_id: string;
-            seq: number;
-            /** @enum {unknown} */
-            status: "cancelled" | "compacted" | "compacting" | "decided" | "followup" | "queued" | "started" | "steered" | "told";
         };
         /**
          * StreamQuery
@@ -775,31 +727,6 @@ export interface components {
             limit?: number;
         };
         /**
-         * ApprovalsPage
-         * @description Waiting calls, in the order of their conversations. `cursor` requests the next page; it is empty on the last.
-         */
-        ApprovalsPage: {
-            approvals: components["schemas"]["WaitingApproval"][];
-            /** @default  */
-            cursor?: string;
-        };
-        /**
-         * WaitingApproval
-         * @description A call that waits for a decision, with its question and its conversation.
-         */
-        WaitingApproval: {
-            conversation_id: string;
-            title: string;
-            user: string;
-            turn_id: string;
-            seq: number;
-            tool_call_id: string;
-            tool_id: string;
-            text: string;
-            policy: string;
-            ts: string;
-        };
-        /**
          * ListQuery
          * @description Selects the listed conversations.
          */
@@ -812,36 +739,6 @@ export interface components {
             limit?: number;
             /** @default  */
             user?: string;
-        };
-        /**
-         * ConversationList
-         * @description Conversations, newest first; `cursor` requests the next page and is empty at the end.
-         */
-        ConversationList: {
-            conversations: components["schemas"]["ListedConversation"][];
-            /** @default  */
-            cursor?: string;
-        };
-        /**
-         * ListedConversation
-         * @description A conversation and its state.
-         */
-        ListedConversation: {
-            id: string;
-            tenant: string;
-            project: string;
-            user: string;
-            /** @default  */
-            bundle?: string;
-            /** @default  */
-            title?: string;
-            /** @default null */
-            parent?: string | null;
-            started_ts: string;
-            last_ts: string;
-            tail: number;
-            /** @enum {unknown} */
-            state: "idle" | "interrupted" | "running" | "waiting";
         };
         /**
          * SearchQuery
@@ -859,54 +756,6 @@ export interface components {
             user?: string;
         };
         /**
-         * SearchPage
-         * @description Matches, newest first. `cursor` requests the next page and is empty on the last one.
-         */
-        SearchPage: {
-            found: components["schemas"]["ConversationMatch"][];
-            /** @default  */
-            cursor?: string;
-        };
-        /**
-         * ConversationMatch
-         * @description A conversation that contains all of the words, and its newest messages with any of them.
-         */
-        ConversationMatch: {
-            conversation: components["schemas"]["ConversationInfo"];
-            hits: components["schemas"]["MessageHit"][];
-        };
-        /**
-         * ConversationInfo
-         * @description A conversation as lists show it.
-         */
-        ConversationInfo: {
-            id: string;
-            tenant: string;
-            project: string;
-            user: string;
-            /** @default  */
-            bundle?: string;
-            /** @default  */
-            title?: string;
-            /** @default null */
-            parent?: string | null;
-            started_ts: string;
-            last_ts: string;
-            tail: number;
-        };
-        /**
-         * MessageHit
-         * @description A message that contains at least one of the words.
-         */
-        MessageHit: {
-            seq: number;
-            turn_id: string;
-            type: string;
-            path: string;
-            ts: string;
-            snippet: string;
-        };
-        /**
          * FetchBody
          * @description Selects a conversation and its turns by id or number; without `turn_ids`, all turns.
          */
@@ -918,69 +767,6 @@ export interface components {
             cursor?: string;
             /** @default 20 */
             limit?: number;
-        };
-        /**
-         * TurnsPage
-         * @description Turns in order. `cursor` requests the next page and is empty on the last one.
-         */
-        TurnsPage: {
-            conversation: components["schemas"]["ConversationInfo"];
-            turns: components["schemas"]["TurnOverview"][];
-            /** @default  */
-            cursor?: string;
-        };
-        /**
-         * TurnOverview
-         * @description A turn with its number, start, end reason, messages, files and feedback.
-         */
-        TurnOverview: {
-            turn_id: string;
-            n: number;
-            started_ts: string;
-            ended: ("budget_exhausted" | "cancelled" | "completed" | "exited" | "max_iterations" | "no_progress" | "protocol_failure" | "provider_error" | "refused" | "runtime_error" | "stopped") | null;
-            messages: components["schemas"]["TurnMessage"][];
-            files: components["schemas"]["FileInfo"][];
-            feedbacks: components["schemas"]["TurnFeedback"][];
-        };
-        /**
-         * TurnMessage
-         * @description A message of the turn with its full text.
-         */
-        TurnMessage: {
-            seq: number;
-            type: string;
-            path: string;
-            author: string;
-            ts: string;
-            mime: string;
-            text: string;
-        };
-        /**
-         * FileInfo
-         * @description A downloadable file: its path on the timeline, resource name, URL, type and size.
-         */
-        FileInfo: {
-            path: string;
-            rn: string;
-            url: string;
-            name: string;
-            mime: string;
-            size_bytes: number;
-        };
-        /**
-         * TurnFeedback
-         * @description Feedback on a turn that is still in effect.
-         */
-        TurnFeedback: {
-            seq: number;
-            ts: string;
-            /** @enum {unknown} */
-            origin: "machine" | "user";
-            reaction: ("neutral" | "not_ok" | "ok") | null;
-            text: string;
-            confidence: number | null;
-            author: string;
-            given_ts: string;
         };
         /**
          * PeriodBody
@@ -995,63 +781,6 @@ export interface components {
             cursor?: string;
             /** @default 50 */
             limit?: number;
-        };
-        /**
-         * ConversationsInPeriod
-         * @description Conversations, newest feedback first. `total` covers all pages; `cursor` requests the next page.
-         */
-        ConversationsInPeriod: {
-            tenant: string;
-            project: string;
-            start: string;
-            end: string;
-            total: components["schemas"]["Satisfaction"];
-            conversations: components["schemas"]["PeriodConversation"][];
-            /** @default  */
-            cursor?: string;
-        };
-        /**
-         * Satisfaction
-         * @description Current reactions of people, the number of machine feedbacks, and the share of `ok` among people's reactions.
-         */
-        Satisfaction: {
-            ok: number;
-            not_ok: number;
-            neutral: number;
-            machine: number;
-            satisfaction: number | null;
-        };
-        /**
-         * PeriodConversation
-         * @description A conversation with the current feedback that it received in the period.
-         */
-        PeriodConversation: {
-            conversation: components["schemas"]["ConversationInfo"];
-            last_feedback_ts: string;
-            counts: components["schemas"]["Satisfaction"];
-        };
-        /**
-         * ConversationDetails
-         * @description A conversation, its state, and the caller's permissions.
-         */
-        ConversationDetails: {
-            id: string;
-            tenant: string;
-            project: string;
-            user: string;
-            /** @default  */
-            bundle?: string;
-            /** @default  */
-            title?: string;
-            /** @default null */
-            parent?: string | null;
-            started_ts: string;
-            last_ts: string;
-            tail: number;
-            /** @enum {unknown} */
-            state: "idle" | "interrupted" | "running" | "waiting";
-            may_write: boolean;
-            may_decide: boolean;
         };
         /**
          * TimelineQuery
@@ -1071,18 +800,6 @@ export interface components {
             form?: "blocks" | "export" | "restored";
         };
         /**
-         * TimelinePage
-         * @description Blocks in order: the first has the seq `after + 1`. Pass `next` as `after` to get the next page.
-         */
-        TimelinePage: {
-            conversation_id: string;
-            after: number;
-            tail: number;
-            blocks: unknown[];
-            /** @default null */
-            next?: number | null;
-        };
-        /**
          * SourcesQuery
          * @description Selects a page of the sources.
          */
@@ -1091,48 +808,6 @@ export interface components {
             cursor?: string;
             /** @default 50 */
             limit?: number;
-        };
-        /**
-         * SourcesPage
-         * @description Sources in the order of their ids. `cursor` requests the next page and is empty on the last one.
-         */
-        SourcesPage: {
-            /**
-             * @default conv:sources_pool
-             * @enum {unknown}
-             */
-            type?: "conv:sources_pool";
-            conversation_id: string;
-            rows: unknown[];
-            /** @default  */
-            cursor?: string;
-        };
-        /**
-         * ConvStatus
-         * @description The current state of the conversation.
-         */
-        ConvStatus: {
-            conversation_id: string;
-            /** @enum {unknown} */
-            state: "idle" | "interrupted" | "running" | "waiting";
-            tail: number;
-            /** @default  */
-            turn_id?: string;
-            /** @default 0 */
-            round?: number;
-            /** @default [] */
-            unseen?: number[];
-            /** @default [] */
-            approvals?: components["schemas"]["PendingApproval"][];
-        };
-        /**
-         * PendingApproval
-         * @description A call that waits for a person's decision, and the question.
-         */
-        PendingApproval: {
-            tool_call_id: string;
-            tool_id: string;
-            text: string;
         };
         /**
          * PromptQuery
@@ -1147,182 +822,6 @@ export interface components {
             attempt?: number;
         };
         /**
-         * PromptDetails
-         * @description A model request rebuilt from the log; `call` reports whether it equals the original byte for byte.
-         */
-        PromptDetails: {
-            call: components["schemas"]["ReplayedCall"];
-            system: string;
-            segments: components["schemas"]["PromptSegment"][];
-            tail: string;
-        };
-        /**
-         * ReplayedCall
-         * @description A model call of the log, its end, and whether its request can be rebuilt byte for byte.
-         */
-        ReplayedCall: {
-            /** @enum {unknown} */
-            kind: "call";
-            conversation: string;
-            seq: number;
-            path: string;
-            turn_id: string;
-            round: number;
-            attempt: number;
-            /** @enum {unknown} */
-            purpose: "compaction" | "decision" | "title";
-            model: string;
-            stored_sha256: string;
-            rebuilt_sha256: string;
-            /** @enum {unknown} */
-            verdict: "differs" | "same" | "unchecked";
-            /** @default  */
-            ended?: string;
-            /** @default {} */
-            usage?: components["schemas"]["Usage"];
-            /** @default false */
-            erased?: boolean;
-            /** @default null */
-            cache?: components["schemas"]["CacheRow"] | null;
-        };
-        /**
-         * Usage
-         * @description Tokens and cost of a model call, as reported by its provider; `cost_nano_usd` is in billionths of a dollar.
-         */
-        Usage: {
-            /** @default 0 */
-            input_tokens?: number;
-            /** @default 0 */
-            cache_read_tokens?: number;
-            /** @default 0 */
-            cache_write_tokens?: number;
-            /** @default 0 */
-            cache_write_1h_tokens?: number;
-            /** @default 0 */
-            output_tokens?: number;
-            /** @default 0 */
-            cost_nano_usd?: number;
-        };
-        /**
-         * CacheRow
-         * @description The cache forecast of a call, and why the reported use differs or less was read than possible.
-         */
-        CacheRow: {
-            expected: components["schemas"]["CacheForecast"];
-            recorded: boolean;
-            /** @default false */
-            reported?: boolean;
-            /** @default null */
-            change?: components["schemas"]["PromptChange"] | null;
-            /** @default true */
-            reproduced?: boolean;
-        };
-        /**
-         * CacheForecast
-         * @description Cache points of a request and the usage its provider is expected to report, in the model's tokens.
-         *
-         *         The points and lifetimes are a function of the log and of `at`, `last`, `settings` and `rates`.
-         */
-        CacheForecast: {
-            at: string;
-            system: string;
-            /** @default [] */
-            points?: components["schemas"]["CachePoint"][];
-            /** @default null */
-            hit?: components["schemas"]["CachePoint"] | null;
-            /** @default 0 */
-            read_tokens?: number;
-            /** @default 0 */
-            written_5m_tokens?: number;
-            /** @default 0 */
-            written_1h_tokens?: number;
-            /** @default 0 */
-            uncached_tokens?: number;
-            /** @default false */
-            last?: boolean;
-            /** @default {} */
-            settings?: components["schemas"]["CacheSettings"];
-            /** @default {} */
-            rates?: components["schemas"]["CacheRates"];
-            /** @default 1 */
-            version?: number;
-        };
-        /**
-         * CachePoint
-         * @description A cache point of a request: the last entry before it, and the prefix that ends there.
-         *
-         *         `blocks` counts the content blocks of the prefix after the system text; the point on the system text has 0 blocks
-         *         and seq 0. `tokens` is our count including the system text. `prefix` is a hash of the prefix without the system
-         *         text.
-         */
-        CachePoint: {
-            seq: number;
-            blocks: number;
-            tokens: number;
-            /** @default  */
-            prefix?: string;
-            /**
-             * @default 5m
-             * @enum {unknown}
-             */
-            lifetime?: "1h" | "5m";
-            /** @default false */
-            small?: boolean;
-        };
-        /**
-         * CacheSettings
-         * @description Settings of the pre-tail cache point: first round that sets it, rounds after it, and editable tokens.
-         *
-         *         A larger `offset_rounds` lets the agent hide more blocks, but a hide then resends more tokens.
-         */
-        CacheSettings: {
-            /** @default 2 */
-            min_rounds?: number;
-            /** @default 4 */
-            offset_rounds?: number;
-            /** @default 20000 */
-            editable_tail_tokens?: number;
-            /**
-             * @default auto
-             * @enum {unknown}
-             */
-            lifetime?: "1h" | "5m" | "auto";
-        };
-        /**
-         * CacheRates
-         * @description Prices of cached tokens as multiples of the price of an uncached token.
-         */
-        CacheRates: {
-            /** @default 0.1 */
-            read?: number;
-            /** @default 1.25 */
-            write_5m?: number;
-            /** @default 2 */
-            write_1h?: number;
-        };
-        /**
-         * PromptChange
-         * @description The reason why a prompt differs from the previous one, and the first entry that is rendered differently.
-         */
-        PromptChange: {
-            /** @enum {unknown} */
-            reason: "catalogue" | "compaction" | "edit" | "estimate" | "evicted" | "expired" | "hide" | "look_back" | "model" | "more_kept" | "no_outcome" | "not_reported" | "prune" | "rendering" | "system" | "too_small";
-            /** @default 0 */
-            seq?: number;
-            /** @default  */
-            path?: string;
-        };
-        /**
-         * PromptSegment
-         * @description A segment of the prompt: its text, or the type and size of an image or a PDF.
-         */
-        PromptSegment: {
-            text: string;
-            mime: string;
-            size_bytes: number;
-            cache_point: boolean;
-        };
-        /**
          * FilesQuery
          * @description Selects a page of the files.
          */
@@ -1331,15 +830,6 @@ export interface components {
             cursor?: string;
             /** @default 50 */
             limit?: number;
-        };
-        /**
-         * FilesPage
-         * @description Files in the order of creation. `cursor` requests the next page and is empty on the last one.
-         */
-        FilesPage: {
-            files: components["schemas"]["FileInfo"][];
-            /** @default  */
-            cursor?: string;
         };
         /**
          * FileQuery
@@ -1368,25 +858,6 @@ export interface components {
             rn: string;
         };
         /**
-         * PinList
-         * @description The pins of a conversation, oldest first, and their tokens together.
-         */
-        PinList: {
-            conversation_id: string;
-            pins: components["schemas"]["PinnedPath"][];
-            tokens: number;
-        };
-        /**
-         * PinnedPath
-         * @description A pin: its path, the pinned entries, their estimated tokens, and the seq of the entry that pinned them.
-         */
-        PinnedPath: {
-            path: string;
-            seqs: number[];
-            tokens: number;
-            seq: number;
-        };
-        /**
          * PinBody
          * @description The path of the blocks to pin; with `pinned: false`, their pin ends.
          */
@@ -1396,31 +867,11 @@ export interface components {
             pinned?: boolean;
         };
         /**
-         * PinReceipt
-         * @description The recorded pin, or its end: the path of the blocks, their tokens, and the seq of its entry.
-         */
-        PinReceipt: {
-            conversation_id: string;
-            path: string;
-            pinned: boolean;
-            seq: number;
-            tokens: number;
-        };
-        /**
          * TitleBody
          * @description The new title of a conversation.
          */
         TitleBody: {
             title: string;
-        };
-        /**
-         * ConversationTitle
-         * @description The new title, and the seq of its entry on the timeline.
-         */
-        ConversationTitle: {
-            conversation_id: string;
-            title: string;
-            seq: number;
         };
         /**
          * FeedbackBody
@@ -1441,16 +892,6 @@ export interface components {
             confidence?: number | null;
         };
         /**
-         * FeedbackReceipt
-         * @description The recorded feedback, and the seq of its entry on the timeline.
-         */
-        FeedbackReceipt: {
-            conversation_id: string;
-            turn_id: string;
-            seq: number;
-            reaction: ("neutral" | "not_ok" | "ok") | null;
-        };
-        /**
          * TurnsBody
          * @description Selects turns with feedback by turn id, reaction and origin.
          */
@@ -1467,18 +908,6 @@ export interface components {
             limit?: number;
         };
         /**
-         * TurnsWithFeedbacks
-         * @description Turns in order. `counts` covers the whole conversation; `cursor` requests the next page.
-         */
-        TurnsWithFeedbacks: {
-            conversation_id: string;
-            user_id: string;
-            counts: components["schemas"]["Satisfaction"];
-            turns: components["schemas"]["TurnOverview"][];
-            /** @default  */
-            cursor?: string;
-        };
-        /**
          * ForkBody
          * @description The point to fork at: the end of a turn, by its id or number, or an entry. Default: the whole conversation.
          */
@@ -1487,25 +916,6 @@ export interface components {
             turn?: string | null;
             /** @default null */
             seq?: number | null;
-        };
-        /**
-         * ForkResult
-         * @description The new conversation, its fork point and its number of turns; `cut` says whether a turn was cut in two.
-         */
-        ForkResult: {
-            conversation: string;
-            forked_from: components["schemas"]["ForkPoint"];
-            turns: number;
-            /** @default false */
-            cut?: boolean;
-        };
-        /**
-         * ForkPoint
-         * @description The entry of another conversation at which this one was forked.
-         */
-        ForkPoint: {
-            conversation_id: string;
-            seq: number;
         };
         /**
          * RerunBody
@@ -1519,14 +929,6 @@ export interface components {
             turns?: number | null;
         };
         /**
-         * RerunJob
-         * @description A running re-run: its fork and its model.
-         */
-        RerunJob: {
-            conversation_id: string;
-            model: string;
-        };
-        /**
          * ComparisonQuery
          * @description Selects a page of compared turns; without `cursor`, the first turns after the fork.
          */
@@ -1535,111 +937,6 @@ export interface components {
             turns?: number;
             /** @default  */
             cursor?: string;
-        };
-        /**
-         * ForkComparison
-         * @description The fork's status and both trajectories so far; `cursor` requests the next turns.
-         */
-        ForkComparison: {
-            conversation_id: string;
-            status: components["schemas"]["ConvStatus"];
-            comparison: components["schemas"]["Comparison"];
-            /** @default  */
-            cursor?: string;
-        };
-        /**
-         * Comparison
-         * @description The trajectories of a conversation (`recorded`) and its fork (`rerun`) after the fork point.
-         *
-         *         Sums, models and `is_same` cover only `turns`, which may be one page of more turns.
-         */
-        Comparison: {
-            forked_from: components["schemas"]["ForkPoint"];
-            recorded_models: string[];
-            rerun_models: string[];
-            is_same: boolean;
-            recorded: components["schemas"]["Effort"];
-            rerun: components["schemas"]["Effort"];
-            turns: components["schemas"]["TurnPair"][];
-        };
-        /**
-         * Effort
-         * @description The effort of some rounds: requests, calls, token usage and model time.
-         */
-        Effort: {
-            /** @default 0 */
-            requests?: number;
-            /** @default 0 */
-            calls?: number;
-            /** @default {} */
-            usage?: components["schemas"]["Usage"];
-            /** @default 0 */
-            model_ms?: number;
-        };
-        /**
-         * TurnPair
-         * @description A turn as it was recorded and as it was run again.
-         */
-        TurnPair: {
-            turn_id: string;
-            prompt: string;
-            /** @enum {unknown} */
-            verdict: "differs" | "only_recorded" | "only_rerun" | "same";
-            recorded_end: string;
-            rerun_end: string;
-            rerun_end_text: string;
-            rounds: components["schemas"]["RoundPair"][];
-        };
-        /**
-         * RoundPair
-         * @description The recorded round and the re-run round with the same number.
-         */
-        RoundPair: {
-            round: number;
-            /** @enum {unknown} */
-            verdict: "differs" | "only_recorded" | "only_rerun" | "same";
-            /** @default null */
-            recorded?: components["schemas"]["RoundTrace"] | null;
-            /** @default null */
-            rerun?: components["schemas"]["RoundTrace"] | null;
-        };
-        /**
-         * RoundTrace
-         * @description A round: its calls or its answer, and its effort.
-         */
-        RoundTrace: {
-            round: number;
-            /** @default [] */
-            calls?: components["schemas"]["CallTrace"][];
-            /** @default  */
-            answer?: string;
-            /**
-             * @default {
-             *       "requests": 0,
-             *       "calls": 0,
-             *       "usage": {},
-             *       "model_ms": 0
-             *     }
-             */
-            effort?: components["schemas"]["Effort"];
-        };
-        /**
-         * CallTrace
-         * @description A tool call that the model requested; `params` is JSON with sorted keys.
-         */
-        CallTrace: {
-            tool_call_id: string;
-            tool_id: string;
-            params: string;
-            /** @default  */
-            code?: string;
-            /** @default false */
-            failed?: boolean;
-            /**
-             * @default
-             * @enum {unknown}
-             */
-            result?: "" | "live" | "not_recorded" | "recorded" | "run";
         };
         /**
          * EraseBody
@@ -1652,35 +949,6 @@ export interface components {
             all?: boolean;
             /** @default false */
             quotes?: boolean;
-        };
-        /**
-         * ErasureReport
-         * @description The entries and files that an erasure removes or has removed.
-         */
-        ErasureReport: {
-            conversation: string;
-            /** @default [] */
-            entries?: components["schemas"]["ErasedEntry"][];
-            /** @default 0 */
-            before?: number;
-            /** @default [] */
-            quotes?: components["schemas"]["ErasedEntry"][];
-            /** @default [] */
-            files?: string[];
-            /** @default [] */
-            copies?: string[];
-        };
-        /**
-         * ErasedEntry
-         * @description An entry in an erasure report: its position and the reason, never its content.
-         */
-        ErasedEntry: {
-            seq: number;
-            type: string;
-            /** @default  */
-            path?: string;
-            /** @enum {unknown} */
-            why: "call it came from" | "named" | "quotes it" | "reply it came from" | "request that showed it" | "result it came with" | "shows it again" | "stands in its place" | "sums it up" | "title made from it";
         };
         /**
          * DecisionBody
@@ -1825,6 +1093,1120 @@ export interface components {
             strict?: boolean | null;
         };
         /**
+         * ProblemDetails
+         * @description An error as in RFC 9457; `detail` explains it and `code` identifies its kind.
+         */
+        ProblemDetails: {
+            type: string;
+            title: string;
+            status: number;
+            detail: string;
+            code: string;
+            instance: string;
+        };
+        /**
+         * Health
+         * @description The server is up.
+         */
+        Health: {
+            /** @enum {unknown} */
+            status: "ok";
+            version: string;
+        };
+        /**
+         * Me
+         * @description The current user, their project and the limits of the page.
+         */
+        Me: {
+            tenant: string;
+            project: string;
+            user: string;
+            /** @enum {unknown} */
+            role: "admin" | "approver" | "user";
+            model: string;
+            demo: boolean;
+            examples: string[];
+            models: string[];
+            max_uploads: number;
+            max_upload_bytes: number;
+            refused_suffixes: string[];
+            signs_in: boolean;
+            widgets: components["schemas"]["WidgetInfo"][];
+        };
+        /**
+         * WidgetInfo
+         * @description A widget: its bundle, empty for an agent without one, its name, and the title of its frame.
+         */
+        WidgetInfo: {
+            bundle: string;
+            name: string;
+            title: string;
+        };
+        /**
+         * AuditPage
+         * @description Entries, oldest first. `cursor` requests the next page and also works for entries that are added later.
+         */
+        AuditPage: {
+            entries: components["schemas"]["AuditEntry"][];
+            cursor: string;
+        };
+        /**
+         * AuditEntry
+         * @description A request; a second entry with the same id carries the `status` of the response.
+         */
+        AuditEntry: {
+            id: string;
+            ts: string;
+            tenant: string;
+            project: string;
+            user: string;
+            role: string;
+            operation: string;
+            /** @default  */
+            conversation_id?: string;
+            /** @default  */
+            owner?: string;
+            /** @default  */
+            call_id?: string;
+            /** @default 0 */
+            status?: number;
+        };
+        /**
+         * SendReceipt
+         * @description The receipt of a message or event that is on the timeline.
+         */
+        SendReceipt: {
+            conversation_id: string;
+            turn_id: string;
+            seq: number;
+            /** @enum {unknown} */
+            status: "cancelled" | "compacted" | "compacting" | "decided" | "followup" | "queued" | "started" | "steered" | "told";
+        };
+        /**
+         * ChatStart
+         * @description A turn began.
+         */
+        ChatStart: {
+            turn_id: string;
+            seq: number;
+            n: number;
+        };
+        /**
+         * ChatStep
+         * @description A step of the turn began, or a tool call finished.
+         */
+        ChatStep: {
+            /** @enum {unknown} */
+            step: "model" | "result" | "round" | "tool";
+            turn_id: string;
+            seq: number;
+            /** @default 0 */
+            round?: number;
+            /** @default 0 */
+            seen?: number;
+            /** @default  */
+            tool_id?: string;
+            /** @default  */
+            tool_call_id?: string;
+        };
+        /**
+         * ChatDelta
+         * @description A piece of streamed text. It is provisional: the stored block contains the whole text. Each reader receives the
+         *         text from its beginning.
+         */
+        ChatDelta: {
+            turn_id: string;
+            channel: string;
+            index: number;
+            text: string;
+            /** @default false */
+            cut?: boolean;
+            /** @default  */
+            path?: string;
+            /** @default  */
+            mime?: string;
+        };
+        /**
+         * ChatBlock
+         * @description A stored block.
+         */
+        ChatBlock: {
+            seq: number;
+            block: components["schemas"]["Block"];
+        };
+        /**
+         * ChatCompaction
+         * @description A compaction of older parts of the conversation started or finished.
+         */
+        ChatCompaction: {
+            /** @enum {unknown} */
+            status: "completed" | "skipped" | "started";
+            before_tokens: number;
+            after_tokens: number;
+        };
+        /**
+         * ChatApproval
+         * @description A person has to decide before the turn can continue.
+         */
+        ChatApproval: {
+            turn_id: string;
+            seq: number;
+            tool_call_id: string;
+            tool_id: string;
+            text: string;
+            policy: string;
+        };
+        /**
+         * ChatComplete
+         * @description A turn ended.
+         */
+        ChatComplete: {
+            turn_id: string;
+            seq: number;
+            /** @enum {unknown} */
+            reason: "budget_exhausted" | "cancelled" | "completed" | "exited" | "max_iterations" | "no_progress" | "protocol_failure" | "provider_error" | "refused" | "runtime_error" | "stopped";
+        };
+        /**
+         * ChatError
+         * @description The turn or this stream stopped; the code is one of `core/codes.py`.
+         */
+        ChatError: {
+            code: string;
+            message: string;
+        };
+        /**
+         * ConvStatus
+         * @description The current state of the conversation.
+         */
+        ConvStatus: {
+            conversation_id: string;
+            /** @enum {unknown} */
+            state: "idle" | "interrupted" | "running" | "waiting";
+            tail: number;
+            turn_id: string;
+            round: number;
+            unseen: number[];
+            approvals: components["schemas"]["PendingApproval"][];
+        };
+        /**
+         * PendingApproval
+         * @description A call that waits for a person's decision, and the question.
+         */
+        PendingApproval: {
+            tool_call_id: string;
+            tool_id: string;
+            text: string;
+        };
+        /**
+         * Heartbeat
+         * @description Sent when nothing happened for a while, to keep the connection open.
+         */
+        Heartbeat: Record<string, never>;
+        /**
+         * ApprovalsPage
+         * @description Waiting calls, in the order of their conversations. `cursor` requests the next page; it is empty on the last.
+         */
+        ApprovalsPage: {
+            approvals: components["schemas"]["WaitingApproval"][];
+            cursor: string;
+        };
+        /**
+         * WaitingApproval
+         * @description A call that waits for a decision, with its question and its conversation.
+         */
+        WaitingApproval: {
+            conversation_id: string;
+            title: string;
+            user: string;
+            turn_id: string;
+            seq: number;
+            tool_call_id: string;
+            tool_id: string;
+            text: string;
+            policy: string;
+            ts: string;
+        };
+        /**
+         * ConversationList
+         * @description Conversations, newest first; `cursor` requests the next page and is empty at the end.
+         */
+        ConversationList: {
+            conversations: components["schemas"]["ListedConversation"][];
+            cursor: string;
+        };
+        /**
+         * ListedConversation
+         * @description A conversation and its state.
+         */
+        ListedConversation: {
+            id: string;
+            tenant: string;
+            project: string;
+            user: string;
+            /** @default  */
+            bundle?: string;
+            /** @default  */
+            title?: string;
+            parent?: string;
+            started_ts: string;
+            last_ts: string;
+            tail: number;
+            /** @enum {unknown} */
+            state: "idle" | "interrupted" | "running" | "waiting";
+        };
+        /**
+         * SearchPage
+         * @description Matches, newest first. `cursor` requests the next page and is empty on the last one.
+         */
+        SearchPage: {
+            found: components["schemas"]["ConversationMatch"][];
+            cursor: string;
+        };
+        /**
+         * ConversationMatch
+         * @description A conversation that contains all of the words, and its newest messages with any of them.
+         */
+        ConversationMatch: {
+            conversation: components["schemas"]["ConversationInfo"];
+            hits: components["schemas"]["MessageHit"][];
+        };
+        /**
+         * ConversationInfo
+         * @description A conversation as lists show it.
+         */
+        ConversationInfo: {
+            id: string;
+            tenant: string;
+            project: string;
+            user: string;
+            /** @default  */
+            bundle?: string;
+            /** @default  */
+            title?: string;
+            parent?: string;
+            started_ts: string;
+            last_ts: string;
+            tail: number;
+        };
+        /**
+         * MessageHit
+         * @description A message that contains at least one of the words.
+         */
+        MessageHit: {
+            seq: number;
+            turn_id: string;
+            type: string;
+            path: string;
+            ts: string;
+            snippet: string;
+        };
+        /**
+         * TurnsPage
+         * @description Turns in order. `cursor` requests the next page and is empty on the last one.
+         */
+        TurnsPage: {
+            conversation: components["schemas"]["ConversationInfo"];
+            turns: components["schemas"]["TurnOverview"][];
+            cursor: string;
+        };
+        /**
+         * TurnOverview
+         * @description A turn with its number, start, end reason, messages, files and feedback.
+         */
+        TurnOverview: {
+            turn_id: string;
+            n: number;
+            started_ts: string;
+            ended: ("budget_exhausted" | "cancelled" | "completed" | "exited" | "max_iterations" | "no_progress" | "protocol_failure" | "provider_error" | "refused" | "runtime_error" | "stopped") | null;
+            messages: components["schemas"]["TurnMessage"][];
+            files: components["schemas"]["FileInfo"][];
+            feedbacks: components["schemas"]["TurnFeedback"][];
+        };
+        /**
+         * TurnMessage
+         * @description A message of the turn with its full text.
+         */
+        TurnMessage: {
+            seq: number;
+            type: string;
+            path: string;
+            author: string;
+            ts: string;
+            mime: string;
+            text: string;
+        };
+        /**
+         * FileInfo
+         * @description A downloadable file: its path on the timeline, resource name, URL, type and size.
+         */
+        FileInfo: {
+            path: string;
+            rn: string;
+            url: string;
+            name: string;
+            mime: string;
+            size_bytes: number;
+        };
+        /**
+         * TurnFeedback
+         * @description Feedback on a turn that is still in effect.
+         */
+        TurnFeedback: {
+            seq: number;
+            ts: string;
+            /** @enum {unknown} */
+            origin: "machine" | "user";
+            reaction: ("neutral" | "not_ok" | "ok") | null;
+            text: string;
+            confidence: number | null;
+            author: string;
+            given_ts: string;
+        };
+        /**
+         * ConversationsInPeriod
+         * @description Conversations, newest feedback first. `total` covers all pages; `cursor` requests the next page.
+         */
+        ConversationsInPeriod: {
+            tenant: string;
+            project: string;
+            start: string;
+            end: string;
+            total: components["schemas"]["Satisfaction"];
+            conversations: components["schemas"]["PeriodConversation"][];
+            cursor: string;
+        };
+        /**
+         * Satisfaction
+         * @description Current reactions of people, the number of machine feedbacks, and the share of `ok` among people's reactions.
+         */
+        Satisfaction: {
+            ok: number;
+            not_ok: number;
+            neutral: number;
+            machine: number;
+            satisfaction: number | null;
+        };
+        /**
+         * PeriodConversation
+         * @description A conversation with the current feedback that it received in the period.
+         */
+        PeriodConversation: {
+            conversation: components["schemas"]["ConversationInfo"];
+            last_feedback_ts: string;
+            counts: components["schemas"]["Satisfaction"];
+        };
+        /**
+         * ConversationDetails
+         * @description A conversation, its state, and the caller's permissions.
+         */
+        ConversationDetails: {
+            id: string;
+            tenant: string;
+            project: string;
+            user: string;
+            /** @default  */
+            bundle?: string;
+            /** @default  */
+            title?: string;
+            parent?: string;
+            started_ts: string;
+            last_ts: string;
+            tail: number;
+            /** @enum {unknown} */
+            state: "idle" | "interrupted" | "running" | "waiting";
+            may_write: boolean;
+            may_decide: boolean;
+        };
+        /**
+         * TimelinePage
+         * @description Blocks in order: the first has the seq `after + 1`. Pass `next` as `after` to get the next page.
+         */
+        TimelinePage: {
+            conversation_id: string;
+            after: number;
+            tail: number;
+            blocks: components["schemas"]["Block"][];
+            next: number | null;
+        };
+        /**
+         * TimelineExport
+         * @description A whole conversation as `conv.timeline.v1`, with hidden blocks marked in their `meta`.
+         */
+        TimelineExport: {
+            /** @enum {unknown} */
+            type: "conv.timeline.v1";
+            conversation_id: string;
+            tenant?: string;
+            project?: string;
+            user?: string;
+            bundle?: string;
+            title: string;
+            started_ts: string;
+            last_ts: string;
+            tail: number;
+            blocks: components["schemas"]["Block"][];
+            sources_pool: components["schemas"]["SourceRow"][];
+            chain: components["schemas"]["ExportedChain"];
+        };
+        /**
+         * ExportedChain
+         * @description The links of all entries, and the hash of the last entry.
+         */
+        ExportedChain: {
+            head: string;
+            links: components["schemas"]["ExportedLink"][];
+        };
+        /**
+         * ExportedLink
+         * @description The link of one entry, in hex. At most one of `block` and `record` is set.
+         */
+        ExportedLink: {
+            seq: number;
+            /** @default  */
+            salt?: string;
+            /** @default  */
+            before?: string;
+            /** @default  */
+            content?: string;
+            block?: components["schemas"]["Block"];
+            /** @default  */
+            record?: string;
+        };
+        /**
+         * RestoredTimeline
+         * @description A whole conversation with the blocks of each turn in the order in which they began.
+         */
+        RestoredTimeline: {
+            conversation_id: string;
+            tail: number;
+            blocks: components["schemas"]["SequencedBlock"][];
+        };
+        /**
+         * SequencedBlock
+         * @description A block with its seq.
+         */
+        SequencedBlock: {
+            seq: number;
+            block: components["schemas"]["Block"];
+        };
+        /**
+         * SourcesPage
+         * @description Sources in the order of their ids. `cursor` requests the next page and is empty on the last one.
+         */
+        SourcesPage: {
+            /** @enum {unknown} */
+            type: "conv:sources_pool";
+            conversation_id: string;
+            rows: components["schemas"]["SourceRow"][];
+            cursor: string;
+        };
+        /**
+         * PromptDetails
+         * @description A model request rebuilt from the log; `call` reports whether it equals the original byte for byte.
+         */
+        PromptDetails: {
+            call: components["schemas"]["ReplayedCall"];
+            system: string;
+            segments: components["schemas"]["PromptSegment"][];
+            tail: string;
+        };
+        /**
+         * ReplayedCall
+         * @description A model call of the log, its end, and whether its request can be rebuilt byte for byte.
+         */
+        ReplayedCall: {
+            /** @enum {unknown} */
+            kind: "call";
+            conversation: string;
+            seq: number;
+            path: string;
+            turn_id: string;
+            round: number;
+            attempt: number;
+            /** @enum {unknown} */
+            purpose: "compaction" | "decision" | "title";
+            model: string;
+            stored_sha256: string;
+            rebuilt_sha256: string;
+            /** @enum {unknown} */
+            verdict: "differs" | "same" | "unchecked";
+            ended: string;
+            usage: components["schemas"]["Usage"];
+            erased: boolean;
+            cache: components["schemas"]["CacheRow"] | null;
+        };
+        /**
+         * Usage
+         * @description Tokens and cost of a model call, as reported by its provider; `cost_nano_usd` is in billionths of a dollar.
+         */
+        Usage: {
+            /** @default 0 */
+            input_tokens?: number;
+            /** @default 0 */
+            cache_read_tokens?: number;
+            /** @default 0 */
+            cache_write_tokens?: number;
+            /** @default 0 */
+            cache_write_1h_tokens?: number;
+            /** @default 0 */
+            output_tokens?: number;
+            /** @default 0 */
+            cost_nano_usd?: number;
+        };
+        /**
+         * CacheRow
+         * @description The cache forecast of a call, and why the reported use differs or less was read than possible.
+         */
+        CacheRow: {
+            expected: components["schemas"]["CacheForecast"];
+            recorded: boolean;
+            reported: boolean;
+            change: components["schemas"]["PromptChange"] | null;
+            reproduced: boolean;
+        };
+        /**
+         * CacheForecast
+         * @description Cache points of a request and the usage its provider is expected to report, in the model's tokens.
+         *
+         *         The points and lifetimes are a function of the log and of `at`, `last`, `settings` and `rates`.
+         */
+        CacheForecast: {
+            at: string;
+            system: string;
+            /** @default [] */
+            points?: components["schemas"]["CachePoint"][];
+            hit?: components["schemas"]["CachePoint"];
+            /** @default 0 */
+            read_tokens?: number;
+            /** @default 0 */
+            written_5m_tokens?: number;
+            /** @default 0 */
+            written_1h_tokens?: number;
+            /** @default 0 */
+            uncached_tokens?: number;
+            /** @default false */
+            last?: boolean;
+            /** @default {} */
+            settings?: components["schemas"]["CacheSettings"];
+            /** @default {} */
+            rates?: components["schemas"]["CacheRates"];
+            /** @default 1 */
+            version?: number;
+        };
+        /**
+         * CachePoint
+         * @description A cache point of a request: the last entry before it, and the prefix that ends there.
+         *
+         *         `blocks` counts the content blocks of the prefix after the system text; the point on the system text has 0 blocks
+         *         and seq 0. `tokens` is our count including the system text. `prefix` is a hash of the prefix without the system
+         *         text.
+         */
+        CachePoint: {
+            seq: number;
+            blocks: number;
+            tokens: number;
+            /** @default  */
+            prefix?: string;
+            /**
+             * @default 5m
+             * @enum {unknown}
+             */
+            lifetime?: "1h" | "5m";
+            /** @default false */
+            small?: boolean;
+        };
+        /**
+         * CacheSettings
+         * @description Settings of the pre-tail cache point: first round that sets it, rounds after it, and editable tokens.
+         *
+         *         A larger `offset_rounds` lets the agent hide more blocks, but a hide then resends more tokens.
+         */
+        CacheSettings: {
+            /** @default 2 */
+            min_rounds?: number;
+            /** @default 4 */
+            offset_rounds?: number;
+            /** @default 20000 */
+            editable_tail_tokens?: number;
+            /**
+             * @default auto
+             * @enum {unknown}
+             */
+            lifetime?: "1h" | "5m" | "auto";
+        };
+        /**
+         * CacheRates
+         * @description Prices of cached tokens as multiples of the price of an uncached token.
+         */
+        CacheRates: {
+            /** @default 0.1 */
+            read?: number;
+            /** @default 1.25 */
+            write_5m?: number;
+            /** @default 2 */
+            write_1h?: number;
+        };
+        /**
+         * PromptChange
+         * @description The reason why a prompt differs from the previous one, and the first entry that is rendered differently.
+         */
+        PromptChange: {
+            /** @enum {unknown} */
+            reason: "catalogue" | "compaction" | "edit" | "estimate" | "evicted" | "expired" | "hide" | "look_back" | "model" | "more_kept" | "no_outcome" | "not_reported" | "prune" | "rendering" | "system" | "too_small";
+            seq: number;
+            path: string;
+        };
+        /**
+         * PromptSegment
+         * @description A segment of the prompt: its text, or the type and size of an image or a PDF.
+         */
+        PromptSegment: {
+            text: string;
+            mime: string;
+            size_bytes: number;
+            cache_point: boolean;
+        };
+        /**
+         * FilesPage
+         * @description Files in the order of creation. `cursor` requests the next page and is empty on the last one.
+         */
+        FilesPage: {
+            files: components["schemas"]["FileInfo"][];
+            cursor: string;
+        };
+        /**
+         * PinList
+         * @description The pins of a conversation, oldest first, and their tokens together.
+         */
+        PinList: {
+            conversation_id: string;
+            pins: components["schemas"]["PinnedPath"][];
+            tokens: number;
+        };
+        /**
+         * PinnedPath
+         * @description A pin: its path, the pinned entries, their estimated tokens, and the seq of the entry that pinned them.
+         */
+        PinnedPath: {
+            path: string;
+            seqs: number[];
+            tokens: number;
+            seq: number;
+        };
+        /**
+         * PinReceipt
+         * @description The recorded pin, or its end: the path of the blocks, their tokens, and the seq of its entry.
+         */
+        PinReceipt: {
+            conversation_id: string;
+            path: string;
+            pinned: boolean;
+            seq: number;
+            tokens: number;
+        };
+        /**
+         * ConversationTitle
+         * @description The new title, and the seq of its entry on the timeline.
+         */
+        ConversationTitle: {
+            conversation_id: string;
+            title: string;
+            seq: number;
+        };
+        /**
+         * FeedbackReceipt
+         * @description The recorded feedback, and the seq of its entry on the timeline.
+         */
+        FeedbackReceipt: {
+            conversation_id: string;
+            turn_id: string;
+            seq: number;
+            reaction: ("neutral" | "not_ok" | "ok") | null;
+        };
+        /**
+         * TurnsWithFeedbacks
+         * @description Turns in order. `counts` covers the whole conversation; `cursor` requests the next page.
+         */
+        TurnsWithFeedbacks: {
+            conversation_id: string;
+            user_id: string;
+            counts: components["schemas"]["Satisfaction"];
+            turns: components["schemas"]["TurnOverview"][];
+            cursor: string;
+        };
+        /**
+         * ForkResult
+         * @description The new conversation, its fork point and its number of turns; `cut` says whether a turn was cut in two.
+         */
+        ForkResult: {
+            conversation: string;
+            forked_from: components["schemas"]["ForkPoint"];
+            turns: number;
+            cut: boolean;
+        };
+        /**
+         * ForkPoint
+         * @description The entry of another conversation at which this one was forked.
+         */
+        ForkPoint: {
+            conversation_id: string;
+            seq: number;
+        };
+        /**
+         * RerunJob
+         * @description A running re-run: its fork and its model.
+         */
+        RerunJob: {
+            conversation_id: string;
+            model: string;
+        };
+        /**
+         * ForkComparison
+         * @description The fork's status and both trajectories so far; `cursor` requests the next turns.
+         */
+        ForkComparison: {
+            conversation_id: string;
+            status: components["schemas"]["ConvStatus"];
+            comparison: components["schemas"]["Comparison"];
+            cursor: string;
+        };
+        /**
+         * Comparison
+         * @description The trajectories of a conversation (`recorded`) and its fork (`rerun`) after the fork point.
+         *
+         *         Sums, models and `is_same` cover only `turns`, which may be one page of more turns.
+         */
+        Comparison: {
+            forked_from: components["schemas"]["ForkPoint"];
+            recorded_models: string[];
+            rerun_models: string[];
+            is_same: boolean;
+            recorded: components["schemas"]["Effort"];
+            rerun: components["schemas"]["Effort"];
+            turns: components["schemas"]["TurnPair"][];
+        };
+        /**
+         * Effort
+         * @description The effort of some rounds: requests, calls, token usage and model time.
+         */
+        Effort: {
+            requests: number;
+            calls: number;
+            usage: components["schemas"]["Usage"];
+            model_ms: number;
+        };
+        /**
+         * TurnPair
+         * @description A turn as it was recorded and as it was run again.
+         */
+        TurnPair: {
+            turn_id: string;
+            prompt: string;
+            /** @enum {unknown} */
+            verdict: "differs" | "only_recorded" | "only_rerun" | "same";
+            recorded_end: string;
+            rerun_end: string;
+            rerun_end_text: string;
+            rounds: components["schemas"]["RoundPair"][];
+        };
+        /**
+         * RoundPair
+         * @description The recorded round and the re-run round with the same number.
+         */
+        RoundPair: {
+            round: number;
+            /** @enum {unknown} */
+            verdict: "differs" | "only_recorded" | "only_rerun" | "same";
+            recorded: components["schemas"]["RoundTrace"] | null;
+            rerun: components["schemas"]["RoundTrace"] | null;
+        };
+        /**
+         * RoundTrace
+         * @description A round: its calls or its answer, and its effort.
+         */
+        RoundTrace: {
+            round: number;
+            calls: components["schemas"]["CallTrace"][];
+            answer: string;
+            effort: components["schemas"]["Effort"];
+        };
+        /**
+         * CallTrace
+         * @description A tool call that the model requested; `params` is JSON with sorted keys.
+         */
+        CallTrace: {
+            tool_call_id: string;
+            tool_id: string;
+            params: string;
+            /** @default  */
+            code?: string;
+            /** @default false */
+            failed?: boolean;
+            /**
+             * @default
+             * @enum {unknown}
+             */
+            result?: "" | "live" | "not_recorded" | "recorded" | "run";
+        };
+        /**
+         * ErasureReport
+         * @description The entries and files that an erasure removes or has removed.
+         */
+        ErasureReport: {
+            conversation: string;
+            entries: components["schemas"]["ErasedEntry"][];
+            before: number;
+            quotes: components["schemas"]["ErasedEntry"][];
+            files: string[];
+            copies: string[];
+        };
+        /**
+         * ErasedEntry
+         * @description An entry in an erasure report: its position and the reason, never its content.
+         */
+        ErasedEntry: {
+            seq: number;
+            type: string;
+            path: string;
+            /** @enum {unknown} */
+            why: "call it came from" | "named" | "quotes it" | "reply it came from" | "request that showed it" | "result it came with" | "shows it again" | "stands in its place" | "sums it up" | "title made from it";
+        };
+        /**
+         * RunStarted
+         * @description The message is stored on the timeline.
+         */
+        RunStarted: {
+            /** @enum {unknown} */
+            type: "RUN_STARTED";
+            threadId: string;
+            runId: string;
+            metadata?: components["schemas"]["TimelinePosition"];
+        };
+        /**
+         * TimelinePosition
+         * @description The position of the run on the timeline.
+         */
+        TimelinePosition: {
+            conversationId: string;
+            turnId: string;
+            seq: number;
+        };
+        /**
+         * RunFinished
+         * @description The turn ended, or waits for approval.
+         */
+        RunFinished: {
+            /** @enum {unknown} */
+            type: "RUN_FINISHED";
+            threadId: string;
+            runId: string;
+            outcome: components["schemas"]["RunOutcome"];
+            /** @default [] */
+            usage?: components["schemas"]["RunTokenUsage"][];
+        };
+        /**
+         * RunOutcome
+         * @description The result of a run.
+         */
+        RunOutcome: {
+            /** @enum {unknown} */
+            type: "cancelled" | "interrupt" | "success";
+            interrupts?: components["schemas"]["Interrupt"][];
+        };
+        /**
+         * Interrupt
+         * @description A call that waits for approval.
+         */
+        Interrupt: {
+            id: string;
+            toolCallId: string;
+            message: string;
+            reason: string;
+        };
+        /**
+         * RunTokenUsage
+         * @description The token usage of all model calls of the run.
+         */
+        RunTokenUsage: {
+            inputTokens: number;
+            outputTokens: number;
+            totalTokens: number;
+            cachedInputTokens: number;
+            cacheWriteInputTokens: number;
+        };
+        /**
+         * RunError
+         * @description The turn or the stream ended without an answer.
+         */
+        RunError: {
+            /** @enum {unknown} */
+            type: "RUN_ERROR";
+            message: string;
+            code: string;
+        };
+        /**
+         * StepStarted
+         * @description A round began.
+         */
+        StepStarted: {
+            /** @enum {unknown} */
+            type: "STEP_STARTED";
+            stepName: string;
+        };
+        /**
+         * StepFinished
+         * @description A round ended.
+         */
+        StepFinished: {
+            /** @enum {unknown} */
+            type: "STEP_FINISHED";
+            stepName: string;
+        };
+        /**
+         * TextStart
+         * @description A text message begins.
+         */
+        TextStart: {
+            /** @enum {unknown} */
+            type: "TEXT_MESSAGE_START";
+            messageId: string;
+            role: string;
+        };
+        /**
+         * TextContent
+         * @description The next part of the text.
+         */
+        TextContent: {
+            /** @enum {unknown} */
+            type: "TEXT_MESSAGE_CONTENT";
+            messageId: string;
+            delta: string;
+        };
+        /**
+         * TextEnd
+         * @description The text message is complete.
+         */
+        TextEnd: {
+            /** @enum {unknown} */
+            type: "TEXT_MESSAGE_END";
+            messageId: string;
+        };
+        /**
+         * ReasoningStart
+         * @description The model begins to think.
+         */
+        ReasoningStart: {
+            /** @enum {unknown} */
+            type: "REASONING_START";
+            messageId: string;
+        };
+        /**
+         * ReasoningMessageStart
+         * @description A reasoning message begins.
+         */
+        ReasoningMessageStart: {
+            /** @enum {unknown} */
+            type: "REASONING_MESSAGE_START";
+            messageId: string;
+            role: string;
+        };
+        /**
+         * ReasoningContent
+         * @description The next part of the reasoning.
+         */
+        ReasoningContent: {
+            /** @enum {unknown} */
+            type: "REASONING_MESSAGE_CONTENT";
+            messageId: string;
+            delta: string;
+        };
+        /**
+         * ReasoningMessageEnd
+         * @description The reasoning message is complete.
+         */
+        ReasoningMessageEnd: {
+            /** @enum {unknown} */
+            type: "REASONING_MESSAGE_END";
+            messageId: string;
+        };
+        /**
+         * ReasoningEnd
+         * @description The model has finished thinking.
+         */
+        ReasoningEnd: {
+            /** @enum {unknown} */
+            type: "REASONING_END";
+            messageId: string;
+        };
+        /**
+         * ToolStart
+         * @description A tool is called.
+         */
+        ToolStart: {
+            /** @enum {unknown} */
+            type: "TOOL_CALL_START";
+            toolCallId: string;
+            toolCallName: string;
+        };
+        /**
+         * ToolArgs
+         * @description The parameters of the call as JSON.
+         */
+        ToolArgs: {
+            /** @enum {unknown} */
+            type: "TOOL_CALL_ARGS";
+            toolCallId: string;
+            delta: string;
+        };
+        /**
+         * ToolEnd
+         * @description The call is complete.
+         */
+        ToolEnd: {
+            /** @enum {unknown} */
+            type: "TOOL_CALL_END";
+            toolCallId: string;
+        };
+        /**
+         * ToolResult
+         * @description The result of the call.
+         */
+        ToolResult: {
+            /** @enum {unknown} */
+            type: "TOOL_CALL_RESULT";
+            messageId: string;
+            toolCallId: string;
+            content: string;
+            role: string;
+        };
+        /**
+         * CustomEvent
+         * @description A timeloom event that AG-UI does not define.
+         */
+        CustomEvent: {
+            /** @enum {unknown} */
+            type: "CUSTOM";
+            name: string;
+            value: unknown;
+        };
+        /**
+         * OpenAiErrorBody
+         * @description The body of an error response in the OpenAI format.
+         */
+        OpenAiErrorBody: {
+            error: components["schemas"]["OpenAiError"];
+        };
+        /**
+         * OpenAiError
+         * @description An error in the OpenAI format.
+         */
+        OpenAiError: {
+            message: string;
+            type: string;
+            code: string;
+            param: null;
+        };
+        /**
          * ChatCompletion
          * @description A complete answer with the id of its conversation.
          */
@@ -1834,13 +2216,9 @@ export interface components {
             choices: components["schemas"]["CompletionChoice"][];
             usage: components["schemas"]["TokenUsage"];
             conversation_id: string;
-            /** @default timeloom */
-            model?: string;
-            /**
-             * @default chat.completion
-             * @enum {unknown}
-             */
-            object?: "chat.completion";
+            model: string;
+            /** @enum {unknown} */
+            object: "chat.completion";
         };
         /**
          * CompletionChoice
@@ -1849,10 +2227,8 @@ export interface components {
         CompletionChoice: {
             message: components["schemas"]["AnswerMessage"];
             finish_reason: string;
-            /** @default 0 */
-            index?: number;
-            /** @default null */
-            logprobs?: null;
+            index: number;
+            logprobs: null;
         };
         /**
          * AnswerMessage
@@ -1860,13 +2236,9 @@ export interface components {
          */
         AnswerMessage: {
             content: string;
-            /**
-             * @default assistant
-             * @enum {unknown}
-             */
-            role?: "assistant";
-            /** @default null */
-            refusal?: null;
+            /** @enum {unknown} */
+            role: "assistant";
+            refusal: null;
         };
         /**
          * TokenUsage
@@ -1886,56 +2258,2153 @@ export interface components {
             cached_tokens: number;
         };
         /**
+         * CompletionChunk
+         * @description A part of a streamed completion.
+         */
+        CompletionChunk: {
+            id: string;
+            created: number;
+            choices: components["schemas"]["ChunkChoice"][];
+            conversation_id: string;
+            usage?: components["schemas"]["TokenUsage"] | null;
+            model: string;
+            /** @enum {unknown} */
+            object: "chat.completion.chunk";
+        };
+        /**
+         * ChunkChoice
+         * @description The only choice of a chunk.
+         */
+        ChunkChoice: {
+            delta: components["schemas"]["ChoiceDelta"];
+            finish_reason: string | null;
+            index: number;
+            logprobs: null;
+        };
+        /**
+         * ChoiceDelta
+         * @description The part that a chunk adds to the message.
+         */
+        ChoiceDelta: {
+            content?: string;
+            role?: string;
+        };
+        /**
          * ModelList
          * @description All models.
          */
         ModelList: {
-            /**
-             * @default [
-             *       {
-             *         "id": "timeloom",
-             *         "object": "model",
-             *         "created": 0,
-             *         "owned_by": "timeloom"
-             *       }
-             *     ]
-             */
-            data?: components["schemas"]["ModelCard"][];
-            /**
-             * @default list
-             * @enum {unknown}
-             */
-            object?: "list";
+            data: components["schemas"]["ModelCard"][];
+            /** @enum {unknown} */
+            object: "list";
         };
         /**
          * ModelCard
          * @description The agent, presented as a model.
          */
         ModelCard: {
-            /** @default timeloom */
-            id?: string;
-            /**
-             * @default model
-             * @enum {unknown}
-             */
-            object?: "model";
-            /** @default 0 */
-            created?: number;
-            /** @default timeloom */
-            owned_by?: string;
+            id: string;
+            /** @enum {unknown} */
+            object: "model";
+            created: number;
+            owned_by: string;
         };
         /**
-         * ProblemDetails
-         * @description An error as in RFC 9457; `detail` explains it and `code` identifies its kind.
+         * ConversationStartedBlock
+         * @description First entry of every conversation: its owner and its origin.
          */
-        ProblemDetails: {
-            type: string;
-            title: string;
-            status: number;
-            detail: string;
-            code: string;
-            instance: string;
+        ConversationStartedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "conv.header";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
         };
+        /**
+         * TitledBlock
+         * @description Sets the conversation's title.
+         */
+        TitledBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "conv.title";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta?: components["schemas"]["TitledMeta"];
+        };
+        /**
+         * TitledMeta
+         * @description The `meta` of `conv.title`.
+         */
+        TitledMeta: {
+            /** @default false */
+            erased?: boolean;
+        };
+        /**
+         * SourcesAddedBlock
+         * @description Rows added to the sources pool, or newer versions of rows with the same sid; their bodies are payloads.
+         */
+        SourcesAddedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "conv.sources.added";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta?: components["schemas"]["SourcesAddedMeta"];
+        };
+        /**
+         * SourcesAddedMeta
+         * @description The `meta` of `conv.sources.added`.
+         */
+        SourcesAddedMeta: {
+            /** @default false */
+            erased?: boolean;
+            tool_call_id?: string;
+        };
+        /**
+         * WorkingSummaryBlock
+         * @description Summary of a turn for later turns; `n` numbers the summaries of one turn.
+         */
+        WorkingSummaryBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "conv.working.summary";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["WorkingSummaryMeta"];
+        };
+        /**
+         * WorkingSummaryMeta
+         * @description The `meta` of `conv.working.summary`.
+         */
+        WorkingSummaryMeta: {
+            /** @default false */
+            erased?: boolean;
+            /** @default 1 */
+            n?: number;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * BlobRef
+         * @description Reference to a stored payload by the SHA-256 of its bytes.
+         */
+        BlobRef: {
+            sha256: string;
+            size_bytes: number;
+        };
+        /**
+         * RangeSummaryBlock
+         * @description Replaces entries `first_seq` to `last_seq` in prompts, or the covered turns if both are 0.
+         */
+        RangeSummaryBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "conv.range.summary";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["RangeSummaryMeta"];
+        };
+        /**
+         * RangeSummaryMeta
+         * @description The `meta` of `conv.range.summary`.
+         */
+        RangeSummaryMeta: {
+            /** @default false */
+            erased?: boolean;
+            covered_turn_ids: string[];
+            /** @default 0 */
+            first_seq?: number;
+            /** @default 0 */
+            last_seq?: number;
+            /** @default 1 */
+            n?: number;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ErasedBlock
+         * @description Records that the conversation's content was erased, where, and on whose request.
+         */
+        ErasedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "conv.erased";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ErasedMeta"];
+        };
+        /**
+         * ErasedMeta
+         * @description The `meta` of `conv.erased`.
+         */
+        ErasedMeta: {
+            /** @default false */
+            erased?: boolean;
+            by: string;
+            /** @default [] */
+            forms?: components["schemas"]["ErasedForm"][];
+        };
+        /**
+         * ErasedForm
+         * @description An erased entry, and the salted hash of the form that replaced it.
+         */
+        ErasedForm: {
+            seq: number;
+            hash: string;
+        };
+        /**
+         * TurnStartedBlock
+         * @description Start of a turn; `n` is its ordinal in the conversation.
+         *
+         *         With `rerun` the turn belongs to a re-run, which supplies its model and tools. Only that re-run may continue it.
+         */
+        TurnStartedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "turn.header";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            meta: components["schemas"]["TurnStartedMeta"];
+        };
+        /**
+         * TurnStartedMeta
+         * @description The `meta` of `turn.header`.
+         */
+        TurnStartedMeta: {
+            /** @default false */
+            erased?: boolean;
+            n: number;
+            /** @default false */
+            rerun?: boolean;
+            /** @default 1 */
+            edition?: number;
+            /** @default  */
+            output?: string;
+            /** @default [] */
+            channels?: components["schemas"]["DeclaredChannel"][];
+        };
+        /**
+         * DeclaredChannel
+         * @description A channel that an agent declares: its name, the type of its content, its purpose and its widget.
+         *
+         *         `purpose` says when and what the model writes on it. `widget` names the widget that shows it; empty shows the text.
+         */
+        DeclaredChannel: {
+            name: string;
+            mime: string;
+            /** @default  */
+            purpose?: string;
+            /** @default  */
+            widget?: string;
+        };
+        /**
+         * AgentLogStartedBlock
+         * @description Heading above the agent's work in a turn in older logs; timeloom does not write it.
+         */
+        AgentLogStartedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.log.header";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["AgentLogStartedMeta"];
+        };
+        /**
+         * AgentLogStartedMeta
+         * @description The `meta` of `agent.log.header`.
+         */
+        AgentLogStartedMeta: {
+            /** @default false */
+            erased?: boolean;
+        };
+        /**
+         * TurnEndedBlock
+         * @description End of a turn, with the reason.
+         */
+        TurnEndedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.turn.end";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["TurnEndedMeta"];
+        };
+        /**
+         * TurnEndedMeta
+         * @description The `meta` of `react.turn.end`.
+         */
+        TurnEndedMeta: {
+            /** @default false */
+            erased?: boolean;
+            /** @enum {unknown} */
+            reason: "budget_exhausted" | "cancelled" | "completed" | "exited" | "max_iterations" | "no_progress" | "protocol_failure" | "provider_error" | "refused" | "runtime_error" | "stopped";
+        };
+        /**
+         * UserPromptBlock
+         * @description The user message that opens the turn.
+         */
+        UserPromptBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "user.prompt";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["UserPromptMeta"];
+        };
+        /**
+         * UserPromptMeta
+         * @description The `meta` of `user.prompt`.
+         */
+        UserPromptMeta: {
+            /** @default false */
+            erased?: boolean;
+            /** @default [] */
+            quoted_roles?: string[];
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * AttachmentMetaBlock
+         * @description Metadata of an attachment: its digest and the summary line for the prompt.
+         */
+        AttachmentMetaBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "user.attachment.meta";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta?: components["schemas"]["AttachmentMetaMeta"];
+        };
+        /**
+         * AttachmentMetaMeta
+         * @description The `meta` of `user.attachment.meta`.
+         */
+        AttachmentMetaMeta: {
+            /** @default false */
+            erased?: boolean;
+            /** @default  */
+            summary?: string;
+        };
+        /**
+         * AttachmentBlock
+         * @description Content of an attachment.
+         */
+        AttachmentBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "user.attachment";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            base64?: string;
+            meta?: components["schemas"]["AttachmentMeta"];
+        };
+        /**
+         * AttachmentMeta
+         * @description The `meta` of `user.attachment`.
+         */
+        AttachmentMeta: {
+            /** @default false */
+            erased?: boolean;
+            digest?: components["schemas"]["Digest"];
+            shown?: components["schemas"]["Shown"];
+            /** @default  */
+            hosted_uri?: string;
+            /** @default  */
+            rn?: string;
+            /** @default  */
+            key?: string;
+            /** @default  */
+            physical_path?: string;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * Digest
+         * @description An artifact's logical and physical path, kind, size and origin, without its hosting location.
+         *
+         *         `tool_call_id` is set only if it differs from that of the surrounding block.
+         */
+        Digest: {
+            artifact_path: string;
+            /** @default  */
+            physical_path?: string;
+            /** @default  */
+            mime?: string;
+            /** @enum {unknown} */
+            kind?: "display" | "file";
+            /** @enum {unknown} */
+            visibility?: "external" | "internal";
+            /** @default  */
+            channel?: string;
+            tool_call_id?: string;
+            /** @default [] */
+            sources_used?: number[];
+            tokens?: number;
+            size_bytes?: number;
+            /** @default false */
+            edited?: boolean;
+            /** @default  */
+            write_warning?: string;
+            error?: components["schemas"]["ToolError"];
+        };
+        /**
+         * ToolError
+         * @description Error of a tool, with the code and message that the tool reported.
+         */
+        ToolError: {
+            code: string;
+            message: string;
+            /** @default  */
+            where?: string;
+            /** @default {} */
+            details?: {
+                [key: string]: string | number | boolean | null;
+            };
+        };
+        /**
+         * Shown
+         * @description How prompts show a content, decided once at append time: whole, or as the text stored here.
+         *
+         *         `tokens` is the count on which the decision was based.
+         */
+        Shown: {
+            /** @enum {unknown} */
+            how: "preview" | "stub" | "whole";
+            /** @default 0 */
+            tokens?: number;
+            /** @default  */
+            text?: string;
+            /** @default  */
+            hint?: string;
+        };
+        /**
+         * FollowupBlock
+         * @description A user message sent during the turn; `started_ts` is the time of sending if it is earlier than the entry's.
+         */
+        FollowupBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "user.followup";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["FollowupMeta"];
+        };
+        /**
+         * FollowupMeta
+         * @description The `meta` of `user.followup`.
+         */
+        FollowupMeta: {
+            /** @default false */
+            erased?: boolean;
+            message_id: string;
+            /** @default  */
+            started_ts?: string;
+            /** @default [] */
+            quoted_roles?: string[];
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * SteerBlock
+         * @description A user message that redirects the turn at once; empty text means stop. `started_ts` is as in `Followup`.
+         */
+        SteerBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "user.steer";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["SteerMeta"];
+        };
+        /**
+         * SteerMeta
+         * @description The `meta` of `user.steer`.
+         */
+        SteerMeta: {
+            /** @default false */
+            erased?: boolean;
+            message_id: string;
+            /** @default  */
+            started_ts?: string;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ExternalEventBlock
+         * @description Any other external event, such as a form, a wizard step or an alert; `started_ts` is the event's time.
+         */
+        ExternalEventBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "external.event";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ExternalEventMeta"];
+        };
+        /**
+         * ExternalEventMeta
+         * @description The `meta` of `external.event`.
+         */
+        ExternalEventMeta: {
+            /** @default false */
+            erased?: boolean;
+            kind: string;
+            message_id: string;
+            /** @default  */
+            started_ts?: string;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * FeedbackBlock
+         * @description Feedback on the turn by a person or a machine. A person's newest reaction counts; null clears it.
+         */
+        FeedbackBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "turn.feedback";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["FeedbackMeta"];
+        };
+        /**
+         * FeedbackMeta
+         * @description The `meta` of `turn.feedback`.
+         */
+        FeedbackMeta: {
+            /** @default false */
+            erased?: boolean;
+            /** @enum {unknown} */
+            origin: "machine" | "user";
+            /** @enum {unknown} */
+            reaction?: "neutral" | "not_ok" | "ok";
+            confidence?: number;
+            /** @default  */
+            given_ts?: string;
+        };
+        /**
+         * CompletionBlock
+         * @description An answer shown to the user. `n` numbers the answers of a turn; the path without a number means the newest.
+         */
+        CompletionBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "assistant.completion";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["CompletionMeta"];
+        };
+        /**
+         * CompletionMeta
+         * @description The `meta` of `assistant.completion`.
+         */
+        CompletionMeta: {
+            /** @default false */
+            erased?: boolean;
+            /** @default 1 */
+            n?: number;
+            /** @default [] */
+            sources_used?: number[];
+            /** @default [] */
+            suggested_followups?: string[];
+            /** @default false */
+            unformatted?: boolean;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ReactCompletionBlock
+         * @description The agent's closing text in older logs; timeloom does not write it.
+         */
+        ReactCompletionBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.completion";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["ReactCompletionMeta"];
+        };
+        /**
+         * ReactCompletionMeta
+         * @description The `meta` of `react.completion`.
+         */
+        ReactCompletionMeta: {
+            /** @default false */
+            erased?: boolean;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * RoundStartedBlock
+         * @description Start of a round; external events after it belong to this round.
+         */
+        RoundStartedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.round.start";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            meta: components["schemas"]["RoundStartedMeta"];
+        };
+        /**
+         * RoundStartedMeta
+         * @description The `meta` of `react.round.start`.
+         */
+        RoundStartedMeta: {
+            /** @default false */
+            erased?: boolean;
+            round: number;
+        };
+        /**
+         * ModelCalledBlock
+         * @description A request about to be sent: its hash, and the parts that cannot be rendered again from the log.
+         */
+        ModelCalledBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.model.call";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            meta: components["schemas"]["ModelCalledMeta"];
+        };
+        /**
+         * ModelCalledMeta
+         * @description The `meta` of `react.model.call`.
+         */
+        ModelCalledMeta: {
+            /** @default false */
+            erased?: boolean;
+            round: number;
+            model: string;
+            request_sha256: string;
+            /**
+             * @default decision
+             * @enum {unknown}
+             */
+            purpose?: "compaction" | "decision" | "title";
+            /** @default 1 */
+            attempt?: number;
+            /** @default  */
+            system?: string;
+            /** @default  */
+            tail?: string;
+            /** @default 0 */
+            estimated_tokens?: number;
+            /** @default 1 */
+            rendering?: number;
+            /** @default 0 */
+            seen?: number;
+            cache?: components["schemas"]["CacheForecast"];
+            /** @default  */
+            sections?: string;
+            /**
+             * @default channels
+             * @enum {unknown}
+             */
+            protocol?: "channels" | "native";
+            /** @default  */
+            tools?: string;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ModelAnsweredBlock
+         * @description How a request ended: usage and stop reason, and the partial text if it was cut or failed.
+         */
+        ModelAnsweredBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.model.outcome";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ModelAnsweredMeta"];
+        };
+        /**
+         * ModelAnsweredMeta
+         * @description The `meta` of `react.model.outcome`.
+         */
+        ModelAnsweredMeta: {
+            /** @default false */
+            erased?: boolean;
+            round: number;
+            model: string;
+            stop_reason: string;
+            /**
+             * @default decision
+             * @enum {unknown}
+             */
+            purpose?: "compaction" | "decision" | "title";
+            /** @default 1 */
+            attempt?: number;
+            /** @default {} */
+            usage?: components["schemas"]["Usage"];
+            /** @default true */
+            usage_reported?: boolean;
+            /** @default true */
+            priced?: boolean;
+            /** @default false */
+            interrupted?: boolean;
+            /** @default  */
+            error?: string;
+            /** @default  */
+            detail?: string;
+            /** @default [] */
+            repairs?: string[];
+            /** @default  */
+            repaired?: string;
+            /**
+             * @default channels
+             * @enum {unknown}
+             */
+            protocol?: "channels" | "native";
+            /** @default  */
+            tool_calls?: string;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ThinkingBlock
+         * @description The model's thinking in a round.
+         */
+        ThinkingBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.thinking";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ThinkingMeta"];
+        };
+        /**
+         * ThinkingMeta
+         * @description The `meta` of `react.thinking`.
+         */
+        ThinkingMeta: {
+            /** @default false */
+            erased?: boolean;
+            round: number;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * NotesBlock
+         * @description The agent's message to the user before a call.
+         */
+        NotesBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.notes";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["NotesMeta"];
+        };
+        /**
+         * NotesMeta
+         * @description The `meta` of `react.notes`.
+         */
+        NotesMeta: {
+            /** @default false */
+            erased?: boolean;
+            tool_call_id: string;
+            /** @enum {unknown} */
+            channel: "internal" | "timeline_text";
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * NoteBlock
+         * @description A short internal note that agents see and users do not.
+         */
+        NoteBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.note";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["NoteMeta"];
+        };
+        /**
+         * NoteMeta
+         * @description The `meta` of `react.note`.
+         */
+        NoteMeta: {
+            /** @default false */
+            erased?: boolean;
+            tool_call_id: string;
+            /** @enum {unknown} */
+            channel: "internal" | "timeline_text";
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ChannelTextBlock
+         * @description Text that the model wrote on a declared channel. `n` numbers the texts of one channel in a turn.
+         */
+        ChannelTextBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.channel";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ChannelTextMeta"];
+        };
+        /**
+         * ChannelTextMeta
+         * @description The `meta` of `react.channel`.
+         */
+        ChannelTextMeta: {
+            /** @default false */
+            erased?: boolean;
+            channel: string;
+            round: number;
+            /** @default 1 */
+            n?: number;
+            /** @default  */
+            widget?: string;
+            /** @default false */
+            cut?: boolean;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ToolCodeBlock
+         * @description Program of an exec call; it precedes the call in edition 1 and follows it in edition 2.
+         */
+        ToolCodeBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.tool.code";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ToolCodeMeta"];
+        };
+        /**
+         * ToolCodeMeta
+         * @description The `meta` of `react.tool.code`.
+         */
+        ToolCodeMeta: {
+            /** @default false */
+            erased?: boolean;
+            tool_call_id: string;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ToolCallBlock
+         * @description Intent to call a tool; `params` is the complete text of one JSON object.
+         */
+        ToolCallBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.tool.call";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta?: components["schemas"]["ToolCallMeta"];
+        };
+        /**
+         * ToolCallMeta
+         * @description The `meta` of `react.tool.call`.
+         */
+        ToolCallMeta: {
+            /** @default false */
+            erased?: boolean;
+            by?: string;
+            traits?: components["schemas"]["ToolTraits"];
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ToolTraits
+         * @description Facts about one tool; the defaults describe a tool that brings text from outside and writes no files.
+         */
+        ToolTraits: {
+            /**
+             * @default foreign
+             * @enum {unknown}
+             */
+            result_text?: "file" | "foreign" | "own";
+            /** @default false */
+            reads_artifacts?: boolean;
+            /** @default false */
+            numbers_lines?: boolean;
+            /** @default false */
+            lists_matches?: boolean;
+            /** @default false */
+            copies_files?: boolean;
+            /** @default false */
+            brings_files?: boolean;
+            /** @default  */
+            path_param?: string;
+            /** @default  */
+            content_param?: string;
+            /** @default false */
+            allows_answer?: boolean;
+            /** @default false */
+            manages_plans?: boolean;
+            /** @default false */
+            runs_code?: boolean;
+            /** @default false */
+            polled?: boolean;
+            /** @default false */
+            conversation_only?: boolean;
+        };
+        /**
+         * NoticeBlock
+         * @description Information for the model about its call or its reply: a code of the registry and a sentence.
+         */
+        NoticeBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.notice";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta: components["schemas"]["NoticeMeta"];
+        };
+        /**
+         * NoticeMeta
+         * @description The `meta` of `react.notice`.
+         */
+        NoticeMeta: {
+            /** @default false */
+            erased?: boolean;
+            code: string;
+            tool_call_id?: string;
+            /** @default false */
+            in_result?: boolean;
+        };
+        /**
+         * ResultDigestBlock
+         * @description A call's metadata for one of its artifacts.
+         */
+        ResultDigestBlock: {
+            /** @enum {unknown} */
+            type: "react.tool.result";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta: components["schemas"]["ResultDigestMeta"];
+        };
+        /**
+         * ResultDigestMeta
+         * @description The `meta` of `react.tool.result`.
+         */
+        ResultDigestMeta: {
+            /** @default false */
+            erased?: boolean;
+            tool_call_id: string;
+            /** @enum {unknown} */
+            role: "digest";
+        };
+        /**
+         * ResultStatusBlock
+         * @description A call's result as text: a report or status, with a structured error if the call failed.
+         */
+        ResultStatusBlock: {
+            /** @enum {unknown} */
+            type: "react.tool.result";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ResultStatusMeta"];
+        };
+        /**
+         * ResultStatusMeta
+         * @description The `meta` of `react.tool.result`.
+         */
+        ResultStatusMeta: {
+            /** @default false */
+            erased?: boolean;
+            tool_call_id: string;
+            error?: components["schemas"]["ToolError"];
+            shown?: components["schemas"]["Shown"];
+            /** @enum {unknown} */
+            role: "status";
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ResultContentBlock
+         * @description Content of one artifact after a call; a later block at the same path holds a newer version.
+         */
+        ResultContentBlock: {
+            /** @enum {unknown} */
+            type: "react.tool.result";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            base64?: string;
+            meta: components["schemas"]["ResultContentMeta"];
+        };
+        /**
+         * ResultContentMeta
+         * @description The `meta` of `react.tool.result`.
+         */
+        ResultContentMeta: {
+            /** @default false */
+            erased?: boolean;
+            digest?: components["schemas"]["Digest"];
+            shown?: components["schemas"]["Shown"];
+            tool_call_id: string;
+            /** @default  */
+            hosted_uri?: string;
+            /** @default  */
+            rn?: string;
+            /** @default  */
+            key?: string;
+            /** @default  */
+            physical_path?: string;
+            /** @enum {unknown} */
+            role: "content";
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * GateBlock
+         * @description A policy's verdict on a proposed step.
+         */
+        GateBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.gate";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["GateMeta"];
+        };
+        /**
+         * GateMeta
+         * @description The `meta` of `react.gate`.
+         */
+        GateMeta: {
+            /** @default false */
+            erased?: boolean;
+            policy: string;
+            /** @enum {unknown} */
+            verdict: "allow" | "ask" | "refuse";
+            tool_call_id?: string;
+        };
+        /**
+         * ApprovalRequestedBlock
+         * @description Requests a person's approval of a call; the turn waits for the decision.
+         */
+        ApprovalRequestedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.approval.request";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ApprovalRequestedMeta"];
+        };
+        /**
+         * ApprovalRequestedMeta
+         * @description The `meta` of `react.approval.request`.
+         */
+        ApprovalRequestedMeta: {
+            /** @default false */
+            erased?: boolean;
+            tool_call_id: string;
+            tool_id: string;
+            /** @default  */
+            policy?: string;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ApprovalDecidedBlock
+         * @description A person's decision to allow or refuse a call.
+         */
+        ApprovalDecidedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.approval.decision";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["ApprovalDecidedMeta"];
+        };
+        /**
+         * ApprovalDecidedMeta
+         * @description The `meta` of `react.approval.decision`.
+         */
+        ApprovalDecidedMeta: {
+            /** @default false */
+            erased?: boolean;
+            tool_call_id: string;
+            approved: boolean;
+            by: string;
+        };
+        /**
+         * PlanRecordedBlock
+         * @description A plan's state after a change; `new`, `replace` and `activate` make an open plan the current one.
+         */
+        PlanRecordedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.plan";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta?: components["schemas"]["PlanRecordedMeta"];
+        };
+        /**
+         * PlanRecordedMeta
+         * @description The `meta` of `react.plan`.
+         */
+        PlanRecordedMeta: {
+            /** @default false */
+            erased?: boolean;
+            /**
+             * @default new
+             * @enum {unknown}
+             */
+            change?: "activate" | "close" | "new" | "progress" | "replace";
+        };
+        /**
+         * PlanAcknowledgedBlock
+         * @description The step marks in a round's notes, as the model wrote them.
+         */
+        PlanAcknowledgedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.plan.ack";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta: components["schemas"]["PlanAcknowledgedMeta"];
+        };
+        /**
+         * PlanAcknowledgedMeta
+         * @description The `meta` of `react.plan.ack`.
+         */
+        PlanAcknowledgedMeta: {
+            /** @default false */
+            erased?: boolean;
+            round: number;
+            plan_id?: string;
+        };
+        /**
+         * PlansCompactedBlock
+         * @description The plans of a compacted range: their steps, statuses and paths.
+         */
+        PlansCompactedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.plan.history";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text: string;
+            meta?: components["schemas"]["PlansCompactedMeta"];
+        };
+        /**
+         * PlansCompactedMeta
+         * @description The `meta` of `react.plan.history`.
+         */
+        PlansCompactedMeta: {
+            /** @default false */
+            erased?: boolean;
+        };
+        /**
+         * HiddenBlock
+         * @description Shows the blocks at `target` as `replacement` in all later prompts.
+         */
+        HiddenBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.hidden";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            meta: components["schemas"]["HiddenMeta"];
+        };
+        /**
+         * HiddenMeta
+         * @description The `meta` of `react.hidden`.
+         */
+        HiddenMeta: {
+            /** @default false */
+            erased?: boolean;
+            target: string;
+            replacement: string;
+        };
+        /**
+         * PrunedBlock
+         * @description Shows each cut's entries as its text in all later prompts; `reason` records the arithmetic of the decision.
+         */
+        PrunedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.pruned";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            meta: components["schemas"]["PrunedMeta"];
+        };
+        /**
+         * PrunedMeta
+         * @description The `meta` of `react.pruned`.
+         */
+        PrunedMeta: {
+            /** @default false */
+            erased?: boolean;
+            cuts: components["schemas"]["Cut"][];
+            /** @default  */
+            reason?: string;
+            /** @default 0 */
+            through_seq?: number;
+            /** @default 0 */
+            round_tokens?: number;
+            /** @default 0 */
+            row_tokens?: number;
+        };
+        /**
+         * Cut
+         * @description Shows entries `first_seq` to `last_seq` as `text`, or not at all if `text` is empty.
+         */
+        Cut: {
+            first_seq: number;
+            last_seq: number;
+            text: string;
+        };
+        /**
+         * CompactionRequestedBlock
+         * @description Requests a summary of the conversation before its newest `keep` rounds; `text` says what it should keep.
+         */
+        CompactionRequestedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.compact.request";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["CompactionRequestedMeta"];
+        };
+        /**
+         * CompactionRequestedMeta
+         * @description The `meta` of `react.compact.request`.
+         */
+        CompactionRequestedMeta: {
+            /** @default false */
+            erased?: boolean;
+            message_id: string;
+            /** @default 0 */
+            keep?: number;
+        };
+        /**
+         * CompactionEndedBlock
+         * @description The outcome of the request `message_id`: the summarized turns and tokens, or the reason why nothing was done.
+         */
+        CompactionEndedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.compact.end";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["CompactionEndedMeta"];
+        };
+        /**
+         * CompactionEndedMeta
+         * @description The `meta` of `react.compact.end`.
+         */
+        CompactionEndedMeta: {
+            /** @default false */
+            erased?: boolean;
+            message_id: string;
+            /** @enum {unknown} */
+            outcome: "completed" | "skipped";
+            /** @default 0 */
+            turns?: number;
+            /** @default 0 */
+            covered_tokens?: number;
+            /** @default 0 */
+            summary_tokens?: number;
+        };
+        /**
+         * PinnedBlock
+         * @description Keeps the blocks at `target` in prompts that are pruned or summarized later, or ends that if not `pinned`.
+         */
+        PinnedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "react.pinned";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta: components["schemas"]["PinnedMeta"];
+        };
+        /**
+         * PinnedMeta
+         * @description The `meta` of `react.pinned`.
+         */
+        PinnedMeta: {
+            /** @default false */
+            erased?: boolean;
+            target: string;
+            /** @default true */
+            pinned?: boolean;
+            /** @default 0 */
+            tokens?: number;
+        };
+        /**
+         * StageGateBlock
+         * @description Output of the gate stage.
+         */
+        StageGateBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "stage.gate";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["StageGateMeta"];
+        };
+        /**
+         * StageGateMeta
+         * @description The `meta` of `stage.gate`.
+         */
+        StageGateMeta: {
+            /** @default false */
+            erased?: boolean;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * StageCoordinatorBlock
+         * @description Output of the coordinator stage.
+         */
+        StageCoordinatorBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "stage.coordinator";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["StageCoordinatorMeta"];
+        };
+        /**
+         * StageCoordinatorMeta
+         * @description The `meta` of `stage.coordinator`.
+         */
+        StageCoordinatorMeta: {
+            /** @default false */
+            erased?: boolean;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * StageFeedbackBlock
+         * @description Output of the feedback stage.
+         */
+        StageFeedbackBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "stage.feedback";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["StageFeedbackMeta"];
+        };
+        /**
+         * StageFeedbackMeta
+         * @description The `meta` of `stage.feedback`.
+         */
+        StageFeedbackMeta: {
+            /** @default false */
+            erased?: boolean;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * StageClarificationBlock
+         * @description A question to the user for clarification.
+         */
+        StageClarificationBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "stage.clarification";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["StageClarificationMeta"];
+        };
+        /**
+         * StageClarificationMeta
+         * @description The `meta` of `stage.clarification`.
+         */
+        StageClarificationMeta: {
+            /** @default false */
+            erased?: boolean;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * StageClarificationResolvedBlock
+         * @description The user's clarification.
+         */
+        StageClarificationResolvedBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "stage.clarification.resolved";
+            ts: string;
+            /** @default  */
+            author?: string;
+            /** @default  */
+            turn_id?: string;
+            /** @default  */
+            mime?: string;
+            /** @default  */
+            path?: string;
+            text?: string;
+            meta?: components["schemas"]["StageClarificationResolvedMeta"];
+        };
+        /**
+         * StageClarificationResolvedMeta
+         * @description The `meta` of `stage.clarification.resolved`.
+         */
+        StageClarificationResolvedMeta: {
+            /** @default false */
+            erased?: boolean;
+            blobs?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
+        };
+        /**
+         * ConversationStartedText
+         * @description The text of `conv.header`.
+         */
+        ConversationStartedText: {
+            /** @default false */
+            erased?: boolean;
+            tenant: string;
+            project: string;
+            user: string;
+            /** @default  */
+            bundle?: string;
+            parent?: string;
+            forked_from?: components["schemas"]["ForkPoint"];
+        };
+        /**
+         * SourcesText
+         * @description Rows of the sources pool.
+         */
+        SourcesText: {
+            rows: components["schemas"]["SourceRow"][];
+        };
+        /**
+         * CallText
+         * @description The text of a call: the tool, the time, and the parameters, unless they are in the blob store.
+         */
+        CallText: {
+            tool_id: string;
+            tool_call_id: string;
+            ts: string;
+            params?: {
+                [key: string]: unknown;
+            };
+        };
+        /**
+         * PlanText
+         * @description A plan in its JSON form: statuses by step number.
+         */
+        PlanText: {
+            plan_id: string;
+            steps: string[];
+            /** @default {} */
+            status?: {
+                [key: string]: "done" | "failed" | "in_progress" | "pending";
+            };
+            /** @default  */
+            created_ts?: string;
+            /** @default  */
+            last_ts?: string;
+            origin_turn_id?: string;
+            last_turn_id?: string;
+            /** @default  */
+            closed_ts?: string;
+            /** @default  */
+            superseded_ts?: string;
+            /** @default false */
+            verbatim?: boolean;
+            /** @default  */
+            snapshot_ref?: string;
+        };
+        /**
+         * PlansText
+         * @description The plans of a compacted range.
+         */
+        PlansText: {
+            plans: components["schemas"]["PlanText"][];
+        };
+        /**
+         * SourceRow
+         * @description A row of the sources pool; it may have further fields.
+         */
+        SourceRow: {
+            /** @enum {unknown} */
+            source_type: "attachment" | "file" | "manual" | "web";
+            sid: number;
+            /** @default  */
+            title?: string;
+            /** @default  */
+            url?: string;
+            /** @default  */
+            text?: string;
+            /** @default  */
+            content?: string | components["schemas"]["BlobRef"];
+            /** @default  */
+            mime?: string;
+            size_bytes?: number;
+            base64?: string | components["schemas"]["BlobRef"];
+            /** @default  */
+            artifact_path?: string;
+            /** @default  */
+            physical_path?: string;
+            /** @default  */
+            rn?: string;
+            /** @default  */
+            hosted_uri?: string;
+            /** @default  */
+            key?: string;
+            /** @default  */
+            domain?: string;
+            /** @default  */
+            favicon?: string;
+            /** @default  */
+            published_time_iso?: string;
+            /** @default  */
+            modified_time_iso?: string;
+            /** @default  */
+            fetched_time_iso?: string;
+            provider_rank?: number;
+            weighted_rank?: number;
+            objective_relevance?: number;
+            query_relevance?: number;
+            authority?: number | string;
+        };
+        /**
+         * ChatStartEvent
+         * @description A turn began.
+         */
+        ChatStartEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "chat.start";
+            data: string;
+            /** @description The seq of the last block. */
+            id?: string;
+        };
+        /**
+         * ChatStepEvent
+         * @description A step of the turn began, or a tool call finished.
+         */
+        ChatStepEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "chat.step";
+            data: string;
+            /** @description The seq of the last block. */
+            id?: string;
+        };
+        /**
+         * ChatDeltaEvent
+         * @description A piece of streamed text. It is provisional: the stored block contains the whole text. Each reader receives the
+         *         text from its beginning.
+         */
+        ChatDeltaEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "chat.delta";
+            data: string;
+            /** @description The seq of the last block. */
+            id?: string;
+        };
+        /**
+         * ChatBlockEvent
+         * @description A stored block.
+         */
+        ChatBlockEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "chat.block";
+            data: string;
+            /** @description The seq of the last block. */
+            id: string;
+        };
+        /**
+         * ChatCompactionEvent
+         * @description A compaction of older parts of the conversation started or finished.
+         */
+        ChatCompactionEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "chat.compaction";
+            data: string;
+            /** @description The seq of the last block. */
+            id?: string;
+        };
+        /**
+         * ChatApprovalEvent
+         * @description A person has to decide before the turn can continue.
+         */
+        ChatApprovalEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "chat.approval";
+            data: string;
+            /** @description The seq of the last block. */
+            id?: string;
+        };
+        /**
+         * ChatCompleteEvent
+         * @description A turn ended.
+         */
+        ChatCompleteEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "chat.complete";
+            data: string;
+            /** @description The seq of the last block. */
+            id?: string;
+        };
+        /**
+         * ChatErrorEvent
+         * @description The turn or this stream stopped; the code is one of `core/codes.py`.
+         */
+        ChatErrorEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "chat.error";
+            data: string;
+            /** @description The seq of the last block. */
+            id?: string;
+        };
+        /**
+         * ConvStatusEvent
+         * @description The current state of the conversation.
+         */
+        ConvStatusEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "conv.status";
+            data: string;
+            /** @description The seq of the last block. */
+            id?: string;
+        };
+        /**
+         * StreamEvent
+         * @description An event of the stream of a conversation.
+         */
+        StreamEvent: components["schemas"]["ChatStartEvent"] | components["schemas"]["ChatStepEvent"] | components["schemas"]["ChatDeltaEvent"] | components["schemas"]["ChatBlockEvent"] | components["schemas"]["ChatCompactionEvent"] | components["schemas"]["ChatApprovalEvent"] | components["schemas"]["ChatCompleteEvent"] | components["schemas"]["ChatErrorEvent"] | components["schemas"]["ConvStatusEvent"];
+        /**
+         * RunStreamEvent
+         * @description A streamed run.
+         */
+        RunStreamEvent: {
+            data: string;
+        };
+        /**
+         * CompletionStreamEvent
+         * @description A streamed completion.
+         */
+        CompletionStreamEvent: {
+            data: string | "[DONE]";
+        };
+        /**
+         * ToolResultBlock
+         * @description One of ResultDigestBlock, ResultStatusBlock, ResultContentBlock.
+         */
+        ToolResultBlock: components["schemas"]["ResultDigestBlock"] | components["schemas"]["ResultStatusBlock"] | components["schemas"]["ResultContentBlock"];
+        /**
+         * KnownBlock
+         * @description A block of a type that timeloom writes.
+         */
+        KnownBlock: components["schemas"]["ConversationStartedBlock"] | components["schemas"]["TitledBlock"] | components["schemas"]["SourcesAddedBlock"] | components["schemas"]["WorkingSummaryBlock"] | components["schemas"]["RangeSummaryBlock"] | components["schemas"]["ErasedBlock"] | components["schemas"]["TurnStartedBlock"] | components["schemas"]["AgentLogStartedBlock"] | components["schemas"]["TurnEndedBlock"] | components["schemas"]["UserPromptBlock"] | components["schemas"]["AttachmentMetaBlock"] | components["schemas"]["AttachmentBlock"] | components["schemas"]["FollowupBlock"] | components["schemas"]["SteerBlock"] | components["schemas"]["ExternalEventBlock"] | components["schemas"]["FeedbackBlock"] | components["schemas"]["CompletionBlock"] | components["schemas"]["ReactCompletionBlock"] | components["schemas"]["RoundStartedBlock"] | components["schemas"]["ModelCalledBlock"] | components["schemas"]["ModelAnsweredBlock"] | components["schemas"]["ThinkingBlock"] | components["schemas"]["NotesBlock"] | components["schemas"]["NoteBlock"] | components["schemas"]["ChannelTextBlock"] | components["schemas"]["ToolCodeBlock"] | components["schemas"]["ToolCallBlock"] | components["schemas"]["NoticeBlock"] | components["schemas"]["ToolResultBlock"] | components["schemas"]["GateBlock"] | components["schemas"]["ApprovalRequestedBlock"] | components["schemas"]["ApprovalDecidedBlock"] | components["schemas"]["PlanRecordedBlock"] | components["schemas"]["PlanAcknowledgedBlock"] | components["schemas"]["PlansCompactedBlock"] | components["schemas"]["HiddenBlock"] | components["schemas"]["PrunedBlock"] | components["schemas"]["CompactionRequestedBlock"] | components["schemas"]["CompactionEndedBlock"] | components["schemas"]["PinnedBlock"] | components["schemas"]["StageGateBlock"] | components["schemas"]["StageCoordinatorBlock"] | components["schemas"]["StageFeedbackBlock"] | components["schemas"]["StageClarificationBlock"] | components["schemas"]["StageClarificationResolvedBlock"];
+        /**
+         * OtherBlock
+         * @description A block of an unknown type, or one that another program wrote in another form. Most have the fields `type`, `author`, `turn_id`, `ts`, `mime`, `path`, `text`, `base64` and `meta`, but any JSON object is possible.
+         */
+        OtherBlock: Record<string, never>;
+        /**
+         * Block
+         * @description A block of the timeline. Clients keep blocks that they do not know.
+         */
+        Block: components["schemas"]["KnownBlock"] | components["schemas"]["OtherBlock"];
     };
     responses: never;
     parameters: never;
@@ -1963,13 +4432,80 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -1992,13 +4528,80 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2024,13 +4627,140 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description An error. */
-            default: {
+            /** @description The answer to a page's own form: the page to open. */
+            303: {
+                headers: {
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2051,8 +4781,56 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2060,12 +4838,36 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
         };
     };
     get_me: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The tenant, if it is not that of the token. */
+                "x-timeloom-tenant"?: string;
+                /** @description The project, if it is not that of the token. */
+                "x-timeloom-project"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2080,13 +4882,208 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    get_widget: {
+        parameters: {
+            query?: {
+                bundle?: string;
+            };
+            header?: never;
+            path: {
+                widget: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Return the document of a widget, for a frame that has no origin and may not send requests. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2109,13 +5106,108 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2144,13 +5236,111 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPage"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2178,22 +5368,187 @@ export interface operations {
         };
         responses: {
             /** @description Send a message. It starts a turn, or becomes a follow-up of the running turn. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["StreamEvent"];
+                };
+            };
+            /** @description Send a message. It starts a turn, or becomes a follow-up of the running turn. */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SendReceipt"];
-                    "text/event-stream": string;
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `path_malformed`: The path has no known form. The message names the known forms.
+             *     - `path_escapes_root`: The path would leave its folder: it is absolute or contains `..`, a backslash, NUL or a disguised form of these.
+             *     - `path_too_long`: The path, or one name in it, is longer than file systems allow. Choose a shorter one.
+             *     - `path_name_unsafe`: A name contains invisible or control characters, ends with a dot or space, or is the name of a device.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "path_malformed" | "path_escapes_root" | "path_too_long" | "path_name_unsafe";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `attachment_type_unavailable`: Files of this type cannot be attached; only text files can. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "attachment_type_unavailable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2222,16 +5577,117 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "text/event-stream": components["schemas"]["StreamEvent"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2276,13 +5732,170 @@ export interface operations {
                     "application/json": components["schemas"]["SendReceipt"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `path_malformed`: The path has no known form. The message names the known forms.
+             *     - `path_escapes_root`: The path would leave its folder: it is absolute or contains `..`, a backslash, NUL or a disguised form of these.
+             *     - `path_too_long`: The path, or one name in it, is longer than file systems allow. Choose a shorter one.
+             *     - `path_name_unsafe`: A name contains invisible or control characters, ends with a dot or space, or is the name of a device.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "path_malformed" | "path_escapes_root" | "path_too_long" | "path_name_unsafe";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `attachment_type_unavailable`: Files of this type cannot be attached; only text files can. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "attachment_type_unavailable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2311,13 +5924,111 @@ export interface operations {
                     "application/json": components["schemas"]["ApprovalsPage"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2348,8 +6059,87 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationList"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2357,12 +6147,31 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
         };
     };
     search_conversations: {
         parameters: {
-            query?: {
-                words?: string;
+            query: {
+                words: string;
                 cursor?: string;
                 limit?: number;
                 hits?: number;
@@ -2386,13 +6195,111 @@ export interface operations {
                     "application/json": components["schemas"]["SearchPage"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2422,13 +6329,139 @@ export interface operations {
                     "application/json": components["schemas"]["TurnsPage"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `entry_unknown`: The conversation has no block with this seq or path, or no such turn.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "entry_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2458,13 +6491,135 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationsInPeriod"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2491,13 +6646,111 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationDetails"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2522,13 +6775,127 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2556,16 +6923,114 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TimelinePage"];
+                    "application/json": components["schemas"]["TimelinePage"] | components["schemas"]["TimelineExport"] | components["schemas"]["RestoredTimeline"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2595,13 +7060,114 @@ export interface operations {
                     "application/json": components["schemas"]["SourcesPage"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2628,8 +7194,87 @@ export interface operations {
                     "application/json": components["schemas"]["ConvStatus"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2637,12 +7282,31 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
         };
     };
     get_prompt: {
         parameters: {
             query?: {
-                round?: number | null;
+                round?: number;
                 turn?: string;
                 attempt?: number;
             };
@@ -2665,13 +7329,113 @@ export interface operations {
                     "application/json": components["schemas"]["PromptDetails"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `entry_unknown`: The conversation has no block with this seq or path, or no such turn.
+             *     - `path_not_found`: Nothing has this path: neither the timeline, nor the sources pool, nor OUT_DIR.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "entry_unknown" | "path_not_found";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2701,8 +7465,90 @@ export interface operations {
                     "application/json": components["schemas"]["FilesPage"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2710,12 +7556,31 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
         };
     };
     get_file: {
         parameters: {
-            query?: {
-                path?: string;
+            query: {
+                path: string;
                 disposition?: "attachment" | "inline";
             };
             header?: {
@@ -2747,7 +7612,7 @@ export interface operations {
             /** @description The requested range. */
             206: {
                 headers: {
-                    "Content-Range"?: string;
+                    "Content-Range": string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2761,31 +7626,140 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The range lies outside the file. */
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `path_malformed`: The path has no known form. The message names the known forms.
+             *     - `path_too_long`: The path, or one name in it, is longer than file systems allow. Choose a shorter one.
+             *     - `path_escapes_root`: The path would leave its folder: it is absolute or contains `..`, a backslash, NUL or a disguised form of these.
+             *     - `path_name_unsafe`: A name contains invisible or control characters, ends with a dot or space, or is the name of a device.
+             *     - `path_not_a_file`: The path does not name a file. Only `fi:` paths do.
+             *     - `range_too_large`: A range of source ids contains more ids, or larger ones, than a request may have.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "path_malformed" | "path_too_long" | "path_escapes_root" | "path_name_unsafe" | "path_not_a_file" | "range_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `path_not_found`: Nothing has this path: neither the timeline, nor the sources pool, nor OUT_DIR.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "path_not_found";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `range_unsatisfiable`: The requested range is outside the file; the message gives the file's size in bytes. */
             416: {
                 headers: {
-                    "Content-Range"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "range_unsatisfiable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
+                headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
                 headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
     };
     get_artifact_url: {
         parameters: {
-            query?: {
-                path?: string;
+            query: {
+                path: string;
             };
             header?: never;
             path: {
@@ -2806,8 +7780,96 @@ export interface operations {
                     "application/json": components["schemas"]["FileInfo"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `path_malformed`: The path has no known form. The message names the known forms.
+             *     - `path_too_long`: The path, or one name in it, is longer than file systems allow. Choose a shorter one.
+             *     - `path_escapes_root`: The path would leave its folder: it is absolute or contains `..`, a backslash, NUL or a disguised form of these.
+             *     - `path_name_unsafe`: A name contains invisible or control characters, ends with a dot or space, or is the name of a device.
+             *     - `path_not_a_file`: The path does not name a file. Only `fi:` paths do.
+             *     - `range_too_large`: A range of source ids contains more ids, or larger ones, than a request may have.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "path_malformed" | "path_too_long" | "path_escapes_root" | "path_name_unsafe" | "path_not_a_file" | "range_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `path_not_found`: Nothing has this path: neither the timeline, nor the sources pool, nor OUT_DIR.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "path_not_found";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2815,12 +7877,36 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
         };
     };
     post_by_rn: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The tenant, if it is not that of the token. */
+                "x-timeloom-tenant"?: string;
+                /** @description The project, if it is not that of the token. */
+                "x-timeloom-project"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2839,13 +7925,144 @@ export interface operations {
                     "application/json": components["schemas"]["FileInfo"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `rn_malformed`: The text is not the resource name of a file. The message shows the form of one.
+             *     - `path_malformed`: The path has no known form. The message names the known forms.
+             *     - `path_too_long`: The path, or one name in it, is longer than file systems allow. Choose a shorter one.
+             *     - `path_escapes_root`: The path would leave its folder: it is absolute or contains `..`, a backslash, NUL or a disguised form of these.
+             *     - `path_name_unsafe`: A name contains invisible or control characters, ends with a dot or space, or is the name of a device.
+             *     - `path_not_a_file`: The path does not name a file. Only `fi:` paths do.
+             *     - `range_too_large`: A range of source ids contains more ids, or larger ones, than a request may have.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "rn_malformed" | "path_malformed" | "path_too_long" | "path_escapes_root" | "path_name_unsafe" | "path_not_a_file" | "range_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `path_not_found`: Nothing has this path: neither the timeline, nor the sources pool, nor OUT_DIR.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "path_not_found";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2872,13 +8089,111 @@ export interface operations {
                     "application/json": components["schemas"]["PinList"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2909,13 +8224,163 @@ export interface operations {
                     "application/json": components["schemas"]["PinReceipt"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `path_malformed`: The path has no known form. The message names the known forms.
+             *     - `path_too_long`: The path, or one name in it, is longer than file systems allow. Choose a shorter one.
+             *     - `path_escapes_root`: The path would leave its folder: it is absolute or contains `..`, a backslash, NUL or a disguised form of these.
+             *     - `path_name_unsafe`: A name contains invisible or control characters, ends with a dot or space, or is the name of a device.
+             *     - `path_not_a_file`: The path does not name a file. Only `fi:` paths do.
+             *     - `range_too_large`: A range of source ids contains more ids, or larger ones, than a request may have.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "path_malformed" | "path_too_long" | "path_escapes_root" | "path_name_unsafe" | "path_not_a_file" | "range_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `path_not_found`: Nothing has this path: neither the timeline, nor the sources pool, nor OUT_DIR.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "path_not_found";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `pin_not_visible`: Nothing at the path is in the prompt, so it cannot be pinned. Read it again, and pin the result.
+             *     - `pin_unknown`: Nothing at the path is pinned.
+             *     - `pins_full`: The pinned blocks would exceed a tenth of the model's window. Unpin another block first.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "pin_not_visible" | "pin_unknown" | "pins_full";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2946,13 +8411,151 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationTitle"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -2984,13 +8587,152 @@ export interface operations {
                     "application/json": components["schemas"]["FeedbackReceipt"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `entry_unknown`: The conversation has no block with this seq or path, or no such turn.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "entry_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -3021,13 +8763,139 @@ export interface operations {
                     "application/json": components["schemas"]["TurnsWithFeedbacks"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `entry_unknown`: The conversation has no block with this seq or path, or no such turn.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "entry_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -3058,13 +8926,148 @@ export interface operations {
                     "application/json": components["schemas"]["ForkResult"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `entry_unknown`: The conversation has no block with this seq or path, or no such turn.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "entry_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `turn_open`: The turn has not ended. Wait for its end before you fork at it or erase parts of it. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "turn_open";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -3095,13 +9098,152 @@ export interface operations {
                     "application/json": components["schemas"]["RerunJob"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `entry_unknown`: The conversation has no block with this seq or path, or no such turn.
+             *     - `model_unknown`: The model name is unknown; the message lists the accepted forms.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "entry_unknown" | "model_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `turn_open`: The turn has not ended. Wait for its end before you fork at it or erase parts of it. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "turn_open";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After.
+             *     - `reruns_busy`: The maximum number of re-runs is active; the message names their owners and how to raise the limit.
+             */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited" | "reruns_busy";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -3126,13 +9268,123 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `turn_not_running`: No turn is running that could be stopped or cancelled. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "turn_not_running";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -3162,13 +9414,115 @@ export interface operations {
                     "application/json": components["schemas"]["ForkComparison"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `cursor_malformed`: The cursor is not one that a previous page returned.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "cursor_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `entry_unknown`: The conversation has no block with this seq or path, or no such turn.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "entry_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -3199,13 +9553,161 @@ export interface operations {
                     "application/json": components["schemas"]["ErasureReport"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `path_malformed`: The path has no known form. The message names the known forms.
+             *     - `path_too_long`: The path, or one name in it, is longer than file systems allow. Choose a shorter one.
+             *     - `path_escapes_root`: The path would leave its folder: it is absolute or contains `..`, a backslash, NUL or a disguised form of these.
+             *     - `path_name_unsafe`: A name contains invisible or control characters, ends with a dot or space, or is the name of a device.
+             *     - `path_not_a_file`: The path does not name a file. Only `fi:` paths do.
+             *     - `range_too_large`: A range of source ids contains more ids, or larger ones, than a request may have.
+             */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed" | "path_malformed" | "path_too_long" | "path_escapes_root" | "path_name_unsafe" | "path_not_a_file" | "range_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `path_not_found`: Nothing has this path: neither the timeline, nor the sources pool, nor OUT_DIR.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown" | "path_not_found";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `turn_open`: The turn has not ended. Wait for its end before you fork at it or erase parts of it.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_open";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
                 };
             };
         };
@@ -3237,8 +9739,129 @@ export interface operations {
                     "application/json": components["schemas"]["SendReceipt"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
+             *     - `approval_unknown`: No call waits for approval, or not the call that was named.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running" | "approval_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3246,12 +9869,36 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
         };
     };
     post_run: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The tenant, if it is not that of the token. */
+                "x-timeloom-tenant"?: string;
+                /** @description The project, if it is not that of the token. */
+                "x-timeloom-project"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3267,11 +9914,132 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "text/event-stream": components["schemas"]["RunStreamEvent"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown" | "conversation_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_timeout";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
+             *     - `approval_unknown`: No call waits for approval, or not the call that was named.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running" | "approval_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_too_large";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3279,12 +10047,36 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
         };
     };
     post_completion: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The tenant, if it is not that of the token. */
+                "x-timeloom-tenant"?: string;
+                /** @description The project, if it is not that of the token. */
+                "x-timeloom-project"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3300,17 +10092,195 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "text/event-stream": components["schemas"]["CompletionStreamEvent"];
                     "application/json": components["schemas"]["ChatCompletion"];
-                    "text/event-stream": string;
                 };
             };
-            /** @description An error. */
-            default: {
+            /**
+             * @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form.
+             *     - `output_schema_invalid`: An output schema is too large, or has a keyword that answers cannot be validated against.
+             */
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "request_malformed" | "output_schema_invalid";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "unauthorized";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "forbidden";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `conversation_unknown`: No conversation has this id.
+             *     - `model_unknown`: The model name is unknown; the message lists the accepted forms.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "route_unknown" | "conversation_unknown" | "model_unknown";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `request_timeout`: The request body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "request_timeout";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /**
+             * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
+             *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
+             *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
+             *     - `output_conflict`: A message wants another output schema than the running turn has. Send it after the turn.
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running" | "output_conflict";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `request_too_large`: The request body is larger than this server accepts. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "request_too_large";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "host_unknown";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "rate_limited";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `answer_missing`: The turn ended without an answer; the message gives the reason. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "answer_missing";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
                 };
             };
         };
@@ -3318,7 +10288,12 @@ export interface operations {
     list_models: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The tenant, if it is not that of the token. */
+                "x-timeloom-tenant"?: string;
+                /** @description The project, if it is not that of the token. */
+                "x-timeloom-project"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3333,13 +10308,122 @@ export interface operations {
                     "application/json": components["schemas"]["ModelList"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "request_malformed";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "unauthorized";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "forbidden";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "route_unknown";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "host_unknown";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "rate_limited";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
                 };
             };
         };
@@ -3347,7 +10431,12 @@ export interface operations {
     get_model: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The tenant, if it is not that of the token. */
+                "x-timeloom-tenant"?: string;
+                /** @description The project, if it is not that of the token. */
+                "x-timeloom-project"?: string;
+            };
             path: {
                 model: string;
             };
@@ -3364,13 +10453,125 @@ export interface operations {
                     "application/json": components["schemas"]["ModelCard"];
                 };
             };
-            /** @description An error. */
-            default: {
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "request_malformed";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "unauthorized";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "forbidden";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `model_unknown`: The model name is unknown; the message lists the accepted forms.
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "route_unknown" | "model_unknown";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "host_unknown";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "rate_limited";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        error?: {
+                            /** @enum {unknown} */
+                            code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        };
+                    } & components["schemas"]["OpenAiErrorBody"];
                 };
             };
         };

@@ -3,7 +3,7 @@ import { apiPath, type ConversationAccess, type ConversationStatus, get as fetch
 import { type Connection, type StreamEvent, subscribe } from "../api/stream";
 import { asString, type Block, isObject, meta, objectOf, table } from "../timeline/blocks";
 import { addOutput, applyBlock, clearOutput, emptyTimeline, fileKey, markSeen, type StreamTimings, type Timeline } from "../timeline/fold";
-import type { Live, LiveFile } from "../timeline/model";
+import type { Live, LiveFile, LiveText } from "../timeline/model";
 import { DRAFT, errorMessage, followFile, listApprovals, listConversations, signedOutState, toSentence, useAppStore } from "./appStore";
 
 export interface OpenConversation {
@@ -101,7 +101,7 @@ function newOpenConversation(id: string): OpenConversation {
 /** An event of this page, not of the server: a stream has started and resends all unfinished text. */
 const STREAM_STARTED = "stream.started";
 
-const emptyLive = (): Live => ({ channels: {}, files: [], since: {}, stale: false, expectedStatuses: 0, lastStatusAt: 0 });
+const emptyLive = (): Live => ({ channels: {}, files: [], texts: [], since: {}, stale: false, expectedStatuses: 0, lastStatusAt: 0 });
 /** Drop all unfinished text, but remember that a stream has just started. */
 const clearLive = (live: Live): Live =>
   Object.keys(live.since).length ? { ...emptyLive(), expectedStatuses: live.expectedStatuses, lastStatusAt: live.lastStatusAt } : live;
@@ -200,19 +200,36 @@ const WIDE_SCREEN = "(min-width: 901px)";
 
 function applyDelta(open: OpenConversation, delta: Delta): OpenConversation {
   const { turn_id, channel, text, cut } = delta;
-  const { channels: known, files: knownFiles, since, stale, lastStatusAt } = open.live;
+  const { channels: known, files: knownFiles, texts: knownTexts, since, stale, lastStatusAt } = open.live;
   if (stale) clearOutput(open.timeline, turn_id);
   const channels = stale ? {} : known;
   const files = stale ? [] : knownFiles;
+  const texts = stale ? [] : knownTexts;
+  if (isDeclared(open, channel)) {
+    const startedAt = since[channel] ?? Date.now();
+    return { ...open, live: { ...open.live, channels, files, texts: withText(texts, delta), since: { ...since, [channel]: startedAt }, stale: false } };
+  }
   if (!REPLY_CHANNELS.has(channel)) {
     addOutput(open.timeline, turn_id, text);
-    return stale ? { ...open, live: { ...open.live, channels, files, stale: false } } : open;
+    return stale ? { ...open, live: { ...open.live, channels, files, texts, stale: false } } : open;
   }
   const startedAt = since[channel] ?? (Date.now() - lastStatusAt < RESEND_MS ? 0 : Date.now());
-  const live = { ...open.live, channels, files, since: { ...since, [channel]: startedAt }, stale: false };
+  const live = { ...open.live, channels, files, texts, since: { ...since, [channel]: startedAt }, stale: false };
   if (delta.path || channel === "canvas") return { ...open, live: { ...live, files: withFileText(files, delta) } };
   const before = cut ? TRUNCATED_START : (channels[channel] ?? "");
   return { ...open, live: { ...live, channels: { ...channels, [channel]: before + text } } };
+}
+
+/** Whether the running turn declares this channel beside the built-in ones. */
+function isDeclared(open: OpenConversation, channel: string): boolean {
+  return !REPLY_CHANNELS.has(channel) && (open.timeline.turns.at(-1)?.channels.some((one) => one.name === channel) ?? false);
+}
+
+function withText(texts: LiveText[], { channel, index, text, cut }: Delta): LiveText[] {
+  const at = texts.findIndex((one) => one.channel === channel && one.index === index);
+  const known = texts[at];
+  const whole = (cut ? TRUNCATED_START : (known?.text ?? "")) + text;
+  return known ? texts.with(at, { ...known, text: whole }) : [...texts, { channel, index, text: whole }];
 }
 
 /** Return the unfinished files with the text of a delta. The panel shows a new file of the canvas. */
@@ -254,6 +271,11 @@ function closeChannels(live: Live, block: Block): Live {
   // The outcome of a failed reply contains the text that was streamed.
   const failed = block.type === "react.model.outcome" && Boolean(meta(block, "error"));
   if (failed || REPLACES_ALL.has(block.type)) return clearLive(live);
+  if (block.type === "react.channel") {
+    // The blocks of a reply arrive together, and each has the next text of its channel.
+    const at = live.texts.findIndex((one) => one.channel === asString(meta(block, "channel")));
+    return at < 0 ? live : { ...live, texts: live.texts.toSpliced(at, 1) };
+  }
   if (block.type === "react.tool.result") return live.files.length ? { ...live, files: withoutResult(live.files, block) } : live;
   const replaced = REPLACES[block.type];
   if (!replaced?.some((channel) => channel in live.channels)) return live;

@@ -9,14 +9,15 @@ import { ChatText } from "./ChatText";
 import { MessageView } from "./MessageView";
 import { ThinkingView } from "./ThinkingView";
 import { withoutStepMarkers } from "./TurnView";
+import { ChannelView } from "../widgets/ChannelView";
 
 export function LiveItems() {
   const open = useAppStore((state) => state.open)!;
-  const { channels, files, since } = open.live;
+  const { channels, files, texts, since } = open.live;
   const state = open.status?.state;
   const running = state === "running";
   const notes = withoutStepMarkers(channels["timeline_text"] ?? "");
-  const hasMore = files.length > 0 || Object.keys(channels).some((channel) => channel !== "thinking");
+  const hasMore = files.length > 0 || texts.length > 0 || Object.keys(channels).some((channel) => channel !== "thinking");
   const draft = files.findLast((file) => file.channel === "canvas");
   const turn = open.timeline.turns.at(-1);
   const unseen = turn && !turn.reason ? turn.items.slice(firstUnseenIndex(turn.items)).filter((item) => item.kind === "message") : [];
@@ -31,6 +32,10 @@ export function LiveItems() {
       {files.filter((file) => file.channel !== "canvas").map((file) => (
         <ChatText key={`${file.index} ${file.path}`} path={file.path} mime={file.mime} text={file.text} growing />
       ))}
+      {texts.map(({ channel, index, text }) => {
+        const declared = turn?.channels.find((one) => one.name === channel);
+        return <ChannelView key={`${channel} ${index}`} channel={channel} mime={declared?.mime ?? ""} widget={declared?.widget ?? ""} text={text} growing />;
+      })}
       {channels["answer"] && <article className="answer growing" aria-label="Answer in progress"><Markdown text={channels["answer"]} growing /></article>}
       {open.compacting && <div className="event-line"><span className="shimmer">Summarizing earlier messages…</span></div>}
       {running && !channels["answer"] && (

@@ -11,6 +11,7 @@ import { MessageView } from "./MessageView";
 import { PlanView } from "./PlanView";
 import { ThinkingView } from "./ThinkingView";
 import { TurnEnd } from "./TurnEnd";
+import { ChannelView } from "../widgets/ChannelView";
 
 interface Props {
   turn: Turn;
@@ -52,6 +53,8 @@ const ItemView = memo(function ItemView({ item, turn }: { item: Item; turn: Turn
           {item.isUnformatted && <p className="dim small" role="note">The model did not keep to the reply format. This is its plain text.</p>}
         </>
       );
+    case "channel":
+      return <ChannelView channel={item.channel} mime={item.mime} widget={item.widget} text={item.text} cut={item.cut} />;
     case "event":
       return <EventLine event={item} />;
     case "plan":

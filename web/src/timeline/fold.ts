@@ -1,6 +1,6 @@
 /** Folds stored blocks into the timeline that the page shows. Unchanged turns and items keep their identity. */
 import { asNumber, asString, type Block, isObject, meta, objectOf, table } from "./blocks";
-import type { Artifact, Call, Item, Message, Source, TimelineEvent, Turn } from "./model";
+import type { Artifact, Call, DeclaredChannel, Item, Message, Source, TimelineEvent, Turn } from "./model";
 import { parsePartialReply } from "./partialReply";
 
 export interface Timeline {
@@ -13,10 +13,12 @@ export interface Timeline {
   /** The paths of the pinned blocks, each with the text of its first block. */
   pins: Map<string, string>;
   forkedFrom: string;
+  /** The bundle of the conversation; empty if it has none. */
+  bundle: string;
 }
 
 export function emptyTimeline(): Timeline {
-  return { tail: 0, title: "", blocks: [], turns: [], sources: new Map(), artifacts: new Map(), pins: new Map(), forkedFrom: "" };
+  return { tail: 0, title: "", blocks: [], turns: [], sources: new Map(), artifacts: new Map(), pins: new Map(), forkedFrom: "", bundle: "" };
 }
 
 /** Apply the next block; known blocks are ignored. The timeline is updated in place, its turns and items are replaced. */
@@ -75,7 +77,9 @@ type Fold = (timeline: Timeline, seq: number, block: Block, timings: StreamTimin
 
 const FOLDS = table<Fold>({
   "conv.header": (timeline, _seq, block) => {
-    const forked = objectOf(block.text)["forked_from"];
+    const header = objectOf(block.text);
+    timeline.bundle = asString(header["bundle"]);
+    const forked = header["forked_from"];
     timeline.forkedFrom = isObject(forked) ? asString(forked["conversation_id"]) : "";
   },
   "conv.title": (timeline, _seq, block) => {
@@ -121,6 +125,17 @@ const FOLDS = table<Fold>({
     addItem(timeline, block, { kind: "thinking", seq, text: block.text ?? "", ms });
   },
   "react.notes": (timeline, seq, block) => addItem(timeline, block, { kind: "notes", seq, text: block.text ?? "" }),
+  "react.channel": (timeline, seq, block) =>
+    addItem(timeline, block, {
+      kind: "channel",
+      seq,
+      path: block.path ?? "",
+      channel: asString(meta(block, "channel")),
+      mime: block.mime,
+      widget: asString(meta(block, "widget")),
+      text: block.text ?? "",
+      cut: meta(block, "cut") === true,
+    }),
   "react.tool.code": (timeline, seq, block) => foldCode(timeline, seq, block),
   "react.tool.call": foldCall,
   "react.tool.result": foldResult,
@@ -176,12 +191,18 @@ function newTurn(seq: number, block: Block): Turn {
     failure: "",
     endText: "",
     items: [],
+    channels: declaredChannels(meta(block, "channels")),
     usage: { input_tokens: 0, cache_read_tokens: 0, cache_write_tokens: 0, output_tokens: 0, cost_nano_usd: 0 },
     rounds: 0,
     model: "",
     reaction: "",
     reactionText: "",
   };
+}
+
+function declaredChannels(value: unknown): DeclaredChannel[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter(isObject).map((one) => ({ name: asString(one["name"]), mime: asString(one["mime"]), widget: asString(one["widget"]) }));
 }
 
 function message(seq: number, block: Block, type: Message["type"], label: string): Message {

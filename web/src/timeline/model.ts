@@ -104,6 +104,25 @@ export interface Answer {
   isUnformatted: boolean;
 }
 
+/** Text that the model wrote on a channel of the agent. */
+export interface ChannelText {
+  kind: "channel";
+  seq: number;
+  path: string;
+  channel: string;
+  mime: string;
+  widget: string;
+  text: string;
+  cut: boolean;
+}
+
+/** A channel that a turn declares beside the built-in ones. */
+export interface DeclaredChannel {
+  name: string;
+  mime: string;
+  widget: string;
+}
+
 /** A one-line note between the items, for example that older steps were compacted. */
 export interface TimelineEvent {
   kind: "event";
@@ -123,7 +142,7 @@ export interface PlanItem {
   change: string;
 }
 
-export type Item = Message | Thinking | InterruptedReply | Notes | Call | Answer | TimelineEvent | PlanItem;
+export type Item = Message | Thinking | InterruptedReply | Notes | Call | Answer | ChannelText | TimelineEvent | PlanItem;
 
 export interface Turn {
   id: string;
@@ -137,6 +156,7 @@ export interface Turn {
   failure: string;
   endText: string;
   items: Item[];
+  channels: DeclaredChannel[];
   usage: Required<Usage>;
   rounds: number;
   model: string;
@@ -184,11 +204,20 @@ export interface LiveFile {
   text: string;
 }
 
+/** Text that the model is writing on a channel of the agent. */
+export interface LiveText {
+  channel: string;
+  index: number;
+  text: string;
+}
+
 export interface Live {
   /** Unfinished text by channel, without that of files. */
   channels: Record<string, string>;
   /** Unfinished files, the newest last. */
   files: LiveFile[];
+  /** Unfinished texts on channels of the agent. */
+  texts: LiveText[];
   /** When each channel started, for the timer; 0 if it started before this page connected. */
   since: Record<string, number>;
   /** True after a reconnect: the server resends the text, so the next delta replaces it. */

@@ -11,11 +11,13 @@ from timeloom.cli.chat.display.labels import (
     UNFORMATTED_NOTE,
     describe_compaction,
     find_error,
+    format_channel,
     format_params_on_one_line,
 )
 from timeloom.cli.chat.terminal.approvals import ApprovalQuestion
 from timeloom.cli.sanitize import one_line, sanitize
 from timeloom.core.blocks import (
+    ChannelText,
     CompactionEnded,
     Completion,
     ModelAnswered,
@@ -122,7 +124,7 @@ class PlainOutput:
                 click.echo(" (withdrawn)", err=True)
             case _:
                 pass
-        for line in _activity_lines(entry):
+        for line in _printed_lines(entry):
             plain = sanitize(line)
             click.echo(click.style(plain, dim=True) if self._uses_dim else plain, err=True)
 
@@ -149,6 +151,12 @@ class PlainOutput:
 
 def _withdraws_answer(block: ToolCall | Notice | ModelAnswered) -> bool:
     return not isinstance(block, ModelAnswered) or bool(block.error)
+
+
+def _printed_lines(entry: Entry) -> list[str]:
+    if isinstance(entry.block, ChannelText):
+        return [f"  {line}" for line in format_channel(entry, entry.block)]
+    return _activity_lines(entry)
 
 
 def _activity_lines(entry: Entry) -> list[str]:

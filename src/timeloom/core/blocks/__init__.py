@@ -1,7 +1,8 @@
 """Types of blocks that a timeline can hold, one family per module.
 
 Reading order: `block` (the base class), `content`, `digest` and `tool_traits` (shared parts), then the families
-`conversation`, `turn`, `user`, `round`, `tool`, `gate`, `plan`, `assistant`, `forgetting`, `stage` and `unknown`.
+`conversation`, `turn`, `user`, `round`, `channel`, `tool`, `gate`, `plan`, `assistant`, `forgetting`, `stage` and
+`unknown`.
 `caching` holds the cache values of model calls. `extract_payloads`, `redact` and `valid_text` transform blocks.
 """
 
@@ -10,6 +11,7 @@ from typing import Final
 
 from timeloom.core.blocks.assistant import Completion, ReactCompletion
 from timeloom.core.blocks.block import Block, BlockError
+from timeloom.core.blocks.channel import ChannelText
 from timeloom.core.blocks.content import ContentBlock
 from timeloom.core.blocks.conversation import (
     ConversationStarted,
@@ -73,6 +75,7 @@ AnyBlock = (
     | Thinking
     | Notes
     | Note
+    | ChannelText
     | ToolCode
     | ToolCall
     | Notice
@@ -119,6 +122,7 @@ __all__ = [
     "Block",
     "BlockClasses",
     "BlockError",
+    "ChannelText",
     "CompactionEnded",
     "CompactionRequested",
     "Completion",

@@ -11,6 +11,7 @@ from timeloom.core.blocks import (
     AnyBlock,
     Attachment,
     AttachmentMeta,
+    ChannelText,
     Completion,
     ConversationStarted,
     Cut,
@@ -55,7 +56,7 @@ def redact_block(block: AnyBlock) -> AnyBlock:
             # These hold only the owner, the record of an erasure, or numbers.
             return block
         case TurnStarted():
-            # A client may have chosen the schema of the answer; the rest are numbers.
+            # A client may have chosen the schema of the answer; the rest are numbers and the channels of the agent.
             return replace(block, erased=True, output="") if block.output else block
         case Attachment() | AttachmentMeta() | ToolCall() | ResultDigest() | ResultStatus() | ResultContent():
             return _redact_artifact(block)
@@ -72,8 +73,8 @@ def redact_block(block: AnyBlock) -> AnyBlock:
                 tool_calls=_redact_text(block.tool_calls),
                 detail="",
             )
-        case Completion():
-            return replace(block, erased=True, text=ERASED, suggested_followups=())
+        case Completion() | ChannelText():
+            return _redact_answer(block)
         case Feedback():
             # Erased feedback equals withdrawn feedback: a replacement text would read as an opinion.
             return replace(block, erased=True, reaction=None, text="", confidence=None)
@@ -108,6 +109,13 @@ def format_entry_paths(first_seq: int, last_seq: int) -> str:
 
 def _redact_text(text: Text) -> str:
     return ERASED if text else ""
+
+
+def _redact_answer(block: Completion | ChannelText) -> AnyBlock:
+    if isinstance(block, Completion):
+        return replace(block, erased=True, text=ERASED, suggested_followups=())
+    # No widget can show the mark of an erasure.
+    return replace(block, erased=True, text=ERASED, mime=_PLAIN, widget="")
 
 
 def _redact_artifact(

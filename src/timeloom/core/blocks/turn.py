@@ -3,6 +3,7 @@
 from typing import ClassVar, Literal
 
 from timeloom.core.blocks.block import Block, need_positive
+from timeloom.core.stream.declared import DeclaredChannel
 
 EndReason = Literal[
     "completed",
@@ -33,6 +34,8 @@ class TurnStarted(Block, tag="turn.header", frozen=True, kw_only=True):
     """The edition of everything that the model reads and writes in the turn."""
     output: str = ""
     """The JSON schema of the turn's answer, as compact JSON; empty if the answer is plain text."""
+    channels: tuple[DeclaredChannel, ...] = ()
+    """The channels that the turn declares beside the built-in ones."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

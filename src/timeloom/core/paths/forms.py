@@ -30,6 +30,7 @@ ToolPart = Literal["call", "code", "notice", "result"]
 FileArea = Literal["files", "outputs"]
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_CHANNEL = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _CALL_TEXTS = frozenset({"notes", "note", "approval"})
 _ROUND_TEXTS = frozenset({"thinking", "plan.ack", "model"})
 _TOOL_PARTS = frozenset({"call", "code", "notice", "result"})
@@ -64,6 +65,23 @@ class CompletionPath(_PathForm, frozen=True):
 
     def __str__(self) -> str:
         return f"ar:{self.turn}.assistant.completion{_format_ordinal(self.number)}"
+
+
+class ChannelPath(_PathForm, frozen=True):
+    """`ar:<turn>.channel.<name>[.n]`: a text on a declared channel; without a number the turn's latest."""
+
+    turn: TurnId
+    channel: str
+    number: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_id(parse_turn_id, self.turn, "turn")
+        if not _CHANNEL.fullmatch(self.channel):
+            raise PathError("path_malformed", f"a channel is a word like 'chart', got {quote_prefix(self.channel)}")
+        _check_ordinal(self.number)
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.channel.{self.channel}{_format_ordinal(self.number)}"
 
 
 class CallTextPath(_PathForm, frozen=True):
@@ -287,6 +305,7 @@ class KnowledgePath(_PathForm, frozen=True):
 MessageForm = (
     UserPromptPath
     | CompletionPath
+    | ChannelPath
     | CallTextPath
     | RoundTextPath
     | PlanPath
@@ -305,6 +324,7 @@ FileForm = FilePath | AttachmentPath | EventAttachmentPath
 TurnForm = (
     UserPromptPath
     | CompletionPath
+    | ChannelPath
     | CallTextPath
     | RoundTextPath
     | PlanPath

@@ -11,6 +11,7 @@ from timeloom.core.paths.forms import (
     ArtifactPath,
     AttachmentPath,
     CallTextPath,
+    ChannelPath,
     CompletionPath,
     EventAttachmentPath,
     EventPath,
@@ -109,6 +110,8 @@ def _parse_message(rest: str) -> MessageForm:
             return UserPromptPath(turn)
         case ["assistant", "completion", *ordinal]:
             return CompletionPath(turn, _parse_ordinal(ordinal))
+        case ["channel", name, *ordinal]:
+            return ChannelPath(turn, name, _parse_ordinal(ordinal))
         case ["react", *what]:
             return _parse_react(turn, what)
         case ["artifacts", *name]:
@@ -117,8 +120,8 @@ def _parse_message(rest: str) -> MessageForm:
             return EventPath(turn, kind, MessageId(message))
         case _:
             raise _malformed_error(
-                "ar:<turn>. goes on with user.prompt, assistant.completion, react.…, artifacts.<name> "
-                "or external.<kind>.<message_id>",
+                "ar:<turn>. goes on with user.prompt, assistant.completion, channel.<name>, react.…, "
+                "artifacts.<name> or external.<kind>.<message_id>",
                 rest,
             )
 

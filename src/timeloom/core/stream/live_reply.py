@@ -1,7 +1,7 @@
 """Extracts the text that clients see of a reply while the model writes it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +15,9 @@ from timeloom.core.stream.channels import (
     ChannelDelta,
     ChannelOpened,
     ChannelParser,
-    declared_channels,
 )
 from timeloom.core.stream.decision import DecisionStream
+from timeloom.core.stream.declared import NO_CHANNELS, DeclaredChannel, parsed_channels
 from timeloom.core.stream.json_fields import STRING_CHARACTERS, FieldDelta, decode_characters
 from timeloom.core.stream.raw_text import RawTextStream
 
@@ -61,11 +61,28 @@ class LiveReply:
     later.
     """
 
-    __slots__ = ("_decisions", "_fields", "_known", "_last", "_notes_lead", "_parser", "_raw", "_said", "_way")
+    __slots__ = (
+        "_decisions",
+        "_declared",
+        "_fields",
+        "_known",
+        "_last",
+        "_notes_lead",
+        "_parser",
+        "_raw",
+        "_said",
+        "_way",
+    )
 
-    def __init__(self, edition: int = 1, fields: Mapping[str, str] = SHOWN_FIELDS) -> None:
+    def __init__(
+        self,
+        edition: int = 1,
+        fields: Mapping[str, str] = SHOWN_FIELDS,
+        declared: Sequence[DeclaredChannel] = NO_CHANNELS,
+    ) -> None:
         self._fields = fields  # fields of a decision that are shown, each with its channel
-        self._parser = ChannelParser(declared_channels(edition))
+        self._declared = frozenset(one.name for one in declared)
+        self._parser = ChannelParser(parsed_channels(edition, declared))
         self._last = -1  # index of the last decision that has begun
         self._notes_lead: bool | None = None  # whether notes stand before their decisions; None before the first notes
         self._raw: _RawText | None = None  # the open raw channel
@@ -118,6 +135,8 @@ class LiveReply:
             self._said.add((index, field))
             stream = RawTextStream(unescapes=event.channel != "content")
             self._raw = _RawText(channel, index, self._file_path(field, index), stream)
+        elif event.channel in self._declared:
+            self._raw = _RawText(event.channel, event.index, "", RawTextStream(unescapes=True))
 
     def _owner(self, name: str) -> int:
         """Return the index of the decision that a raw channel belongs to if the reply is well-formed."""

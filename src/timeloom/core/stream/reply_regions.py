@@ -49,6 +49,12 @@ def split_regions(text: str, edition: int = 1) -> list[Region]:
     return _Splitter(text, tags, edition).split()
 
 
+def kind_of_channel(name: str) -> RegionKind:
+    """Return the kind of the channel that a tag with this name means; `other` for a name of no known channel."""
+    plain = re.sub(r"[_.\-:]", "", name).lower()
+    return "decision" if plain.startswith("reactdecision") else _KIND_BY_NAME.get(plain, "other")
+
+
 Family = Literal["channel", "think", "call", "plain", "token"]
 
 
@@ -184,11 +190,11 @@ def _read_tag(found: re.Match[str], edition: int) -> _Tag:
     if plain := found["plain"] or found["comment"]:
         is_end = is_close or plain == "-->"
         name = "<!--" if found["comment"] else plain.lower()
-        return _Tag(start, end, is_end, "plain", _find_kind(name), name)
+        return _Tag(start, end, is_end, "plain", kind_of_channel(name), name)
     name = found["channel"] or ""
     is_declared = name in _DECLARED_NAMES or (edition > 1 and name in RAW_FIELDS)
     is_exact = is_declared and found[0] == f"<{found['slash2']}channel:{name}>"
-    kind = _find_kind(name)
+    kind = kind_of_channel(name)
     if kind == "other" and edition > 1:
         kind = _RAW_KIND_BY_NAME.get(name.lower(), kind)
     return _Tag(start, end, is_close, "channel", kind, name, is_exact)
@@ -199,18 +205,13 @@ def _read_token(found: re.Match[str]) -> _Tag:
     start, end = found.span()
     if found["message"] is not None:
         name = found["recipient"] or ""
-        kind = "call" if name else _find_kind(found["message"])
+        kind = "call" if name else kind_of_channel(found["message"])
         return _Tag(start, end, False, "token", kind, name)
     token = re.sub(r"[^a-z]", "", found["token"].lower())
     if token.endswith("thought"):
         return _Tag(start, end, token.startswith("end"), "think", "thinking")
     is_close = token in _CLOSING_TOKENS or "/" in found["token"]
     return _Tag(start, end, is_close, "token", "call")
-
-
-def _find_kind(name: str) -> RegionKind:
-    plain = re.sub(r"[_.\-:]", "", name).lower()
-    return "decision" if plain.startswith("reactdecision") else _KIND_BY_NAME.get(plain, "other")
 
 
 _MAX_INDENT: Final = 40

@@ -7,6 +7,7 @@ import msgspec
 
 from timeloom.core.blocks import (
     AnyBlock,
+    ChannelText,
     Completion,
     EndReason,
     RangeSummary,
@@ -18,6 +19,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import parse_turn_alias
+from timeloom.core.stream.declared import NO_CHANNELS, DeclaredChannel
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.block_view import BlockView, Folds, for_all_blocks
 
@@ -36,6 +38,8 @@ class Turn(msgspec.Struct, gc=False):
     spans: list[tuple[int, int]] = []
     rounds: list[Round] = []
     completions: int = 0
+    channel_texts: dict[str, int] = {}
+    """The number of texts on each declared channel."""
     working_summaries: int = 0
     range_summaries: int = 0
     ended: EndReason | None = None
@@ -57,6 +61,8 @@ class TurnsView(BlockView, msgspec.Struct):
     """The edition of the newest turn."""
     output: str = ""
     """The JSON schema of the newest turn's answer; empty if it is plain text."""
+    channels: tuple[DeclaredChannel, ...] = NO_CHANNELS
+    """The declared channels of the newest turn."""
     by_number: list[TurnId] = []
     """The ids of the turns; the turn with the number 1 comes first."""
 
@@ -109,6 +115,10 @@ class TurnsView(BlockView, msgspec.Struct):
         if turn := self._add_entry(entry, block):
             turn.completions += 1
 
+    def _add_channel_text(self, entry: Entry, block: ChannelText) -> None:
+        if turn := self._add_entry(entry, block):
+            turn.channel_texts[block.channel] = turn.channel_texts.get(block.channel, 0) + 1
+
     def _add_working_summary(self, entry: Entry, block: WorkingSummary) -> None:
         if turn := self._add_entry(entry, block):
             turn.working_summaries += 1
@@ -120,7 +130,7 @@ class TurnsView(BlockView, msgspec.Struct):
     def _begin(self, entry: Entry, block: TurnStarted) -> None:
         if turn := self._add_entry(entry, block):
             turn.ended = None
-            self.edition, self.output = block.edition, block.output
+            self.edition, self.output, self.channels = block.edition, block.output, block.channels
 
     def _end(self, entry: Entry, block: TurnEnded) -> None:
         if turn := self._add_entry(entry, block):
@@ -131,6 +141,7 @@ class TurnsView(BlockView, msgspec.Struct):
         RoundStarted: _add_round,
         ToolCall: _add_call,
         Completion: _add_completion,
+        ChannelText: _add_channel_text,
         WorkingSummary: _add_working_summary,
         RangeSummary: _add_range_summary,
         TurnStarted: _begin,

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import (
     AnyBlock,
+    ChannelText,
     Completion,
     ModelCalled,
     Notes,
@@ -35,7 +36,10 @@ RUN_COST_BYTES: Final = 200
 """Bytes counted for each run in addition to its text."""
 
 TOOL_OUTPUT: Final = ""
-"""The kind of all channels of tools."""
+"""The kind of all channels that are not built in: those of tools, and those that an agent declares."""
+
+DECLARED_PREFIX: Final = "declared:"
+"""Begins the kind of one declared channel."""
 
 REPLY_CHANNELS: Final = frozenset((*SHOWN_CHANNELS, *SHOWN_FIELDS.values()))
 """The channels of a reply."""
@@ -54,6 +58,12 @@ def text_kind(delta: ChatDelta) -> str:
     return delta.channel if delta.channel in REPLY_CHANNELS else TOOL_OUTPUT
 
 
+def text_kinds(delta: ChatDelta) -> tuple[str, ...]:
+    """Return the kind of the text, and a kind of its own for a channel that is not built in."""
+    kind = text_kind(delta)
+    return (kind, f"{DECLARED_PREFIX}{delta.channel}") if kind == TOOL_OUTPUT else (kind,)
+
+
 def kinds_ended_by(block: AnyBlock) -> tuple[str, ...]:
     """Return the kinds of partial text that end with that block: it contains them, or no block ever will."""
     match block:
@@ -65,6 +75,8 @@ def kinds_ended_by(block: AnyBlock) -> tuple[str, ...]:
             return ("timeline_text",)
         case ToolCode():
             return ("code",)
+        case ChannelText(channel=name):
+            return (f"{DECLARED_PREFIX}{name}",)
         case Completion():
             return ("answer",)
         case ToolCall(by=None):
@@ -128,10 +140,10 @@ class PartialText:
 
     def end(self, block: AnyBlock) -> None:
         """Drop the texts that end with that block."""
-        kinds = kinds_ended_by(block)
+        kinds = frozenset(kinds_ended_by(block))
         if kinds and (self._runs or self._cut):
-            self._runs = deque(run for run in self._runs if text_kind(run.first) not in kinds)
-            self._cut = {key: one for key, one in self._cut.items() if text_kind(one[0]) not in kinds}
+            self._runs = deque(run for run in self._runs if kinds.isdisjoint(text_kinds(run.first)))
+            self._cut = {key: one for key, one in self._cut.items() if kinds.isdisjoint(text_kinds(one[0]))}
             self._bytes = sum(run.size_bytes for run in self._runs)
 
     def clear(self) -> None:

@@ -21,7 +21,7 @@ from timeloom.runtime.hub.events import (
     Heartbeat,
     derive_events,
 )
-from timeloom.runtime.hub.partial_text import PartialText, PositionedDelta, is_continuation, kinds_ended_by, text_kind
+from timeloom.runtime.hub.partial_text import PartialText, PositionedDelta, is_continuation, kinds_ended_by, text_kinds
 from timeloom.runtime.read.export import encode_whole_block
 from timeloom.wire.block_json import encode_block
 
@@ -416,7 +416,7 @@ class Subscription:
 
     def _is_unfinished(self, delta: ChatDelta, after: int) -> bool:
         """Return whether the delta's text was not ended by a block that was already sent."""
-        return after >= self._ended.get(text_kind(delta), 0)
+        return all(after >= self._ended.get(kind, 0) for kind in text_kinds(delta))
 
     def _record_ended(self, entry: Entry) -> None:
         for kind in kinds_ended_by(entry.block):

@@ -111,7 +111,8 @@ class PromptBuilder:
     @property
     def _system(self) -> SystemText:
         turns = self._session.views.turns
-        return self._systems.get(turns.edition, turns.output, (self._pinned_functions or {}).get(turns.edition, ""))
+        pinned = (self._pinned_functions or {}).get(turns.edition, "")
+        return self._systems.get(turns.edition, turns.output, pinned, turns.channels)
 
     @property
     def rates(self) -> CacheRates:

@@ -14,6 +14,7 @@ from timeloom.core.render.v2.system.examples import example_values
 from timeloom.core.render.v2.system.sections import render_section
 from timeloom.core.render.v2.system.text import SECTION_SEPARATOR
 from timeloom.core.render.v2.system.text import build_system_text as build_second_system_text
+from timeloom.core.stream.declared import NO_CHANNELS, DeclaredChannel
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.prompt.hashing import system_hash
@@ -51,26 +52,33 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True):
     skills: tuple[CatalogueSkill, ...] = ()
     output: str = ""
     """The JSON schema of the turn's answer; empty for plain text."""
+    channels: tuple[DeclaredChannel, ...] = NO_CHANNELS
+    """The channels that the turn declares beside the built-in ones."""
 
 
 class SystemTexts:
-    """The system texts of conversations with the same tools and settings, one for each edition and output schema."""
+    """The system texts of conversations with the same tools and settings.
+
+    There is one for each edition, output schema and set of channels.
+    """
 
     def __init__(self, tools: Sequence[ToolSpec], settings: SystemSettings) -> None:
         self._tools = tuple(tools)
         self._settings = settings
-        self._texts: dict[tuple[int, str, str], SystemText] = {}
+        self._texts: dict[tuple[int, str, str, tuple[DeclaredChannel, ...]], SystemText] = {}
 
-    def get(self, edition: int, output: str = "", pinned: str = "") -> SystemText:
-        """Return the system text of turns of that edition and output schema; it is built once.
+    def get(
+        self, edition: int, output: str = "", pinned: str = "", channels: tuple[DeclaredChannel, ...] = NO_CHANNELS
+    ) -> SystemText:
+        """Return the system text of turns of that edition, output schema and channels; it is built once.
 
         `pinned` is the list of functions that the conversation has pinned, where it differs from that of the tools.
         """
-        key = edition, output, pinned
+        key = edition, output, pinned, channels
         if key not in self._texts:
             if len(self._texts) >= MAX_SYSTEM_TEXTS:
                 self._texts.pop(next(iter(self._texts)))
-            settings = msgspec.structs.replace(self._settings, edition=edition, output=output)
+            settings = msgspec.structs.replace(self._settings, edition=edition, output=output, channels=channels)
             self._texts[key] = build_system_text(self._tools, settings, pinned)
         return self._texts[key]
 
@@ -92,6 +100,7 @@ def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings, pinne
             protocol=settings.protocol,
             functions=native.tool_ids,
             output_schema=settings.output,
+            channels=settings.channels,
         )
         built = build_second_system_text(load_sections(), config, bundle_text=settings.instructions)
         text, sections = built.text, built.labels

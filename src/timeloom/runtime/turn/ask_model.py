@@ -1,6 +1,7 @@
 """Sends the model request of a round: records the call, streams the reply and records its outcome."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalRequested,
+    ChannelText,
     Gate,
     ModelAnswered,
     ModelCalled,
@@ -20,12 +22,14 @@ from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, PolicyResult
 from timeloom.core.policy.model_retry import BACKOFF_S, retry_delay_s
 from timeloom.core.policy.next_step import AskModel
+from timeloom.core.policy.read_channels import ReadChannels, read_channels
 from timeloom.core.policy.read_native import read_native_reply, read_or_repair_native
-from timeloom.core.policy.read_reply import ParsedReply
+from timeloom.core.policy.read_reply import ParsedReply, plain_answer
 from timeloom.core.policy.repair_reply import RepairContext, RepairedReply, read_or_repair
 from timeloom.core.render.editions import SECOND_EDITION, renderer_for
 from timeloom.core.render.native_tools import NativeTool
 from timeloom.core.render.v2.fence import WordsStream
+from timeloom.core.stream.declared import DeclaredChannel
 from timeloom.core.stream.live_reply import ANSWER, LiveDelta, LiveReply
 from timeloom.core.stream.native_reply import LiveNativeReply, NativeCall, NativeReply, decode_calls, encode_calls
 from timeloom.core.timeline import Entry
@@ -85,7 +89,7 @@ class ModelCaller:
         """Read a recorded reply, which depends on no repair rule: a repaired reply is recorded in channels."""
         text = await self.session.text(block.repaired or block.text)
         if block.protocol == "channels" or block.repaired:
-            return self.reply_context.read(text)
+            return self.reply_context.read(self._read_channels(text).rest)
         calls = decode_calls(await self.session.text(block.tool_calls))
         is_cut = block.stop_reason == "max_tokens"
         return read_native_reply(NativeReply(text, calls), self.repair_context.custom, is_cut=is_cut)
@@ -94,6 +98,23 @@ class ModelCaller:
     def reply_context(self) -> RepairContext:
         """The tools and the edition by which replies of the current turn are read."""
         return replace(self.repair_context, edition=self.session.views.turns.edition)
+
+    def _read_channels(self, text: str) -> ReadChannels:
+        turns = self.session.views.turns
+        return read_channels(text, turns.channels, turns.edition)
+
+    def read_reply(
+        self, prompt: PromptRequest, buffer: "_ReplyBuffer", *, is_cut: bool
+    ) -> tuple[ParsedReply, RepairedReply | None, ReadChannels]:
+        """Return the parts of a complete reply, its repair if it needed one, and its declared channels."""
+        context = self.reply_context
+        if prompt.tools:
+            # A native tool call cannot be a quotation, so the prompt does not matter.
+            native = NativeReply(buffer.text, buffer.calls)
+            return *read_or_repair_native(native, context, is_cut=is_cut), ReadChannels(buffer.text)
+        channels = self._read_channels(buffer.text)
+        reply, repaired = read_or_repair(channels.rest, context, lambda: _prompt_texts(prompt), is_cut=is_cut)
+        return replace(reply, remarks=(*channels.remarks, *reply.remarks)), repaired, channels
 
     def cache_reply(self, seq: int, reply: ParsedReply) -> None:
         """Cache the parsed reply of the entry at that seq."""
@@ -130,7 +151,7 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
     if recorded is None:
         return
     prompt, call, admission = recorded
-    buffer = _ReplyBuffer(caller.on_delta, prompt.request.tools, caller.reply_context)
+    buffer = _ReplyBuffer(caller.on_delta, prompt.request.tools, caller.reply_context, session.views.turns.channels)
     prompt_tokens = session.views.reported.to_model_tokens(call.model, call.estimated_tokens)
     async with caller.governor.charge_on_exit(admission) as charge:
         charge.cut_cost = lambda most: cut_call_cost(most, prompt_tokens, buffer.received, caller.model)
@@ -144,10 +165,13 @@ async def ask_model(caller: ModelCaller, step: AskModel, interrupt: asyncio.Even
         charge.cost = model_cost(outcome.usage, rounds=_counted_rounds(step))
         caller.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
         if isinstance(ending, FinishEvent):
-            reply, repaired = _read_reply(caller, prompt, buffer, is_cut=ending.stop_reason == "max_tokens")
+            is_cut = ending.stop_reason == "max_tokens"
+            reply, repaired, channels = caller.read_reply(prompt, buffer, is_cut=is_cut)
             if repaired:
                 outcome = replace(outcome, repairs=repaired.repairs, repaired=repaired.text)
-            for entry in await session.append_deferred(_answer_blocks(outcome, reply, "".join(buffer.thinking)), turn):
+            blocks = _answer_blocks(outcome, reply, "".join(buffer.thinking))
+            blocks += _channel_blocks(session, reply, channels, step.round)
+            for entry in await session.append_deferred(blocks, turn):
                 if isinstance(entry.block, ModelAnswered):
                     caller.cache_reply(entry.seq, reply)
         else:
@@ -236,14 +260,28 @@ def _gate_blocks(session: Session, ruling: PolicyResult) -> list[AnyBlock]:
     return [replace(gate, tool_call_id=call_id), question]
 
 
-def _read_reply(
-    caller: ModelCaller, prompt: PromptRequest, buffer: "_ReplyBuffer", *, is_cut: bool
-) -> tuple[ParsedReply, RepairedReply | None]:
-    context = caller.reply_context
-    if prompt.tools:
-        # A native tool call cannot be a quotation, so the prompt does not matter.
-        return read_or_repair_native(NativeReply(buffer.text, buffer.calls), context, is_cut=is_cut)
-    return read_or_repair(buffer.text, context, lambda: _prompt_texts(prompt), is_cut=is_cut)
+def _channel_blocks(session: Session, reply: ParsedReply, channels: ReadChannels, number: int) -> list[AnyBlock]:
+    """Return the blocks of the declared channels; none for a reply that the model is asked to write again."""
+    if reply.faults and not plain_answer(reply):
+        return []
+    turn = session.views.turns.turns.get(session.views.progress.turn_id)
+    counts = Counter(turn.channel_texts if turn else {})
+    blocks: list[AnyBlock] = []
+    for one in channels.written:
+        channel = one.channel
+        counts[channel.name] += 1
+        blocks.append(
+            ChannelText(
+                channel=channel.name,
+                mime=channel.mime,
+                text=one.text,
+                round=number,
+                n=counts[channel.name],
+                widget=channel.widget,
+                cut=one.is_cut,
+            )
+        )
+    return blocks
 
 
 def _prompt_texts(prompt: PromptRequest) -> list[str]:
@@ -259,17 +297,21 @@ class _ReplyBuffer:
     """Collects a reply while it streams and forwards it to clients."""
 
     def __init__(
-        self, on_delta: Callable[[LiveDelta], None], tools: Sequence[NativeTool], context: RepairContext
+        self,
+        on_delta: Callable[[LiveDelta], None],
+        tools: Sequence[NativeTool],
+        context: RepairContext,
+        channels: Sequence[DeclaredChannel],
     ) -> None:
         self._send = on_delta
-        self._answer = WordsStream() if context.edition >= SECOND_EDITION else None
+        self._unfenced = (ANSWER, *(one.name for one in channels)) if context.edition >= SECOND_EDITION else ()
+        self._words: dict[str, tuple[int, WordsStream]] = {}
         self._tool_ids = {one.name: one.tool_id for one in tools}
         self._custom = context.custom
-        self._live = LiveReply(context.edition)
+        self._live = LiveReply(context.edition, declared=channels)
         self._live_native = LiveNativeReply()
         self._pieces: list[str] = []
         self._calls: dict[int, tuple[str, list[str]]] = {}
-        self._answer_index = 0
         self.thinking: list[str] = []
 
     @property
@@ -301,17 +343,30 @@ class _ReplyBuffer:
         """Forward what waited for the end of a complete reply."""
         for delta in self._live_native.close():
             self._on_delta(delta)
-        if self._answer and (rest := self._answer.close()):
-            self._send(LiveDelta(ANSWER, self._answer_index, rest))
+        for channel in self._words.copy():
+            self._flush(channel)
 
     def _on_delta(self, delta: LiveDelta) -> None:
-        """Forward the delta; of the answer, without the escapes that the model copied from the prompt."""
-        if self._answer and delta.channel == ANSWER:
-            self._answer_index = delta.index
-            delta = replace(delta, text=self._answer.feed(delta.text))
-            if not delta.text:
-                return
-        self._send(delta)
+        """Forward the delta; of text that stays visible, without the escapes that the model copied from the prompt."""
+        if delta.channel in self._unfenced:
+            delta = self._unfence(delta)
+        if delta.text:
+            self._send(delta)
+
+    def _unfence(self, delta: LiveDelta) -> LiveDelta:
+        index, words = self._words.get(delta.channel, (-1, None))
+        if words is None or index != delta.index:
+            if delta.channel != ANSWER:
+                self._flush(delta.channel)
+            # All decisions of a reply together have one answer.
+            words = words if words and delta.channel == ANSWER else WordsStream()
+            self._words[delta.channel] = delta.index, words
+        return replace(delta, text=words.feed(delta.text))
+
+    def _flush(self, channel: str) -> None:
+        index, words = self._words.pop(channel, (0, None))
+        if words and (rest := words.close()):
+            self._send(LiveDelta(channel, index, rest))
 
     def on_tool_call(self, piece: ToolCallPiece) -> None:
         if piece.index not in self._calls:

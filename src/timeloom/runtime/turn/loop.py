@@ -36,6 +36,7 @@ from timeloom.core.policy.next_step import (
     WaitForApproval,
     next_step,
 )
+from timeloom.core.stream.declared import NO_CHANNELS, DeclaredChannel
 from timeloom.core.timeline import Entry
 from timeloom.runtime.context.fit_window import ContextFitter
 from timeloom.runtime.session.session import Session
@@ -78,6 +79,8 @@ class TurnRunner:
     """The edition of new turns, unless the conversation already has a later one."""
     output: str = ""
     """The JSON schema of the answers of new turns, unless a turn is opened with its own; empty for plain text."""
+    channels: tuple[DeclaredChannel, ...] = NO_CHANNELS
+    """The channels that new turns declare beside the built-in ones."""
     workflow: TurnWorkflow | None = None
     """Runs the turns; None runs their steps directly."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -104,6 +107,7 @@ class TurnRunner:
             rerun=self.rerun,
             edition=self.edition,
             output=output or self.output,
+            channels=self.channels,
         )
         await self.session.flush()
         return await self.resume()
@@ -114,7 +118,13 @@ class TurnRunner:
         """Open a turn with this message and return its entry, which becomes durable with the turn's first step."""
         await self.titles.stop()
         return await open_turn(
-            self.session, message, files, rerun=self.rerun, edition=self.edition, output=output or self.output
+            self.session,
+            message,
+            files,
+            rerun=self.rerun,
+            edition=self.edition,
+            output=output or self.output,
+            channels=self.channels,
         )
 
     async def resume(self) -> TurnOutcome:

@@ -40,6 +40,7 @@ STATUSES: Final = MappingProxyType(
         "entry_unknown": 404,
         "model_unknown": 404,
         "path_not_found": 404,
+        "widget_unknown": 404,
         "route_unknown": 404,
         "approval_unknown": 409,
         "pin_not_visible": 409,

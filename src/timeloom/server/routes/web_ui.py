@@ -1,7 +1,7 @@
 """Serves the built web page and the current user's data for it."""
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -50,8 +50,11 @@ EMBEDDED_CONTENT: Final = ("img-src data: blob:", "font-src data:", "media-src d
 """Content that is embedded in a document."""
 
 
-def frame_csp(scripts: str, *contents: str) -> str:
-    """Return the Content-Security-Policy of a frame: it has no origin and may not send requests."""
+def frame_csp(scripts: str, *contents: str, embedding: Sequence[str] = ()) -> str:
+    """Return the Content-Security-Policy of a frame: it has no origin and may not send requests.
+
+    `embedding` are further origins whose pages may show the frame.
+    """
     return "; ".join(
         (
             "sandbox allow-scripts",
@@ -61,7 +64,7 @@ def frame_csp(scripts: str, *contents: str) -> str:
             *contents,
             "form-action 'none'",
             "base-uri 'none'",
-            "frame-ancestors 'self'",
+            " ".join(("frame-ancestors 'self'", *embedding)),
         )
     )
 
@@ -70,6 +73,14 @@ CACHE_FOREVER: Final = "public, max-age=31536000, immutable"
 
 LogIn = Callable[[Request, str], Awaitable[Response]]
 """Answers a request for the page whose address has a token."""
+
+
+class WidgetInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A widget: its bundle, empty for an agent without one, its name, and the title of its frame."""
+
+    bundle: str
+    name: str
+    title: str
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +106,8 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     """Suffixes of file names whose types cannot be attached."""
     signs_in: bool = True
     """Whether this server signs people in and out; otherwise the application around it does."""
+    widgets: tuple[WidgetInfo, ...] = ()
+    """The widgets that show channels."""
 
 
 async def get_me(context: RequestContext) -> Me:
@@ -114,6 +127,10 @@ async def get_me(context: RequestContext) -> Me:
         max_upload_bytes=context.services.uploads.max_bytes,
         refused_suffixes=REFUSED_SUFFIXES,
         signs_in=context.services.authenticator.signs_in,
+        widgets=tuple(
+            WidgetInfo(bundle=bundle, name=name, title=widget.title or name)
+            for (bundle, name), widget in context.services.widgets.items()
+        ),
     )
 
 

@@ -19,6 +19,7 @@ KEPT = {
     **{(edition, name): {"[[S:"} for edition in EDITIONS for name in OWN_WORDS},
     # Edition 2 shows what the agent wrote in raw channels, and the marks of steps that it reported.
     (2, "program"): {"[[S:"},
+    (2, "declared channel"): {"[[S:"},
     (2, "raw parameters"): {"[[S:"},
     (2, "notes"): {"[[S:", "✓", "□"},
     (2, "plan marks"): {"[[S:", "✓", "□"},

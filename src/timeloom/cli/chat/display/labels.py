@@ -7,17 +7,30 @@ from typing import Final, cast
 import msgspec
 
 from timeloom.cli.chat.display.format import format_count, format_size
-from timeloom.cli.sanitize import one_line
-from timeloom.core.blocks import AnyBlock, CompactionEnded, EndReason, ResultDigest, ResultStatus, ToolError, TurnEnded
-from timeloom.core.payload import Text
+from timeloom.cli.sanitize import one_line, sanitize
+from timeloom.core.blocks import (
+    AnyBlock,
+    ChannelText,
+    CompactionEnded,
+    EndReason,
+    ResultDigest,
+    ResultStatus,
+    ToolError,
+    TurnEnded,
+)
+from timeloom.core.payload import BlobRef, Text
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.timeline import Entry
 
 MAX_SHORT_BYTES: Final = 65_536
 """Largest parameters that are parsed for a label; larger ones are not worth the time."""
 
 MAX_PLAN_LINES: Final = 20
 """Maximum number of lines printed for a new plan; `/plan` shows up to 50."""
+
+MAX_CHANNEL_LINES: Final = 40
+MAX_CHANNEL_COLUMNS: Final = 300
 
 _VALUE_CHARS: Final = 40
 _MIN_LINES: Final = 2
@@ -156,3 +169,14 @@ def _abbreviate_value(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     short = one_line(text, _VALUE_CHARS)
     return short if short and " " not in short else f'"{short}"' if isinstance(value, str) else short
+
+
+def format_channel(entry: Entry, block: ChannelText) -> list[str]:
+    """Return the text on a channel of the agent below the channel's name; of a long one, its beginning."""
+    if isinstance(block.text, BlobRef):
+        return [f"{block.channel}:", f"  ({block.text.size_bytes:,} bytes, `timeloom inspect {entry.path}` shows them)"]
+    lines = block.text.splitlines()
+    more = len(lines) - MAX_CHANNEL_LINES
+    rest = [f"  … {more} more lines, `timeloom inspect {entry.path}` shows them"] if more > 0 else []
+    shown = [f"  {sanitize(line)[:MAX_CHANNEL_COLUMNS]}" for line in lines[:MAX_CHANNEL_LINES]]
+    return [f"{block.channel}:", *shown, *rest]

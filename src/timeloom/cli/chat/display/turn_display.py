@@ -10,6 +10,7 @@ from timeloom.cli.chat.display.labels import (
     describe_compaction,
     describe_end,
     find_error,
+    format_channel,
     format_plan,
     format_plan_changes,
 )
@@ -21,6 +22,7 @@ from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,
     ApprovalRequested,
+    ChannelText,
     CompactionEnded,
     Completion,
     Followup,
@@ -133,6 +135,9 @@ class TurnDisplay:
                 self._show_user_input(entry, block)
             case PlanRecorded(snapshot=plan):
                 self._show_plan(plan)
+            case ChannelText():
+                for line in format_channel(entry, block):
+                    self._transcript.print_message(line, "plain")
             case _:
                 self._show_other(block)
         self._transcript.refresh()

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import (
     AnyBlock,
+    ChannelText,
     CompactionEnded,
     CompactionRequested,
     Completion,
@@ -79,6 +80,7 @@ _BOOKKEEPING: Final = (
 
 _PARSED_FROM_REPLY: Final = (
     Thinking,
+    ChannelText,
     Notes,
     ToolCode,
     ToolCall,

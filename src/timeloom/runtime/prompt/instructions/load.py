@@ -25,6 +25,7 @@ SECTION_ORDER: Final = (
     "notes",
     "citations",
     "ending",
+    "channels",
     "output",
 )
 """The sections of edition 2 in the order of the system text. A new section takes its place here; its file has the

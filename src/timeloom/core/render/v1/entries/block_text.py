@@ -8,6 +8,7 @@ from timeloom.core.blocks import (
     ApprovalRequested,
     Attachment,
     AttachmentMeta,
+    ChannelText,
     CompactionEnded,
     CompactionRequested,
     Completion,
@@ -95,6 +96,7 @@ SilentBlock = (
     | CompactionRequested
     | CompactionEnded
     | Pinned
+    | ChannelText
 )
 
 

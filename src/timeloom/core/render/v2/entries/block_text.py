@@ -11,6 +11,7 @@ from timeloom.core.blocks import (
     ApprovalRequested,
     Attachment,
     AttachmentMeta,
+    ChannelText,
     CompactionEnded,
     CompactionRequested,
     Completion,
@@ -55,6 +56,7 @@ from timeloom.core.blocks import (
     UserPrompt,
     WorkingSummary,
 )
+from timeloom.core.blocks.block import ERASED
 from timeloom.core.payload import size_of
 from timeloom.core.render.entry_text import NO_PAYLOADS, NO_TEXT, EntryText, Payloads, load_text, text_from_lines
 from timeloom.core.render.foreign_text.fence import one_line
@@ -62,11 +64,14 @@ from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.render.names import Names
 from timeloom.core.render.v2.entries.call_text import call_text, quoted_text, text_with_data
 from timeloom.core.render.v2.entries.channel_text import (
+    CODE_HEAD_CHARS,
+    MAX_CODE_CHARS,
     action,
     channel,
     fence_notes,
     render_words,
     short_channel,
+    shorten_words,
     text_without_gap,
 )
 from timeloom.core.render.v2.entries.plan_text import plan_text
@@ -80,7 +85,7 @@ MAX_INTERRUPTED_CHARS: Final = 4_000
 full."""
 
 PeopleBlock = UserPrompt | Followup | Steer | ExternalEvent | AttachmentMeta | Attachment
-AgentBlock = Completion | ReactCompletion | Thinking | Notes | Note | WorkingSummary | RangeSummary
+AgentBlock = Completion | ReactCompletion | Thinking | Notes | Note | ChannelText | WorkingSummary | RangeSummary
 ProgressBlock = TurnStarted | TurnEnded | RoundStarted | ModelAnswered | Gate | ApprovalRequested | ApprovalDecided
 ForeignBlock = (
     AgentLogStarted
@@ -216,6 +221,8 @@ def _agent_text(entry: Entry, block: AgentBlock, payloads: Payloads, names: Name
         case Notes(text=text):
             said = render_words(text, path, payloads, names, fence_notes)
             return text_without_gap(short_channel("notes", said)) if said.strip() else NO_TEXT
+        case ChannelText(channel=name, text=text):
+            return text_without_gap(channel(name, _channel_words(load_text(text, payloads), path, names)))
         case Note(text=text):
             return text_without_gap("[INTERNAL NOTE]", render_words(text, path, payloads, names))
         case WorkingSummary(text=text):
@@ -227,6 +234,13 @@ def _agent_text(entry: Entry, block: AgentBlock, payloads: Payloads, names: Name
             return text_from_lines(f"[SUMMARY {_shown_path(path, names)}] covers {covered}", words)
         case _:
             assert_never(block)
+
+
+def _channel_words(text: str, path: str, names: Names) -> str:
+    if text.startswith(ERASED):
+        return one_line(text)
+    chars = CODE_HEAD_CHARS if len(text) > MAX_CODE_CHARS else len(text)
+    return shorten_words(text, chars, names.path(path))
 
 
 def _progress_text(entry: Entry, block: ProgressBlock, payloads: Payloads, names: Names) -> EntryText:

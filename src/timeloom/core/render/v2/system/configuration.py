@@ -8,13 +8,14 @@ import msgspec
 from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
 from timeloom.core.render.v2.system.sections import ALWAYS
+from timeloom.core.stream.declared import NO_CHANNELS, DeclaredChannel
 
 RAW_PARAMS: Final = ("content", "patch")
 """String parameters that a reply may give in a channel of their own."""
 
 FACTS: Final = (
     *(ALWAYS, "tools", "code", "plain_tools", "irreversible"),
-    *("answer_tools", "several_actions", "skills", "output"),
+    *("answer_tools", "several_actions", "skills", "output", "declared"),
 )
 """The facts without a name."""
 
@@ -35,6 +36,8 @@ class SystemConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The names of typed outputs that the answer must have."""
     output_schema: str = ""
     """The JSON schema of the answer; empty for plain text."""
+    channels: tuple[DeclaredChannel, ...] = NO_CHANNELS
+    """The channels that the agent declares beside the built-in ones."""
     functions: frozenset[str] = frozenset()
     """With native tool calls: the ids of the tools that have a function of their own."""
 
@@ -67,6 +70,7 @@ class SystemConfig(msgspec.Struct, frozen=True, kw_only=True):
             "plain_tools": any(not tool.runs_code for tool in self.tools),
             "skills": self.skills,
             "output": self.output_types or self.output_schema,
+            "declared": self.channels,
             "answer_tools": self.answer_tools(),
             "several_actions": self.several_actions,
             "irreversible": any(tool.effect == "irreversible" for tool in self.tools),

@@ -10,6 +10,7 @@ from timeloom.core.render.foreign_text.json_text import escape_json, json_line
 from timeloom.core.render.v2.system.configuration import SystemConfig
 from timeloom.core.render.v2.system.read_signature import read_signature
 from timeloom.core.render.v2.system.signature import write_signature
+from timeloom.core.stream.declared import MAX_PURPOSE_CHARS, DeclaredChannel
 
 MAX_EXAMPLE_CHARS: Final = 300
 """Longest parameters of an example. Longer ones teach nothing about the form of a reply."""
@@ -28,8 +29,14 @@ def example_values(config: SystemConfig) -> dict[str, str]:
         "code_call": _call(code, _made_params(code, _Filling(lists=False))) if code else "",
         "code_tool": f"`{one_line(code.tool_id)}`" if code else "",
         "output_schema": escape_json(config.output_schema),
+        "declared_channels": "\n".join(map(_channel_row, config.channels)),
         "answer_tools": ", ".join(f"`{one_line(name)}`" for name in config.answer_tools()),
     }
+
+
+def _channel_row(channel: DeclaredChannel) -> str:
+    purpose = one_line(channel.purpose, MAX_PURPOSE_CHARS).replace("|", "\\|")
+    return f"| `{channel.name}` | {channel.mime} | {purpose} |"
 
 
 def _example_calls(config: SystemConfig) -> list[str]:
