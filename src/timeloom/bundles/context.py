@@ -1,4 +1,4 @@
-"""The bundle whose code runs now: `get_settings`, `get_plain` and `get_scratchpad` answer for it.
+"""The bundle whose code runs now: `get_settings`, `get_plain`, `get_secret` and `get_scratchpad` answer for it.
 
 Each tool, hook and workflow of a bundle runs inside `use_bundle`. A context variable carries it into tasks and threads,
 so two bundles that run at the same time never see each other's values.
@@ -13,13 +13,18 @@ from typing import Final, TypeVar, cast, overload
 import msgspec
 
 from timeloom.core.codes import CodedError
+from timeloom.platform.secrets import SecretText, resolve_secret
 
 T = TypeVar("T")
 
 MAX_PLAIN_DEPTH: Final = 32
 """Most names in the path of a plain setting. No settings are nested as deep; more only costs time."""
 
+OWN_SECRET: Final = "b:"
+"""The beginning of the names of a bundle's own secrets."""
+
 _SHOWN_CHARS: Final = 60
+_LISTED_CHARS: Final = 400
 _MISSING: Final = object()
 
 
@@ -33,7 +38,9 @@ class BundleContext:
     plain: Mapping[str, object] = field(default_factory=dict[str, object])
     """Settings as plain values. Without them, `get_plain` reads the typed settings."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """References to secrets by name."""
+    """References to the bundle's own secrets by name."""
+    server_secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """References to the secrets that the settings of the server offer to all bundles."""
     scratchpad: MutableMapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Values that the code of one turn shares in memory."""
 
@@ -54,6 +61,11 @@ def use_bundle(context: BundleContext) -> Generator[BundleContext]:
 def set_scratchpad(scratchpad: MutableMapping[str, object]) -> None:
     """Use that scratchpad in the rest of the running task."""
     _current.set(replace(current_bundle(), scratchpad=scratchpad))
+
+
+def find_bundle() -> BundleContext | None:
+    """Return the context of the running bundle; None outside of one."""
+    return _current.get()
 
 
 def current_bundle() -> BundleContext:
@@ -110,6 +122,24 @@ def get_plain(path: str, default: object = _MISSING) -> object:
             )
         value = table[name]
     return value
+
+
+def get_secret(name: str) -> SecretText:
+    """Return a secret of the running bundle as `b:NAME`, or one of the server's setting `secrets` as `NAME`.
+
+    The value is read now, and removed from results, logs and spans from now on. A `command:` may block for 20 seconds,
+    so async code calls `await asyncio.to_thread(get_secret, name)`. Raises `secret_unknown` or `secret_unavailable`.
+    """
+    context = current_bundle()
+    is_own = name.startswith(OWN_SECRET)
+    known, bare = (context.secrets, name.removeprefix(OWN_SECRET)) if is_own else (context.server_secrets, name)
+    if bare not in known:
+        names = ", ".join(sorted(known)) or "none"
+        owner = f"the bundle {context.bundle}" if is_own else "the server"
+        raise CodedError(
+            "secret_unknown", f"{owner} has no secret {bare[:_SHOWN_CHARS]!a}; known there: {names[:_LISTED_CHARS]}"
+        )
+    return resolve_secret(known[bare])
 
 
 def get_scratchpad() -> MutableMapping[str, object]:

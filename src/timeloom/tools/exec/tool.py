@@ -28,6 +28,7 @@ from timeloom.tools.exec.output_folder import InputFingerprint
 from timeloom.tools.exec.report import FinishedRun, build_envelope
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.first_edition import FIRST_EDITION
+from timeloom.tools.react.resolve import ContentSource, NoContent
 from timeloom.tools.shown_names import shown_place
 
 TOOL_ID: Final = "exec_tools.execute_code_python"
@@ -42,9 +43,12 @@ MAX_NAME_CHARS: Final = 80
 class ExecTool:
     """The tool, with the sandbox that its programs run in."""
 
-    def __init__(self, sandbox: Sandbox, settings: ExecSettings | None = None) -> None:
+    def __init__(
+        self, sandbox: Sandbox, settings: ExecSettings | None = None, source: ContentSource | None = None
+    ) -> None:
         self._sandbox = sandbox
         self._settings = settings or ExecSettings()
+        self._source = source or NoContent()
         self._tool = tool(
             TOOL_ID,
             # The program itself cannot affect anything outside its sandbox; its tool calls are approved one by one.
@@ -60,6 +64,10 @@ class ExecTool:
     def spec(self) -> ToolSpec:
         """The description of the tool for the catalogue and the runtime."""
         return self._tool.spec
+
+    def with_source(self, source: ContentSource) -> "ExecTool":
+        """Return the tool for an agent whose programs can fetch the content of that source, in the same sandbox."""
+        return ExecTool(self._sandbox, self._settings, source)
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
         """Run the program and return its outcome; failures, also a missing sandbox, become the outcome's error."""
@@ -127,7 +135,7 @@ class ExecTool:
         fingerprints = await asyncio.to_thread(
             lambda: {place: InputFingerprint.of_file(file) for place, file in program.inputs.items()}
         )
-        broker = ProgramBroker(context, self._settings.fetch_bytes, program.limits)
+        broker = ProgramBroker(context, self._settings.fetch_bytes, program.limits, self._source)
         printed = Counter[str]()
 
         def output(stream: Literal["stdout", "stderr"], text: str) -> None:
