@@ -9,6 +9,9 @@ from timeloom.agent.workflow.build_agent import AgentPlan, SkillsModule, ToolsMo
 from timeloom.agent.workflow.parts import WorkflowParts
 from timeloom.agent.workflow.payload import Payload
 from timeloom.agent.workflow.react import React
+from timeloom.agent.workflow.services.context_client import ContextClient
+from timeloom.agent.workflow.services.conversation_store import ConversationStore
+from timeloom.agent.workflow.services.hosting import HostingService
 from timeloom.agent.workflow.supervise import IDLE_S
 from timeloom.agent.workflow.turn_call import TurnCall
 from timeloom.bundles.bundle import Bundle
@@ -93,6 +96,21 @@ class BaseWorkflow:
         if is_empty_feedback(block):
             raise CodedError("request_malformed", "feedback of a machine needs a reaction, a text or a confidence")
         await call.turns.session.append([block], TurnId(call.payload.turn))
+
+    @property
+    def store(self) -> ConversationStore:
+        """The records of the bundle, and the stored conversations of its user."""
+        return ConversationStore(self._bound.parts)
+
+    @property
+    def hosting_service(self) -> HostingService:
+        """The addresses of the conversation's files."""
+        return HostingService(self._bound.parts)
+
+    @property
+    def ctx_client(self) -> ContextClient:
+        """Reads and searches the conversation."""
+        return ContextClient(self._bound, self.store)
 
     def emit(self, channel: str, text: str) -> None:
         """Send text to the clients at once on a channel, such as `timeline_text`; it is shown and not stored."""
