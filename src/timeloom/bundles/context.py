@@ -12,6 +12,7 @@ from typing import Final, TypeVar, cast, overload
 
 import msgspec
 
+from timeloom.bundles.bundle import Bundle
 from timeloom.core.codes import CodedError
 from timeloom.platform.secrets import SecretText, resolve_secret
 
@@ -43,6 +44,11 @@ class BundleContext:
     """References to the secrets that the settings of the server offer to all bundles."""
     scratchpad: MutableMapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Values that the code of one turn shares in memory."""
+
+    @classmethod
+    def of(cls, bundle: Bundle, server_secrets: Mapping[str, str]) -> "BundleContext":
+        """Return the context of a bundle on a server with these references to secrets."""
+        return cls(bundle=bundle.name, settings=bundle.settings, secrets=bundle.secrets, server_secrets=server_secrets)
 
 
 _current: Final[ContextVar[BundleContext | None]] = ContextVar("timeloom_bundle", default=None)

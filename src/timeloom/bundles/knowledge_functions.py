@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import KnowledgePath, PathError, SkillPath, parse_long
+from timeloom.platform.secrets import SECRETS
 from timeloom.ports.tool import Tool, ToolContext
 from timeloom.tools.define import tool
 from timeloom.tools.errors import to_tool_error
@@ -83,7 +84,8 @@ class KnowledgeFunctions:
             return None
         try:
             found = await self._call("knowledge_read_fn", self._read, str(path))
-            return None if found is None else _to_readable(str(path), found)
+            # Programs get the document too, and their fetches are not redacted elsewhere.
+            return None if found is None else SECRETS.redact_value(_to_readable(str(path), found))
         except CodedError:
             raise
         except Exception as error:

@@ -73,6 +73,7 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
         *("context.compact_at", "context.keep_share", "context.summary_tokens", "context.prose_tokens"),
         *("context.text_chars", "context.result_chars", "context.result_items", "context.result_keys", "context.rows"),
     ),
+    "chooses which secrets the code of bundles reads": ("secrets",),
     "chooses the key that signs the log": ("storage.signing_key_file", "storage.signing_key"),
     "can let calls run without approval": ("policy.irreversible",),
     "chooses what runs on this machine or in your accounts, and how it is isolated": (

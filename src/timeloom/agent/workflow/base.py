@@ -23,6 +23,7 @@ from timeloom.core.blocks.user import Reaction
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.view.feedback import is_empty_feedback
+from timeloom.platform.secrets import SECRETS
 
 
 class BaseWorkflow:
@@ -92,7 +93,8 @@ class BaseWorkflow:
         """Record feedback of a machine on the running turn, beside that of people; `confidence` is between 0 and 1."""
         call = self._bound
         author = f"bundle {self.bundle.name}"
-        block = Feedback(origin="machine", reaction=reaction, text=text, confidence=confidence, author=author)
+        clean = SECRETS.redact(text)
+        block = Feedback(origin="machine", reaction=reaction, text=clean, confidence=confidence, author=author)
         if is_empty_feedback(block):
             raise CodedError("request_malformed", "feedback of a machine needs a reaction, a text or a confidence")
         await call.turns.session.append([block], TurnId(call.payload.turn))
@@ -114,7 +116,7 @@ class BaseWorkflow:
 
     def emit(self, channel: str, text: str) -> None:
         """Send text to the clients at once on a channel, such as `timeline_text`; it is shown and not stored."""
-        self._bound.turns.action_context.emit(channel, text)
+        self._bound.turns.action_context.emit(channel, SECRETS.redact(text))
 
     @property
     def bundle(self) -> Bundle:

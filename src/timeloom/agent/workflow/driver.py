@@ -33,10 +33,12 @@ from timeloom.core.ids import TurnId
 from timeloom.core.policy.answer.check import check_answer
 from timeloom.core.policy.next_step import DropCall, EndTurn
 from timeloom.core.timeline import Entry
+from timeloom.platform.secrets import SECRETS, RedactingFilter
 from timeloom.runtime.turn.execute_action import settle_open_call
 from timeloom.runtime.turn.loop import TurnRunner
 
 _logger = logging.getLogger(__name__)
+_logger.addFilter(RedactingFilter(SECRETS))
 
 _DROPPED_TEXT = "the workflow answered without this call; it is unknown whether a call that was begun had an effect"
 
@@ -160,7 +162,9 @@ class WorkflowDriver:
             case None:
                 return await self._end_as_chosen(call)
             case str(text):
-                return await (self._end_as_chosen(call) if text == known else self._end_with_text(call, text))
+                if text == known:
+                    return await self._end_as_chosen(call)
+                return await self._end_with_text(call, SECRETS.redact(text))
             case _:
                 kind = type(value).__name__
                 return await self._fail(call, f"run must return text, an Answer or None, got {kind}")

@@ -42,8 +42,7 @@ class WorkflowParts:
     @property
     def context(self) -> BundleContext:
         """The values that the bundle's code may read."""
-        bundle = self.bundle
-        return BundleContext(bundle=bundle.name, settings=bundle.settings, secrets=bundle.secrets)
+        return BundleContext.of(self.bundle, self.settings.secrets)
 
     @property
     def folder(self) -> Path:

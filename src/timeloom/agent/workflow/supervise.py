@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from timeloom.agent.workflow.faults import CodeFault, fault_of_error, fault_of_hang
 from timeloom.agent.workflow.steps import TurnSteps
+from timeloom.platform.secrets import SECRETS, RedactingFilter
 from timeloom.runtime.turn.inbox import Inbox
 
 HOOK_S: Final = 30.0
@@ -20,6 +21,7 @@ GRACE_S: Final = 5.0
 """How long cancelled code may take to stop; then it is left behind, and the turn continues without it."""
 
 _logger = logging.getLogger(__name__)
+_logger.addFilter(RedactingFilter(SECRETS))
 
 _stray_tasks: Final[set["asyncio.Task[object]"]] = set()
 """Tasks that did not stop; this reference keeps them from being garbage collected while they run."""
