@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from timeloom.agent.run import Approver, Run
     from timeloom.agent.workflow.base import BaseWorkflow
     from timeloom.agent.workflow.payload import Payload
-    from timeloom.bundles.context import get_plain, get_scratchpad, get_secret, get_settings
     from timeloom.bundles.descriptors.skills import SkillRule, SkillsDescriptor
     from timeloom.bundles.descriptors.tools import McpServer, ToolModule, ToolsDescriptor
     from timeloom.config.settings import Settings
     from timeloom.core.policy.budget import Allowance, Budgets
     from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy, ask_before, only_tools, refuse
     from timeloom.core.timeline import Entry
+    from timeloom.ports.bundle_context import get_plain, get_scratchpad, get_secret, get_settings
     from timeloom.ports.model import Model
     from timeloom.ports.store import Store
     from timeloom.ports.tool import Tool, ToolContext
@@ -64,10 +64,10 @@ _MODULE_OF = {
     "ToolModule": "timeloom.bundles.descriptors.tools",
     "ToolsDescriptor": "timeloom.bundles.descriptors.tools",
     "ask_before": "timeloom.core.policy.gates",
-    "get_plain": "timeloom.bundles.context",
-    "get_scratchpad": "timeloom.bundles.context",
-    "get_secret": "timeloom.bundles.context",
-    "get_settings": "timeloom.bundles.context",
+    "get_plain": "timeloom.ports.bundle_context",
+    "get_scratchpad": "timeloom.ports.bundle_context",
+    "get_secret": "timeloom.ports.bundle_context",
+    "get_settings": "timeloom.ports.bundle_context",
     "only_tools": "timeloom.core.policy.gates",
     "open_model": "timeloom.providers.registry",
     "open_store": "timeloom.stores.open_store",

@@ -20,7 +20,7 @@ from tests.harness.replies import answers, calls
 from tests.server.test_telemetry import collector
 from timeloom.bundles.bundle import Bundle
 from timeloom.bundles.bundle_tool import BundleTool
-from timeloom.bundles.context import BundleContext, get_secret
+from timeloom.bundles.context import get_secret, make_context
 from timeloom.config.resolve import SettingSources, resolve
 from timeloom.config.toml_file import parse_config
 from timeloom.core.blocks import ToolError
@@ -194,7 +194,7 @@ def test_no_planted_secret_is_stored_or_sent(tmp_path: Path, monkeypatch: pytest
         async with fake_service(*steps) as model:
             file = parse_config(toml(model.url, collected), "timeloom.toml", tmp_path, is_explicit=True)
             loaded = resolve(SettingSources(file=file))
-            bundle = BundleContext.of(BUNDLE, loaded.settings.secrets)
+            bundle = make_context(BUNDLE, loaded.settings.secrets)
             tools = [BundleTool(one, bundle) for one in shop_tools()]
             async with serve(loaded.settings, tools=tools) as server:
                 received = await sent_by_the_server(server.url)

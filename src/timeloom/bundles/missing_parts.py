@@ -1,4 +1,4 @@
-"""Names the parts that a bundle asks for and this version does not have yet: skills, knowledge folders, MCP servers."""
+"""Names the parts that descriptors ask for and this version does not have yet: skills and MCP servers."""
 
 import logging
 import threading
@@ -6,13 +6,12 @@ from typing import Literal
 
 import msgspec
 
-from timeloom.bundles.bundle import Bundle
 from timeloom.bundles.descriptors.skills import SkillsDescriptor
 from timeloom.bundles.descriptors.tools import ToolsDescriptor
 
 _logger = logging.getLogger(__name__)
 
-PartKind = Literal["skills", "knowledge", "mcp_servers"]
+PartKind = Literal["skills", "mcp_servers"]
 
 
 class MissingPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +21,7 @@ class MissingPart(msgspec.Struct, frozen=True, kw_only=True):
     part: PartKind
     names: tuple[str, ...]
     place: str = ""
-    """The file and the line that name it; empty for the fields of the bundle."""
+    """The file and the line that name it."""
 
     @property
     def text(self) -> str:
@@ -58,19 +57,13 @@ class MissingParts:
 
 
 def find_missing_parts(
-    bundle: Bundle, tools: ToolsDescriptor | None = None, skills: SkillsDescriptor | None = None
+    bundle: str, tools: ToolsDescriptor | None = None, skills: SkillsDescriptor | None = None
 ) -> tuple[MissingPart, ...]:
-    """Return the missing parts that the bundle's fields and these descriptors name."""
-    servers = tuple(one.server_id for one in tools.mcp_servers) if tools else ()
-    found = (
-        MissingPart(bundle=bundle.name, part="skills", names=bundle.skills),
-        MissingPart(bundle=bundle.name, part="knowledge", names=bundle.knowledge),
-        MissingPart(bundle=bundle.name, part="mcp_servers", names=servers, place=tools.place if tools else ""),
-        MissingPart(
-            bundle=bundle.name,
-            part="skills",
-            names=skills.roots if skills else (),
-            place=skills.place if skills else "",
-        ),
-    )
-    return tuple(part for part in found if part.names)
+    """Return the missing parts that the descriptors of the bundle name."""
+    found: list[MissingPart] = []
+    if tools and tools.mcp_servers:
+        servers = tuple(one.server_id for one in tools.mcp_servers)
+        found.append(MissingPart(bundle=bundle, part="mcp_servers", names=servers, place=tools.place))
+    if skills and skills.roots:
+        found.append(MissingPart(bundle=bundle, part="skills", names=skills.roots, place=skills.place))
+    return tuple(found)

@@ -10,7 +10,7 @@ from tests.harness.react_tools import ToolHarness
 from timeloom import get_plain, get_scratchpad, get_secret, get_settings
 from timeloom.bundles.bundle import Bundle
 from timeloom.bundles.bundle_tool import BundleTool
-from timeloom.bundles.context import BundleContext, set_scratchpad, use_bundle
+from timeloom.bundles.context import BundleContext, make_context, set_scratchpad, use_bundle
 from timeloom.core.codes import CodedError
 from timeloom.platform.secrets import SECRETS
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
@@ -62,7 +62,7 @@ def test_secrets_are_read_by_reference_and_redacted_afterwards(monkeypatch: pyte
     monkeypatch.setenv("SHOP_TOKEN", "token of the shop, planted")
     (tmp_path / "shared").write_text("shared secret, planted\n")
     bundle = Bundle(name="shop", secrets={"token": "env:SHOP_TOKEN", "gone": "env:NOT_THERE"})
-    with use_bundle(BundleContext.of(bundle, {"services.mail": f"file:{tmp_path}/shared"})):
+    with use_bundle(make_context(bundle, {"services.mail": f"file:{tmp_path}/shared"})):
         secret = get_secret("b:token")
         assert (str(secret), secret.reveal()) == ("[secret]", "token of the shop, planted")
         assert get_secret("services.mail").reveal() == "shared secret, planted"

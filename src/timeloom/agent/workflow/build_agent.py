@@ -70,7 +70,7 @@ async def build_agent(call: TurnCall, plan: AgentPlan) -> TurnRunner:
 def _load_registry(parts: WorkflowParts, plan: AgentPlan) -> ToolRegistry:
     owner = ModuleOwner(module=plan.owner.__module__, bundle=parts.bundle.name)
     tools, skills = _read_tools(plan, owner), _read_skills(plan, owner)
-    parts.loads.missing.report(*find_missing_parts(parts.bundle, tools, skills))
+    parts.loads.missing.report(*find_missing_parts(parts.bundle.name, tools, skills))
     if tools is None:
         return parts.registry
     # A tools descriptor replaces the tools of the bundle; built-in tools and those of the server stay.

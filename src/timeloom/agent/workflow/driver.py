@@ -26,7 +26,6 @@ from timeloom.agent.workflow.supervise import (
 )
 from timeloom.agent.workflow.turn_call import TurnCall
 from timeloom.bundles.context import use_bundle
-from timeloom.bundles.missing_parts import find_missing_parts
 from timeloom.core.blocks import AnyBlock, Completion, Notice, TurnStarted
 from timeloom.core.citations.rewriter import describe_unknown_sids, find_cited_sids
 from timeloom.core.ids import TurnId
@@ -101,7 +100,6 @@ class WorkflowDriver:
     async def _load(self) -> CodeFault | None:
         """Run `on_bundle_load` if this process has not done so, and return its fault."""
         parts, function = self._parts, self._workflow.on_bundle_load
-        parts.loads.missing.report(*find_missing_parts(parts.bundle))
         code = self._code("on_bundle_load", function, parts.hook_s)
         if function is BaseWorkflow.on_bundle_load:
             return await parts.loads.ensure(self._workflow, code, parts.folder, None)

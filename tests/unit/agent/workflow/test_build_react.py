@@ -79,13 +79,11 @@ def test_missing_parts_are_named_once(
 ) -> None:
     async def check() -> None:
         stage = WorkflowHarness(tmp_path, shop(tmp_path, monkeypatch), says("One."), says("Two."))
-        stage.bundle = Bundle(name="shop", workflow=stage.bundle.workflow, knowledge=("docs",))
         async with stage.hub() as hub:
             name = await stage.say(hub)
             await hub.send_message(name, "again")
             await stage.settle(hub, name)
         assert [(one.part, one.names) for one in stage.loads.missing.parts] == [
-            ("knowledge", ("docs",)),
             ("mcp_servers", ("docs",)),
             ("skills", ("skills",)),
         ]
@@ -93,9 +91,9 @@ def test_missing_parts_are_named_once(
     with caplog.at_level(logging.WARNING, "timeloom"):
         run(check)
     lines = [one.getMessage() for one in caplog.records if "names" in one.getMessage()]
-    assert len(lines) == 3
+    assert len(lines) == 2
     assert (
-        "names MCP servers (tools_descriptor.py, line 2): docs; this version of timeloom has no MCP servers" in lines[1]
+        "names MCP servers (tools_descriptor.py, line 2): docs; this version of timeloom has no MCP servers" in lines[0]
     )
 
 
