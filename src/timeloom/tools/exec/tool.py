@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
@@ -14,6 +15,7 @@ from timeloom.core.blocks import ToolTraits
 from timeloom.core.ids import TurnId
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.aliases import ConversationNames
+from timeloom.ports.bundle_context import find_bundle
 from timeloom.ports.sandbox import Program, Sandbox
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
 from timeloom.tools.define import tool
@@ -22,6 +24,7 @@ from timeloom.tools.exec.code import load_code
 from timeloom.tools.exec.collect_outputs import OutputCollector, keep_visibility
 from timeloom.tools.exec.contract import Contract, ContractFile, DeclaredFile, resolve_contract
 from timeloom.tools.exec.conversation_files import add_conversation_files
+from timeloom.tools.exec.descriptors import make_descriptors
 from timeloom.tools.exec.guest_modules import make_tool_stubs
 from timeloom.tools.exec.inputs import ProgramInputs, collect_inputs
 from timeloom.tools.exec.output_folder import InputFingerprint
@@ -111,7 +114,7 @@ class ExecTool:
         prog_name: str,
         timeout_s: float | None,
     ) -> Program:
-        folders = files.folders(context.turn_id)
+        folders, bundle = files.folders(context.turn_id), find_bundle()
         return Program(
             code=code,
             execution_id=f"{context.turn_id}.{context.tool_call_id}",
@@ -122,6 +125,8 @@ class ExecTool:
             links=_alias_links((*inputs.files, *folders), context),
             stubs=make_tool_stubs(context.nested.specs) if context.nested else (),
             limits=replace(self._settings.limits, wall_s=self._wall_s(timeout_s)),
+            bundle=bundle.bundle if bundle else "",
+            make_descriptors=partial(make_descriptors, bundle) if bundle else dict[str, str],
         )
 
     def _wall_s(self, requested_s: float | None) -> float:
