@@ -1,6 +1,7 @@
 """Runs the code of a bundle as a task: bounded in time, stopped by a steer or a cancellation, its errors named."""
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -58,6 +59,14 @@ class BundleCode:
     owner: object
     """The function, whose definition is the place of a fault that has no better one."""
     limit_s: float
+
+
+async def start_code(name: str, function: Callable[..., object], *args: object) -> object:
+    """Call the bundle's function and await its result; one that is not async fails with the fix."""
+    work = function(*args)
+    if not inspect.iscoroutine(work):
+        raise TypeError(f"{name} must be async; write `async def {name}`")
+    return await work
 
 
 async def run_hook(code: BundleCode, work: Coroutine[object, object, object]) -> CodeOutcome:
