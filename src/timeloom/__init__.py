@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from timeloom.agent.run import Approver, Run
     from timeloom.agent.workflow.base import BaseWorkflow
     from timeloom.agent.workflow.payload import Payload
+    from timeloom.bundles.descriptors.skills import SkillRule, SkillsDescriptor
+    from timeloom.bundles.descriptors.tools import McpServer, ToolModule, ToolsDescriptor
     from timeloom.config.settings import Settings
     from timeloom.core.policy.budget import Allowance, Budgets
     from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy, ask_before, only_tools, refuse
     from timeloom.core.timeline import Entry
+    from timeloom.ports.bundle_context import get_plain, get_scratchpad, get_secret, get_settings
     from timeloom.ports.model import Model
     from timeloom.ports.store import Store
     from timeloom.ports.tool import Tool, ToolContext
@@ -47,20 +50,29 @@ _MODULE_OF = {
     "Budgets": "timeloom.core.policy.budget",
     "DEFAULT_POLICIES": "timeloom.core.policy.gates",
     "Entry": "timeloom.core.timeline",
+    "McpServer": "timeloom.bundles.descriptors.tools",
     "Model": "timeloom.ports.model",
     "Payload": "timeloom.agent.workflow.payload",
     "Policy": "timeloom.core.policy.gates",
     "Run": "timeloom.agent.run",
     "Settings": "timeloom.config.settings",
+    "SkillRule": "timeloom.bundles.descriptors.skills",
+    "SkillsDescriptor": "timeloom.bundles.descriptors.skills",
     "Store": "timeloom.ports.store",
     "Tool": "timeloom.ports.tool",
     "ToolContext": "timeloom.ports.tool",
+    "ToolModule": "timeloom.bundles.descriptors.tools",
+    "ToolsDescriptor": "timeloom.bundles.descriptors.tools",
     "ask_before": "timeloom.core.policy.gates",
+    "get_plain": "timeloom.ports.bundle_context",
+    "get_scratchpad": "timeloom.ports.bundle_context",
+    "get_secret": "timeloom.ports.bundle_context",
+    "get_settings": "timeloom.ports.bundle_context",
     "only_tools": "timeloom.core.policy.gates",
     "open_model": "timeloom.providers.registry",
     "open_store": "timeloom.stores.open_store",
-    "register_provider": "timeloom.providers.registry",
     "refuse": "timeloom.core.policy.gates",
+    "register_provider": "timeloom.providers.registry",
     "tool": "timeloom.tools.define",
 }
 
@@ -74,15 +86,24 @@ __all__ = [
     "BaseWorkflow",
     "Budgets",
     "Entry",
+    "McpServer",
     "Model",
     "Payload",
     "Policy",
     "Run",
     "Settings",
+    "SkillRule",
+    "SkillsDescriptor",
     "Store",
     "Tool",
     "ToolContext",
+    "ToolModule",
+    "ToolsDescriptor",
     "ask_before",
+    "get_plain",
+    "get_scratchpad",
+    "get_secret",
+    "get_settings",
     "only_tools",
     "open_model",
     "open_store",

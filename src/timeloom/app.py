@@ -78,6 +78,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     model_call_s: float = MAX_CALL_S
     edition: int = 1
     """The edition of everything that models read and write in new turns."""
+    secrets: Mapping[str, str] = {}
+    """References to the secrets that the code of all bundles may read, by name."""
     output: OutputFormat | None = None
     """The form of the answers of new turns; None means plain text."""
     channels: tuple[DeclaredChannel, ...] = NO_CHANNELS
@@ -114,6 +116,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
             ),
             policies=settings.policy.to_policies(),
             budgets=settings.budget.to_budgets(),
+            secrets=settings.secrets,
             edition=settings.context.edition,
             cache=CacheSettings(
                 min_rounds=settings.cache.min_rounds,

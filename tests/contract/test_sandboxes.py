@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.bundle_programs import check_bundle_programs
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
 from timeloom.testing.sandbox_contract import SANDBOX_CONTRACT, Check
 
@@ -22,3 +23,11 @@ def test_the_local_sandbox_keeps_the_contract(check: Check, cgroups: bool, tmp_p
 
     asyncio.run(check(open_sandbox))
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_programs_in_the_local_sandbox_call_the_tools_of_a_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a waiting interpreter, whose tasks began before the turn: its calls still know the bundle."""
+    settings = LocalSettings(folder=tmp_path / "runs", warm=1)
+    asyncio.run(check_bundle_programs(tmp_path, LocalSandbox(settings), monkeypatch))

@@ -19,6 +19,7 @@ from timeloom.core.policy.gates import Policy
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.model import ModelEvent, ModelRequest, TextSegment
+from timeloom.ports.store import Store
 from timeloom.ports.tool import Tool
 from timeloom.providers.script_file import Step as ScriptStep
 from timeloom.runtime.hub.events import ConvStatus
@@ -46,7 +47,7 @@ class RecordingModel(ScriptedModel):
 class WorkflowHarness(HubHarness):
     """A hub harness whose conversations belong to a bundle with that workflow."""
 
-    def __init__(self, tmp_path: Path, workflow: type, *steps: str, hook_s: float = 30.0) -> None:
+    def __init__(self, tmp_path: Path, workflow: type, *steps: str, hook_s: float = 30.0, base_url: str = "") -> None:
         super().__init__(tmp_path)
         self.recorder = self.model = RecordingModel(steps)
         self.header = ConversationStarted(tenant="t", project="p", user="u", bundle="shop")
@@ -55,6 +56,9 @@ class WorkflowHarness(HubHarness):
         self.loads = BundleLoads()
         self.shared: dict[object, SharedParts] = {}
         self.hook_s = hook_s
+        self.base_url = base_url
+        self.last = ConversationId("")
+        """A conversation that a test wants to use again."""
 
     async def open(self, session: Session | None = None) -> TurnRunner:
         turns = await super().open(session)
@@ -70,8 +74,13 @@ class WorkflowHarness(HubHarness):
             shared=self.shared,
             on_fault=self.faults.append,
             hook_s=self.hook_s,
+            base_url=self.base_url,
         )
         return attach_workflow(turns, parts)
+
+    def use_store(self, store: Store) -> None:
+        """Keep conversations in this store from now on."""
+        self.store = cast(DelayedStore, store)
 
     def allow_with(self, *policies: Policy) -> None:
         """Use these policies from the next opened conversation on."""

@@ -19,11 +19,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tests.harness.replies import answers, calls
 from tests.server.test_telemetry import collector
 from timeloom.bundles.bundle import Bundle
+from timeloom.bundles.bundle_tool import BundleTool
+from timeloom.bundles.context import get_secret, make_context
 from timeloom.config.resolve import SettingSources, resolve
 from timeloom.config.toml_file import parse_config
 from timeloom.core.blocks import ToolError
 from timeloom.core.sources import SourceRow
-from timeloom.platform.secrets import resolve_secret
 from timeloom.ports.tool import Artifact, Emit, Outcome, Tool, ToolContext, ToolNotice
 from timeloom.server.bootstrap import serve
 from timeloom.server.observability.logs import JsonLogFormatter
@@ -33,6 +34,7 @@ from timeloom.tools.exec.tool import TOOL_ID
 
 KEY = "planted/key+of=the~model"
 TOKEN = "planted-token-of-the-server-0123456789"
+SHARED = "planted-secret-that-all-bundles-share"
 SHOP = 'planted "shop" secret\nwith a second line, and ümläuts'
 BUNDLE = Bundle(name="shop", secrets={"token": "env:SHOP_SECRET"})
 
@@ -68,7 +70,7 @@ def shop_tools() -> list[Tool]:
     """Return tools that leak the bundle's secret in each way that a tool has."""
 
     def secret() -> str:
-        return resolve_secret(BUNDLE.secrets["token"]).reveal()
+        return f"{get_secret('b:token').reveal()} and {get_secret('services.mail').reveal()}"
 
     @tool("shop.returns", effect="pure")
     def returns() -> dict[str, object]:
@@ -138,6 +140,7 @@ def toml(model_url: str, collector_url: str) -> str:
         server.token = "file:token.txt"
         server.port = 0
         storage.signing_key = "file:heads.pem"
+        secrets."services.mail" = "file:mail.txt"
         telemetry.endpoint = "{collector_url}"
         telemetry.content = true
     """
@@ -170,7 +173,7 @@ def forms(secret: str) -> list[bytes]:
 
 
 def assert_absent(where: str, data: bytes) -> None:
-    for name, secret in (("key", KEY), ("token", TOKEN), ("shop", SHOP)):
+    for name, secret in (("key", KEY), ("token", TOKEN), ("shop", SHOP), ("shared", SHARED)):
         for form in forms(secret):
             at = data.find(form)
             assert at < 0, f"the {name} is in {where}: {data[max(0, at - 200) : at + 100]!r}"
@@ -181,6 +184,7 @@ def test_no_planted_secret_is_stored_or_sent(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     (tmp_path / "key.txt").write_text(f"{KEY}\n")
     (tmp_path / "token.txt").write_text(TOKEN)
+    (tmp_path / "mail.txt").write_text(SHARED)
     pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (tmp_path / "heads.pem").write_bytes(pem)
     replies = [stream(calls(one.spec.tool_id)) for one in shop_tools()]
@@ -190,7 +194,9 @@ def test_no_planted_secret_is_stored_or_sent(tmp_path: Path, monkeypatch: pytest
         async with fake_service(*steps) as model:
             file = parse_config(toml(model.url, collected), "timeloom.toml", tmp_path, is_explicit=True)
             loaded = resolve(SettingSources(file=file))
-            async with serve(loaded.settings, tools=shop_tools()) as server:
+            bundle = make_context(BUNDLE, loaded.settings.secrets)
+            tools = [BundleTool(one, bundle) for one in shop_tools()]
+            async with serve(loaded.settings, tools=tools) as server:
                 received = await sent_by_the_server(server.url)
             assert all(KEY in request.headers["authorization"] for request in model.requests)
             assert len(model.requests) == len(steps)

@@ -49,6 +49,9 @@ def allowed_words(row: SettingSpec) -> tuple[str, ...]:
 
 def to_printable(row: SettingSpec, value: object) -> object:
     """Return the value as JSON-compatible data for printing: secrets and logins in URLs masked, references shown."""
+    if row.help.secret and isinstance(value, dict):
+        # The names of secrets with their references; `SecretTable` admits nothing else.
+        return cast("dict[str, str]", value)
     if row.help.secret:
         return value if isinstance(value, str) and (not value or is_reference(value)) else _MASK
     if isinstance(value, str) and _is_url(row):

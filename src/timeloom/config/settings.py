@@ -15,7 +15,7 @@ from timeloom.config.sections.server import ServerSettings
 from timeloom.config.sections.storage import RetentionSettings, StorageSettings
 from timeloom.config.sections.telemetry import TelemetrySettings
 from timeloom.config.sections.web import WebSettings
-from timeloom.config.value_types import Seconds, SecretKey, Url
+from timeloom.config.value_types import Seconds, SecretKey, SecretTable, Url
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
 from timeloom.core.blocks.round import ReplyProtocol
 from timeloom.core.policy.fanout import FanoutMode
@@ -243,6 +243,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ProtocolTable,
         SettingHelp("`channels` or `native` by model; overrides `models.protocol`. Names may end in `*`."),
     ] = msgspec.field(default_factory=dict[str, ReplyProtocol])
+    secrets: Annotated[
+        SecretTable,
+        SettingHelp('Secrets for the code of all bundles, by name: `get_secret("NAME")`.', secret=True),
+    ] = msgspec.field(default_factory=dict[str, str])
     react: ReactSettings = ReactSettings()
     policy: PolicySettings = PolicySettings()
     budget: BudgetSettings = BudgetSettings()

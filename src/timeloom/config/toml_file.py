@@ -130,7 +130,8 @@ def _flatten(table: Mapping[str, object], above: KeyPath, locate: Locate) -> Ite
 
 
 def _check_no_secret(row: SettingSpec, raw: object, here: str) -> None:
-    if row.help.secret and not (isinstance(raw, str) and is_reference(raw)):
+    values = list(cast("dict[str, object]", raw).values()) if isinstance(raw, dict) else [raw]
+    if row.help.secret and not all(isinstance(one, str) and is_reference(one) for one in values):
         detail = (
             f"is a secret, and files are easily shared; write a reference ({REFERENCE_FORMS}), or set the variable "
             f"{row.variables[-1]} instead"
@@ -143,8 +144,15 @@ def _anchor(row: SettingSpec, value: object, folder: Path) -> object:
     if isinstance(value, Path):
         return folder / value
     if row.help.secret and isinstance(value, str):
-        return str(parse_reference(value).anchored(folder))
+        return _anchor_reference(value, folder)
+    if row.help.secret and isinstance(value, dict):
+        references = cast("dict[str, str]", value)
+        return {name: _anchor_reference(one, folder) for name, one in references.items()}
     return value
+
+
+def _anchor_reference(reference: str, folder: Path) -> str:
+    return str(parse_reference(reference).anchored(folder))
 
 
 def _explain_found_file(name: str) -> str:

@@ -1,5 +1,6 @@
 """Value types that several groups of settings share."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta
@@ -26,6 +27,10 @@ SecretSource = Annotated[
         pattern=r"\A(?:(?:env|file|command):[^\x00-\x1f]+)?\Z",
         description="a reference: `env:NAME`, `file:PATH` or `command:COMMAND`",
     ),
+]
+SecretTable = Annotated[
+    Mapping[str, Annotated[str, Meta(pattern=r"\A(?:env|file|command):[^\x00-\x1f]+\Z")]],
+    Meta(description="a table of references: `env:NAME`, `file:PATH` or `command:COMMAND`"),
 ]
 Words = Annotated[
     tuple[str, ...], Meta(description="a list of words: an array in the file, comma-separated elsewhere", max_length=64)

@@ -135,6 +135,8 @@ CODES: Final = MappingProxyType(
         "workflow_unbound": "A workflow has no conversation here. Use its services inside `run`, `pre_run_hook` and `post_run_hook`.",
         "hook_failed": "A hook of a bundle raised or ran longer than 30 seconds. The message names the hook, the file and the line.",
         "descriptor_malformed": "A tools or skills descriptor has a wrong form. The message names the file, the place in it and the expected form.",
+        "knowledge_failed": "A knowledge function of a bundle raised, took too long or returned a wrong value. The message names the function.",
+        "secret_unknown": "No secret has this name. Declare `NAME` in the settings under `secrets`, or `b:NAME` in the secrets of the bundle.",
         # budgets
         "budget_spent": "A budget has too little left for the call; the message names the scope, the limit and the amount spent.",
         "budget_busy": "A budget is so close to its limit that calls wait for each other, and the calls in flight did not end in time.",

@@ -2,5 +2,5 @@
 
 Reading order: `store`, which consists of `journal`, `importer`, `eraser`, `chain`, `leases`, `reader`, `feedback`,
 `blobs`, `snapshots`, `ledger` and `records` (with `typed_records`); `model` with `reply_pieces`; `tool`, `sandbox`,
-`signer`, `clock`, `ids`.
+`bundle_context` (what a bundle's code may read), `web` (searching and reading pages), `signer`, `clock`, `ids`.
 """

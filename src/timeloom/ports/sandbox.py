@@ -1,6 +1,6 @@
 """The sandbox port: runs untrusted programs and answers their requests."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal, Protocol
@@ -82,6 +82,10 @@ class CallDelegation(msgspec.Struct, frozen=True, kw_only=True):
     """The call that runs the program."""
 
 
+def _no_descriptors() -> Mapping[str, str]:
+    return {}
+
+
 class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A program and its inputs; it starts with two private folders, one for work and one for outputs."""
 
@@ -98,6 +102,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """Symbolic links in its `OUT_DIR` when it starts: their names, and the names of the folders beside them."""
     stubs: tuple[ToolStub, ...] = ()
     limits: ExecutionLimits = ExecutionLimits()
+    bundle: str = ""
+    """The name of the bundle whose tools the program may call; empty without one."""
+    make_descriptors: Callable[[], Mapping[str, str]] = _no_descriptors
+    """Makes the settings and secrets of that bundle as files by name, for a supervisor on another machine. It reads
+    secrets and may block, so only a sandbox that loads tools elsewhere calls it."""
     leave: CallDelegation = CallDelegation()
     """Used where a program runs far from its conversation; elsewhere the broker decides about every call."""
 

@@ -92,6 +92,8 @@ def sample_table(row: SettingSpec, number: int) -> Said:
             return Said(f'{{"{name}": {{}}}}', f"{{{name} = {{}}}}", {name: ExecutionProfile()})
         case "protocols":
             return Said(f'{{"{name}": "native"}}', f'{{{name} = "native"}}', {name: "native"})
+        case "secrets":
+            return Said(f'{{"{name}": "env:K"}}', f'{{{name} = "env:K"}}', {name: "env:K"})
         case _:
             said = f'{{"{name}": {{"input": 1, "output": 2.5}}}}'
             return Said(said, f"{{{name} = {{input = 1, output = 2.5}}}}", {name: Price(input=1, output=2.5)})

@@ -10,6 +10,7 @@ from typing import Final
 
 from timeloom.agent.workflow.faults import CodeFault
 from timeloom.agent.workflow.supervise import BundleCode, Faulty, run_hook
+from timeloom.bundles.missing_parts import MissingParts
 
 LOCK_NAME: Final = ".load.lock"
 POLL_S: Final = 0.05
@@ -20,6 +21,8 @@ class BundleLoads:
     """The bundles that this process has loaded, by the class of their workflow: a changed bundle is loaded again."""
 
     def __init__(self) -> None:
+        self.missing = MissingParts()
+        """The parts that bundles of this process name and this version does not have yet, for `/health`."""
         self._faults: dict[type, CodeFault | None] = {}
         self._lock = asyncio.Lock()
 

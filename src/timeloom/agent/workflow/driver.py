@@ -11,7 +11,7 @@ from typing import Literal, assert_never, cast
 
 from timeloom.agent.answer import Answer
 from timeloom.agent.workflow.base import BaseWorkflow
-from timeloom.agent.workflow.faults import CodeFault, fault_at
+from timeloom.agent.workflow.faults import CodeFault, fault_at, fault_of_error
 from timeloom.agent.workflow.parts import WorkflowParts
 from timeloom.agent.workflow.payload import PayloadCause, read_payload
 from timeloom.agent.workflow.steps import TurnSteps
@@ -23,6 +23,7 @@ from timeloom.agent.workflow.supervise import (
     Returned,
     run_hook,
     run_workflow,
+    start_code,
 )
 from timeloom.agent.workflow.turn_call import TurnCall
 from timeloom.bundles.context import use_bundle
@@ -32,10 +33,12 @@ from timeloom.core.ids import TurnId
 from timeloom.core.policy.answer.check import check_answer
 from timeloom.core.policy.next_step import DropCall, EndTurn
 from timeloom.core.timeline import Entry
+from timeloom.platform.secrets import SECRETS, RedactingFilter
 from timeloom.runtime.turn.execute_action import settle_open_call
 from timeloom.runtime.turn.loop import TurnRunner
 
 _logger = logging.getLogger(__name__)
+_logger.addFilter(RedactingFilter(SECRETS))
 
 _DROPPED_TEXT = "the workflow answered without this call; it is unknown whether a call that was begun had an effect"
 
@@ -79,7 +82,9 @@ class WorkflowDriver:
         """Run the hooks and `run` once, and end the turn if it has an end; "again" if a message is left to handle."""
         if fault := await self._load():
             return await self._end_with_fault(call, fault)
-        workflow = self._workflow()
+        workflow = self._make_workflow()
+        if isinstance(workflow, CodeFault):
+            return await self._end_with_fault(call, workflow)
         workflow.bind(call)
         before = await self._run_hook(workflow, "pre_run_hook", call.payload)
         if isinstance(before, Faulty):
@@ -101,16 +106,27 @@ class WorkflowDriver:
         code = self._code("on_bundle_load", function, parts.hook_s)
         if function is BaseWorkflow.on_bundle_load:
             return await parts.loads.ensure(self._workflow, code, parts.folder, None)
-        workflow = self._workflow()
+        workflow = self._make_workflow()
+        if isinstance(workflow, CodeFault):
+            return workflow
         workflow.bind(parts)
         return await parts.loads.ensure(self._workflow, code, parts.folder, workflow.on_bundle_load)
+
+    def _make_workflow(self) -> BaseWorkflow | CodeFault:
+        try:
+            return self._workflow()
+        except Exception as error:
+            _logger.exception("an object of the workflow cannot be made")
+            return fault_of_error(self._parts.bundle.name, "workflow_failed", "__init__", error, self._workflow)
 
     def _code(self, where: str, function: object, limit_s: float) -> BundleCode:
         return BundleCode(bundle=self._parts.bundle.name, where=where, owner=function, limit_s=limit_s)
 
     async def _supervise(self, workflow: BaseWorkflow, call: TurnCall) -> CodeOutcome:
         code = self._code("run", type(workflow).run, workflow.idle_s)
-        return await run_workflow(code, workflow.run(call.payload), call.steps, call.turns.inbox, call.is_interrupted)
+        return await run_workflow(
+            code, start_code("run", workflow.run, call.payload), call.steps, call.turns.inbox, call.is_interrupted
+        )
 
     async def _run_hook(
         self, workflow: BaseWorkflow, name: Literal["pre_run_hook", "post_run_hook"], *args: object
@@ -118,7 +134,9 @@ class WorkflowDriver:
         function: Callable[..., object] = getattr(type(workflow), name)
         if function is getattr(BaseWorkflow, name):
             return Returned(None)
-        return await run_hook(self._code(name, function, self._parts.hook_s), getattr(workflow, name)(*args))
+        return await run_hook(
+            self._code(name, function, self._parts.hook_s), start_code(name, getattr(workflow, name), *args)
+        )
 
     async def _end(
         self, call: TurnCall, outcome: CodeOutcome, known: str | None
@@ -158,7 +176,9 @@ class WorkflowDriver:
             case None:
                 return await self._end_as_chosen(call)
             case str(text):
-                return await (self._end_as_chosen(call) if text == known else self._end_with_text(call, text))
+                if text == known:
+                    return await self._end_as_chosen(call)
+                return await self._end_with_text(call, SECRETS.redact(text))
             case _:
                 kind = type(value).__name__
                 return await self._fail(call, f"run must return text, an Answer or None, got {kind}")

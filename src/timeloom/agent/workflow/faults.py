@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 import timeloom
+from timeloom.platform.secrets import SECRETS
 from timeloom.tools.errors import strip_host_paths
 
 FaultCode = Literal["workflow_failed", "hook_failed"]
@@ -113,5 +114,5 @@ def _last_place(places: Sequence[_Place], folder: str) -> _Place | None:
 
 
 def _clean(text: str) -> str:
-    clean = " ".join(strip_host_paths(text, _NOWHERE).split())
+    clean = " ".join(strip_host_paths(SECRETS.redact(text), _NOWHERE).split())
     return clean if len(clean) <= MAX_REASON_CHARS else clean[: MAX_REASON_CHARS - 1] + "…"

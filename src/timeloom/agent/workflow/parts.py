@@ -9,7 +9,7 @@ from timeloom.agent.workflow.faults import CodeFault
 from timeloom.agent.workflow.supervise import HOOK_S
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, SharedParts, SideModels
 from timeloom.bundles.bundle import Bundle
-from timeloom.bundles.context import BundleContext
+from timeloom.bundles.context import BundleContext, make_context
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
@@ -42,8 +42,7 @@ class WorkflowParts:
     @property
     def context(self) -> BundleContext:
         """The values that the bundle's code may read."""
-        bundle = self.bundle
-        return BundleContext(bundle=bundle.name, settings=bundle.settings, secrets=bundle.secrets)
+        return make_context(self.bundle, self.settings.secrets)
 
     @property
     def folder(self) -> Path:

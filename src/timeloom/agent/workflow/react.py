@@ -7,6 +7,7 @@ from timeloom.agent.workflow.payload import WORKFLOW_EVENT, Payload
 from timeloom.agent.workflow.turn_call import TurnCall
 from timeloom.core.blocks import ExternalEvent
 from timeloom.core.codes import CodedError
+from timeloom.platform.secrets import SECRETS
 from timeloom.runtime.turn.loop import TurnRunner
 
 
@@ -33,7 +34,7 @@ class React:
         if payload.turn != self.call.payload.turn:
             raise CodedError("workflow_failed", "react.run takes the payload of the running turn")
         if note.strip():
-            await self._add_note(note)
+            await self._add_note(SECRETS.redact(note))
         await self.call.steps.run(self.turns)
         return await self.call.read_answer()
 

@@ -1,6 +1,7 @@
 """Runs the code of a bundle as a task: bounded in time, stopped by a steer or a cancellation, its errors named."""
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Final, Literal
 
 from timeloom.agent.workflow.faults import CodeFault, fault_of_error, fault_of_hang
 from timeloom.agent.workflow.steps import TurnSteps
+from timeloom.platform.secrets import SECRETS, RedactingFilter
 from timeloom.runtime.turn.inbox import Inbox
 
 HOOK_S: Final = 30.0
@@ -20,6 +22,7 @@ GRACE_S: Final = 5.0
 """How long cancelled code may take to stop; then it is left behind, and the turn continues without it."""
 
 _logger = logging.getLogger(__name__)
+_logger.addFilter(RedactingFilter(SECRETS))
 
 _stray_tasks: Final[set["asyncio.Task[object]"]] = set()
 """Tasks that did not stop; this reference keeps them from being garbage collected while they run."""
@@ -56,6 +59,14 @@ class BundleCode:
     owner: object
     """The function, whose definition is the place of a fault that has no better one."""
     limit_s: float
+
+
+async def start_code(name: str, function: Callable[..., object], *args: object) -> object:
+    """Call the bundle's function and await its result; one that is not async fails with the fix."""
+    work = function(*args)
+    if not inspect.iscoroutine(work):
+        raise TypeError(f"{name} must be async; write `async def {name}`")
+    return await work
 
 
 async def run_hook(code: BundleCode, work: Coroutine[object, object, object]) -> CodeOutcome:

@@ -42,7 +42,8 @@ class FargateProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     descriptor_payload_scope: PayloadScope = "full"
     descriptors: Mapping[str, str] = {}
-    """Settings and secrets files for tools in the task, by name, after `scoped` has filtered them."""
+    """Settings and secrets files for tools in the task, by name. If the task has tool modules, the launch adds those of
+    the running bundle and applies the scope."""
 
     env: Mapping[str, str] = {}
     """Environment variables of the remote supervisor; they are sent like the descriptors, and no program sees them."""

@@ -6,6 +6,7 @@ from typing import Final, cast
 import yaml
 
 from timeloom.sandbox.fargate.profile import PayloadScope
+from timeloom.sandbox.remote.descriptor_files import find_bundle_rows, parse_bundle_file
 
 BUNDLE_DESCRIPTORS: Final = frozenset({"bundles.yaml", "bundles.secrets.yaml"})
 """The descriptors with one section per bundle."""
@@ -24,24 +25,25 @@ def scoped(descriptors: Mapping[str, str], scope: PayloadScope, active_bundle: s
     }
 
 
+def add_bundle(descriptors: Mapping[str, str], active: Mapping[str, str]) -> dict[str, str]:
+    """Return the descriptors with those of the active bundle, which replace its section of the bundle files.
+
+    Other files of the same name stay as they are. Raises `ValueError` if a bundle file has an unknown form.
+    """
+    added = {**active, **descriptors}
+    for name in BUNDLE_DESCRIPTORS & descriptors.keys() & active.keys():
+        rows = find_bundle_rows(name, active[name])
+        ids = {row.get("id") for row in rows}
+        others = [row for row in find_bundle_rows(name, descriptors[name]) if row.get("id") not in ids]
+        added[name] = yaml.safe_dump({"bundles": {"items": [*others, *rows]}})
+    return added
+
+
 def _cut_to_bundle(name: str, text: str, bundle: str) -> str:
     """Keep only the bundle's section: in the list `bundles.items` by `id`, or in the mapping `bundles`."""
-    try:
-        whole: object = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ValueError(f"{name} is not YAML, so that it cannot be cut to one bundle") from None
-    fields = cast("dict[str, object]", whole or {}) if isinstance(whole or {}, dict) else None
-    bundles = fields.get("bundles", {}) if fields is not None else None
-    if fields is None or not isinstance(bundles, dict):
-        raise ValueError(f"{name} has no mapping `bundles`, so that it cannot be cut to one bundle")
-    return yaml.safe_dump({**fields, "bundles": _select_bundle(name, cast("dict[str, object]", bundles), bundle)})
-
-
-def _select_bundle(name: str, bundles: "dict[str, object]", bundle: str) -> "dict[str, object]":
-    items = bundles.get("items")
-    if items is None:
-        return {key: value for key, value in bundles.items() if key == bundle}
-    if not isinstance(items, list) or not all(isinstance(each, dict) for each in cast("list[object]", items)):
-        raise ValueError(f"`bundles.items` of {name} is no list of mappings, so that it cannot be cut to one bundle")
-    listed = cast("list[dict[str, object]]", items)
-    return {**bundles, "items": [each for each in listed if each.get("id") == bundle]}
+    fields = parse_bundle_file(name, text)
+    bundles = cast("dict[str, object]", fields.get("bundles", {}))
+    if "items" in bundles:
+        rows = [row for row in find_bundle_rows(name, text) if row.get("id") == bundle]
+        return yaml.safe_dump({**fields, "bundles": {**bundles, "items": rows}})
+    return yaml.safe_dump({**fields, "bundles": {key: value for key, value in bundles.items() if key == bundle}})

@@ -2,12 +2,14 @@
 
 import hashlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from timeloom.ports.sandbox import Program
 from timeloom.sandbox.fargate.profile import FargateProfile
+from timeloom.sandbox.fargate.scoped_settings import add_bundle, scoped
 from timeloom.sandbox.folders.run_folder import RunFolder
 from timeloom.sandbox.remote.bucket import Bucket
 from timeloom.sandbox.remote.launch_payload import BUNDLES, MAX_SENT, LaunchPayload, ObjectRef
@@ -54,12 +56,22 @@ def upload_launch(
         limits=program.limits,
         leave=program.leave,
         env=profile.env,
-        descriptors=profile.descriptors,
+        descriptors=_select_descriptors(program, profile),
+        active_bundle=program.bundle if profile.tool_modules else "",
         tool_modules=tuple(task_module_path(each, profile.bundle) for each in profile.tool_modules),
         poll_s=profile.poll_s,
         uid=profile.uid,
     )
     return UploadedLaunch(launch, tuple(packed.files))
+
+
+def _select_descriptors(program: Program, profile: FargateProfile) -> Mapping[str, str]:
+    """Return the descriptors for the task: those of the active bundle only if tools run there."""
+    if not program.bundle or not profile.tool_modules:
+        return profile.descriptors
+    return scoped(
+        add_bundle(profile.descriptors, program.make_descriptors()), profile.descriptor_payload_scope, program.bundle
+    )
 
 
 def task_module_path(module: Path, bundle: Path | None) -> str:

@@ -22,7 +22,7 @@ MAX_SENT: Final = SnapshotLimits(files=65_534, bytes=4 * 1024 * 1024 * 1024)
 
 BUNDLES: Final = f"{WORKSPACE}/bundles"
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of payload and report; a task whose image has another version refuses to start."""
 
 MAX_SECRET_BYTES: Final = 65_536
@@ -78,6 +78,9 @@ class LaunchPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Environment variables of the supervisor; the program sees none of them."""
 
     descriptors: Mapping[str, str] = {}
+    active_bundle: str = ""
+    """The bundle whose settings and secrets the tools in the task read; empty without one."""
+
     tool_modules: tuple[str, ...] = ()
     poll_s: float = 1.0
     uid: int = 1001

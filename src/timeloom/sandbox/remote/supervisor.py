@@ -13,6 +13,7 @@ import msgspec
 
 from timeloom.core.paths.names import check_name
 from timeloom.platform.tasks import cancel_to_completion
+from timeloom.ports.bundle_context import BundleContext
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.sandbox import Program, ProgramResult
@@ -21,6 +22,7 @@ from timeloom.sandbox.guest import BOOTSTRAP
 from timeloom.sandbox.remote.bucket import Bucket
 from timeloom.sandbox.remote.bucket_messages import BucketChannel
 from timeloom.sandbox.remote.cloud import Cloud, CloudError
+from timeloom.sandbox.remote.descriptor_files import read_bundle_context
 from timeloom.sandbox.remote.drop_privileges import ConfinementSpec
 from timeloom.sandbox.remote.executor import NotStartedError, execute_program
 from timeloom.sandbox.remote.launch_payload import (
@@ -88,8 +90,9 @@ async def _run_launch(launch: LaunchPayload, bucket: Bucket, task: TaskEnvironme
         raise NotStartedError("the supervisor is not root, so it cannot give a program another user")
     run = RunFolder(task.root)
     sent = await asyncio.to_thread(_prepare_folders, launch, bucket, task, run)
-    tools = load_tools(_tool_module_paths(launch, task))
-    task_tools = TaskToolRunner(tools, launch.leave, run.out, task.clock)
+    bundle = _read_bundle(launch, task)
+    tools = load_tools(_tool_module_paths(launch, task), bundle)
+    task_tools = TaskToolRunner(tools, launch.leave, run.out, task.clock, bundle)
     code = await asyncio.to_thread(_download_code, launch, bucket)
     program = Program(
         code=code,
@@ -146,6 +149,12 @@ def _write_descriptors(launch: LaunchPayload, task: TaskEnvironment) -> None:
             file.write(text)
     os.environ.update(launch.env)
     os.environ[DESCRIPTORS_VARIABLE] = str(folder)
+
+
+def _read_bundle(launch: LaunchPayload, task: TaskEnvironment) -> BundleContext | None:
+    if not launch.active_bundle:
+        return None
+    return read_bundle_context(launch.descriptors, launch.active_bundle, task.private_folder / "secrets")
 
 
 def _download_snapshot(

@@ -5,6 +5,7 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
@@ -15,6 +16,8 @@ from timeloom.core.blocks import ToolError, make_tool_error
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
+from timeloom.platform.secrets import SECRETS, RedactingFilter
+from timeloom.ports.bundle_context import BundleContext, use_bundle
 from timeloom.ports.clock import Clock
 from timeloom.ports.sandbox import CallDelegation, DelegatedCall
 from timeloom.ports.tool import Artifact, Outcome, Tool, ToolContext, ToolSpec
@@ -30,6 +33,7 @@ _CALL_PATH_PREFIX: Final = "tc:"
 
 CallReporter = Callable[[DelegatedCall], None]
 _logger = logging.getLogger(__name__)
+_logger.addFilter(RedactingFilter(SECRETS))
 
 
 class ToolModuleError(Exception):
@@ -44,6 +48,8 @@ class TaskToolRunner:
     delegation: CallDelegation
     out_dir: Path
     clock: Clock
+    bundle: BundleContext | None = None
+    """What the tools may read of their bundle."""
     _calls_started: int = 0
 
     def can_call(self, tool_id: str) -> bool:
@@ -64,7 +70,9 @@ class TaskToolRunner:
         stopped = "the call was stopped together with the program; whether it had an effect is not known"
         answer = _encode_envelope(make_tool_error("tool_interrupted", stopped))
         try:
-            answer = await self._run_tool(self.tools[tool_id], params)
+            with _use(self.bundle):
+                # The answer goes to the program and the timeline, and neither may contain a secret.
+                answer = SECRETS.redact(await self._run_tool(self.tools[tool_id], params))
         finally:
             report(DelegatedCall(tool_id=tool_id, params=params, answer=_truncate_answer(answer)))
         return answer
@@ -93,15 +101,24 @@ class TaskToolRunner:
         )
 
 
-def load_tools(modules: Iterable[Path]) -> dict[str, Tool]:
-    """Return the tools at the top level of the modules by id; raise `ToolModuleError`."""
+def load_tools(modules: Iterable[Path], bundle: BundleContext | None = None) -> dict[str, Tool]:
+    """Return the tools at the top level of the modules by id; raise `ToolModuleError`.
+
+    The modules may read the settings of the bundle while they are imported.
+    """
     found: dict[str, Tool] = {}
     for path in modules:
-        for value in vars(_load_module(path)).values():
+        with _use(bundle):
+            values = vars(_load_module(path)).values()
+        for value in values:
             spec = getattr(value, "spec", None)
             if isinstance(spec, ToolSpec) and callable(getattr(value, "call", None)):
                 found[spec.tool_id] = cast(Tool, value)
     return found
+
+
+def _use(bundle: BundleContext | None) -> AbstractContextManager[object]:
+    return use_bundle(bundle) if bundle else nullcontext()
 
 
 def encode_outcome(outcome: Outcome) -> str:

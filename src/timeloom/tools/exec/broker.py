@@ -1,9 +1,12 @@
 """Answers tool calls and fetches of a running program on behalf of its conversation."""
 
+import asyncio
 import base64
 from collections import Counter
+from collections.abc import Coroutine
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -15,7 +18,16 @@ from timeloom.core.sources import SourceRow, row_to_json
 from timeloom.ports.sandbox import ExecutionLimits
 from timeloom.ports.tool import ToolContext
 from timeloom.tools.errors import to_tool_error
-from timeloom.tools.react.resolve import NoContent, ReadableContent, ResolvedPath, resolve, to_logical_path
+from timeloom.tools.react.resolve import (
+    ContentSource,
+    NoContent,
+    ReadableContent,
+    ResolvedPath,
+    resolve,
+    to_logical_path,
+)
+
+T = TypeVar("T")
 
 MAX_COUNTED: Final = 50
 """Most distinct tools, and distinct outcomes per tool, that are counted for the report."""
@@ -42,10 +54,15 @@ class ProgramBroker:
     context: ToolContext
     fetch_bytes: int
     limits: ExecutionLimits = field(default_factory=ExecutionLimits)
+    source: ContentSource = field(default_factory=NoContent)
+    """The knowledge that programs can fetch."""
     calls: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     """For each called tool, the number of calls per outcome: `ok` or an error code."""
     _calls_started: int = 0
     _bytes_exchanged: int = 0
+    _variables: Context = field(default_factory=copy_context)
+    """The context variables of the call that runs the program. Requests arrive in tasks of the sandbox, and tools of a
+    bundle still have to know their bundle."""
 
     async def call(self, tool_id: str, params: str) -> str:
         """Return the tool's answer if the program may call the tool and has calls left; otherwise an error answer."""
@@ -59,7 +76,7 @@ class ProgramBroker:
         if spent := self._check_call_limit(len(params.encode(errors="replace"))):
             self._count_outcome(tool_id, "call_limit")
             return error_answer("call_limit", spent)
-        answer = await nested.call(tool_id, params)
+        answer = await self._run_in_context(nested.call(tool_id, params))
         self._bytes_exchanged += len(answer.encode())
         self.count_answer(tool_id, answer)
         return answer
@@ -71,7 +88,7 @@ class ProgramBroker:
     async def fetch(self, path: str) -> str:
         """Return the content at a logical path: rows for `so:`, text for other paths, an object for bytes."""
         try:
-            found = await self._fetch_value(path)
+            found = await self._run_in_context(self._fetch_value(path))
         except CodedError as error:
             tool_error = to_tool_error(error, self.context.out_dir)
             return error_answer(tool_error.code, tool_error.message)
@@ -79,6 +96,9 @@ class ProgramBroker:
         if len(answer) > self.fetch_bytes:
             return error_answer("tool_result_too_large", self._too_large_message(len(answer)))
         return answer.decode()
+
+    async def _run_in_context(self, work: Coroutine[object, object, T]) -> T:
+        return await asyncio.create_task(work, context=self._variables.copy())
 
     def _check_call_limit(self, size: int) -> str:
         """Return why the call is refused; if it is admitted, count it and return an empty text."""
@@ -94,12 +114,12 @@ class ProgramBroker:
 
     async def _fetch_value(self, text: str) -> object:
         path = to_logical_path(text, self.context.turn_id, self.context.timeline.views)
-        if isinstance(path, SkillPath | KnowledgePath):
+        if isinstance(path, SkillPath | KnowledgePath) and isinstance(self.source, NoContent):
             raise CodedError("path_malformed", "fetch_ctx takes ar:, tc:, so:, ws:, su: and fi: paths")
         if isinstance(path, SourcesPath):
             pool = self.context.timeline.views.sources.pool
             return [await self._load_row(row) for sid in path.sids if (row := pool.get(sid))]
-        found = await resolve(path, self.context, NoContent())
+        found = await resolve(path, self.context, self.source)
         # Checked before conversion to text, which takes several times the memory.
         if (size := sum(readable.size_bytes for readable in found.readables)) > self.fetch_bytes:
             raise CodedError("tool_result_too_large", self._too_large_message(size))

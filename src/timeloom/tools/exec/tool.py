@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
@@ -14,6 +15,7 @@ from timeloom.core.blocks import ToolTraits
 from timeloom.core.ids import TurnId
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.aliases import ConversationNames
+from timeloom.ports.bundle_context import find_bundle
 from timeloom.ports.sandbox import Program, Sandbox
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
 from timeloom.tools.define import tool
@@ -22,12 +24,14 @@ from timeloom.tools.exec.code import load_code
 from timeloom.tools.exec.collect_outputs import OutputCollector, keep_visibility
 from timeloom.tools.exec.contract import Contract, ContractFile, DeclaredFile, resolve_contract
 from timeloom.tools.exec.conversation_files import add_conversation_files
+from timeloom.tools.exec.descriptors import make_descriptors
 from timeloom.tools.exec.guest_modules import make_tool_stubs
 from timeloom.tools.exec.inputs import ProgramInputs, collect_inputs
 from timeloom.tools.exec.output_folder import InputFingerprint
 from timeloom.tools.exec.report import FinishedRun, build_envelope
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.first_edition import FIRST_EDITION
+from timeloom.tools.react.resolve import ContentSource, NoContent
 from timeloom.tools.shown_names import shown_place
 
 TOOL_ID: Final = "exec_tools.execute_code_python"
@@ -42,9 +46,12 @@ MAX_NAME_CHARS: Final = 80
 class ExecTool:
     """The tool, with the sandbox that its programs run in."""
 
-    def __init__(self, sandbox: Sandbox, settings: ExecSettings | None = None) -> None:
+    def __init__(
+        self, sandbox: Sandbox, settings: ExecSettings | None = None, source: ContentSource | None = None
+    ) -> None:
         self._sandbox = sandbox
         self._settings = settings or ExecSettings()
+        self._source = source or NoContent()
         self._tool = tool(
             TOOL_ID,
             # The program itself cannot affect anything outside its sandbox; its tool calls are approved one by one.
@@ -60,6 +67,10 @@ class ExecTool:
     def spec(self) -> ToolSpec:
         """The description of the tool for the catalogue and the runtime."""
         return self._tool.spec
+
+    def with_source(self, source: ContentSource) -> "ExecTool":
+        """Return the tool for an agent whose programs can fetch the content of that source, in the same sandbox."""
+        return ExecTool(self._sandbox, self._settings, source)
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
         """Run the program and return its outcome; failures, also a missing sandbox, become the outcome's error."""
@@ -103,7 +114,7 @@ class ExecTool:
         prog_name: str,
         timeout_s: float | None,
     ) -> Program:
-        folders = files.folders(context.turn_id)
+        folders, bundle = files.folders(context.turn_id), find_bundle()
         return Program(
             code=code,
             execution_id=f"{context.turn_id}.{context.tool_call_id}",
@@ -114,6 +125,8 @@ class ExecTool:
             links=_alias_links((*inputs.files, *folders), context),
             stubs=make_tool_stubs(context.nested.specs) if context.nested else (),
             limits=replace(self._settings.limits, wall_s=self._wall_s(timeout_s)),
+            bundle=bundle.bundle if bundle else "",
+            make_descriptors=partial(make_descriptors, bundle) if bundle else dict[str, str],
         )
 
     def _wall_s(self, requested_s: float | None) -> float:
@@ -127,7 +140,7 @@ class ExecTool:
         fingerprints = await asyncio.to_thread(
             lambda: {place: InputFingerprint.of_file(file) for place, file in program.inputs.items()}
         )
-        broker = ProgramBroker(context, self._settings.fetch_bytes, program.limits)
+        broker = ProgramBroker(context, self._settings.fetch_bytes, program.limits, self._source)
         printed = Counter[str]()
 
         def output(stream: Literal["stdout", "stderr"], text: str) -> None:

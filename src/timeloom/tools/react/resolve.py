@@ -1,7 +1,7 @@
 """Resolves logical paths to text or bytes that a read can show."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -36,7 +36,7 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.aliases import expand_aliases
 from timeloom.core.view.artifacts import ArtifactHistory
 from timeloom.core.view.views import Views
-from timeloom.ports.tool import TimelineReader, ToolContext
+from timeloom.ports.tool import TimelineReader, Tool, ToolContext
 from timeloom.tools.artifacts import ArtifactError, LocalFile, find_file, is_read_output
 from timeloom.tools.mime import decode_file_text
 from timeloom.tools.react.turn_indexes import (
@@ -86,6 +86,15 @@ class NoContent:
 
     async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> ReadableContent | None:
         return None
+
+
+@runtime_checkable
+class ContentReader(Protocol):
+    """A tool that reads content of a source, such as the tool that runs programs."""
+
+    def with_source(self, source: ContentSource) -> Tool:
+        """Return the same tool with another source."""
+        ...
 
 
 def to_logical_path(text: str, turn: TurnId, views: Views, *, newest: bool = True) -> LogicalPath:

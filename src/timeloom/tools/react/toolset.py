@@ -40,15 +40,20 @@ def react_tools(
     )
 
 
+def make_read_tool(read_tool: ReadTool) -> FunctionTool:
+    """Return `react.read` with these limits and this source of content."""
+    return tool(
+        "react.read",
+        first_edition=FIRST_EDITION["react.read"],
+        effect="pure",
+        examples=('{"paths":["ar:t1.user.prompt","fi:t1/report.md"]}',),
+        traits=ToolTraits(result_text="file", reads_artifacts=True, numbers_lines=True, conversation_only=True),
+    )(read_tool.read)
+
+
 def _reading_tools(read_tool: ReadTool) -> tuple[FunctionTool, ...]:
     return (
-        tool(
-            "react.read",
-            first_edition=FIRST_EDITION["react.read"],
-            effect="pure",
-            examples=('{"paths":["ar:t1.user.prompt","fi:t1/report.md"]}',),
-            traits=ToolTraits(result_text="file", reads_artifacts=True, numbers_lines=True, conversation_only=True),
-        )(read_tool.read),
+        make_read_tool(read_tool),
         tool(
             "react.rg",
             first_edition=FIRST_EDITION["react.rg"],
