@@ -3,5 +3,5 @@
 `open_beneath` opens files below a root without following links, `tasks` runs, cancels and awaits tasks,
 `token_bucket` limits rates, `account` names the user, `user_names` validates names,
 `entry_points` finds the objects that packages offer, `secrets` resolves references to secrets with `secret_command`,
-and `secret_text` hides their values.
+`secret_text` hides their values, and `toml_document` parses TOML with the `toml_lines` of its keys.
 """
