@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from timeloom.agent.run import Approver, Run
     from timeloom.agent.workflow.base import BaseWorkflow
     from timeloom.agent.workflow.payload import Payload
+    from timeloom.bundles.bundle import Bundle
+    from timeloom.bundles.context import get_plain, get_settings
     from timeloom.config.settings import Settings
     from timeloom.core.policy.budget import Allowance, Budgets
     from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy, ask_before, only_tools, refuse
@@ -45,6 +47,7 @@ _MODULE_OF = {
     "Approver": "timeloom.agent.run",
     "BaseWorkflow": "timeloom.agent.workflow.base",
     "Budgets": "timeloom.core.policy.budget",
+    "Bundle": "timeloom.bundles.bundle",
     "DEFAULT_POLICIES": "timeloom.core.policy.gates",
     "Entry": "timeloom.core.timeline",
     "Model": "timeloom.ports.model",
@@ -56,6 +59,8 @@ _MODULE_OF = {
     "Tool": "timeloom.ports.tool",
     "ToolContext": "timeloom.ports.tool",
     "ask_before": "timeloom.core.policy.gates",
+    "get_plain": "timeloom.bundles.context",
+    "get_settings": "timeloom.bundles.context",
     "only_tools": "timeloom.core.policy.gates",
     "open_model": "timeloom.providers.registry",
     "open_store": "timeloom.stores.open_store",
@@ -73,6 +78,7 @@ __all__ = [
     "Approver",
     "BaseWorkflow",
     "Budgets",
+    "Bundle",
     "Entry",
     "Model",
     "Payload",
@@ -83,6 +89,8 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ask_before",
+    "get_plain",
+    "get_settings",
     "only_tools",
     "open_model",
     "open_store",
