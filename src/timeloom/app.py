@@ -184,7 +184,7 @@ async def open_session(
 async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
     """Yield the tools that these settings enable; the sandbox is closed when the context exits."""
     agent_settings = AgentSettings.from_settings(settings)
-    registry = _react_tools(agent_settings)
+    registry = default_tools(agent_settings)
     if not settings.execution.runtime.enabled:
         yield registry
         return
@@ -218,7 +218,8 @@ def observe_prompts(observer: PromptObserver) -> Generator[None]:
         _prompt_observers.remove(observer)
 
 
-def _react_tools(settings: AgentSettings) -> ToolRegistry:
+def default_tools(settings: AgentSettings) -> ToolRegistry:
+    """Return the built-in `react.*` tools."""
     return ToolRegistry(
         react_tools(ReadTool(limits=settings.read), HideTool(settings.cache), text_version=settings.edition)
     )
@@ -238,7 +239,7 @@ class SharedParts:
 
 def build_shared_parts(model: Model, settings: AgentSettings, registry: ToolRegistry | None = None) -> SharedParts:
     """Return the parts that `build_turn_runner` can share; without a registry, only the react tools are available."""
-    registry = registry or _react_tools(settings)
+    registry = registry or default_tools(settings)
     prompts = _prompt_settings(model, settings)
     systems = SystemTexts(registry.specs(), _system_settings(prompts, settings))
     return SharedParts(registry, prompts, systems, cache(partial(cache_rates, model)), {})

@@ -63,7 +63,7 @@ class BundleRegistry:
     ) -> None:
         """Load the bundles. A fault disables one; raises `BundleNotFoundError` for a source that does not exist.
 
-        `reloads` loads changed folders again. `max_iterations` is a ceiling for the rounds that bundles ask for.
+        `reloads` loads changed folders again. `max_iterations` count over the rounds that bundles ask for.
         """
         self.reloads = reloads
         self.max_iterations = max_iterations
@@ -81,6 +81,11 @@ class BundleRegistry:
         return tuple(self._slots)
 
     @property
+    def default(self) -> str:
+        """The bundle of new conversations that name none: the first one; empty without bundles."""
+        return next(iter(self._slots), "")
+
+    @property
     def faults(self) -> tuple[BundleFault, ...]:
         """The faults of the disabled bundles."""
         return tuple(slot.fault for slot in self._slots.values() if slot.fault)
@@ -90,11 +95,11 @@ class BundleRegistry:
         return tuple(slot.status() for slot in self._slots.values())
 
     def choose(self, name: str) -> str:
-        """Return the bundle of a new conversation: the named one, the first one, or none if there are no bundles.
+        """Return the bundle of a new conversation: the named one, the default, or none if there are no bundles.
 
         Raises `bundle_unknown` or `bundle_disabled`.
         """
-        chosen = name or next(iter(self._slots), "")
+        chosen = name or self.default
         if not chosen:
             return ""
         self._require(chosen)

@@ -13,6 +13,7 @@ from typing import Final
 from timeloom import __version__
 from timeloom.agent.conversation_factory import ConversationFactory
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, open_tools
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.governance import NoLimit
 from timeloom.config.sections.server import ServerLimitSettings, ServerSettings
@@ -82,19 +83,25 @@ class Server:
 
 @asynccontextmanager
 async def serve(
-    settings: Settings, *, tools: Sequence[Tool] = (), side_file_erasers: Sequence[SideFileEraser] = ()
+    settings: Settings,
+    *,
+    tools: Sequence[Tool] = (),
+    bundles: BundleRegistry | None = None,
+    side_file_erasers: Sequence[SideFileEraser] = (),
 ) -> AsyncGenerator[Server]:
     """Run a server while the context is open; turns that an earlier run left open are resumed.
 
     When the context exits, streams end and running turns get `server.grace_s` seconds. `tools` are available in all
-    conversations, beside those of the settings. `side_file_erasers` erase conversations from further files, beside
-    those that timeloom keeps in the data folder. Raises `ServerConfigError` or `ListenError` before it creates the data
-    folder.
+    conversations, beside those of the settings. New conversations belong to one of the `bundles`, by default the first.
+    `side_file_erasers` erase conversations from further files, beside those that timeloom keeps in the data folder.
+    Raises `ServerConfigError` or `ListenError` before it creates the data folder.
     """
     server = settings.server
     async with open_access(server) as access:
         with listen(server.host, server.port) as listener:
-            opening = open_services(settings, access.authenticator, tools=tools, side_file_erasers=side_file_erasers)
+            opening = open_services(
+                settings, access.authenticator, tools=tools, bundles=bundles, side_file_erasers=side_file_erasers
+            )
             async with opening as services:
                 http_server = HttpServer(services, proxies=server.proxies)
                 services.hub.resume_open_turns()
@@ -117,6 +124,7 @@ async def open_services(
     authenticator: Authenticator | None = None,
     *,
     tools: Sequence[Tool] = (),
+    bundles: BundleRegistry | None = None,
     side_file_erasers: Sequence[SideFileEraser] = (),
 ) -> AsyncGenerator[Services]:
     """Open the store, models and tools of these settings, and yield the services of a server over them.
@@ -141,6 +149,7 @@ async def open_services(
             side_models=side_models,
             rerun_models=rerun_models,
             tools=registry,
+            bundles=bundles or BundleRegistry(),
             agent_settings=AgentSettings.from_settings(settings),
             hub_settings=_hub_settings(server),
             authenticator=authenticator,
@@ -164,6 +173,7 @@ class ServerParts:
     rerun_models: tuple[tuple[Model, Model | None], ...] = ()
     """Further models that users may choose for re-runs, each with its model for summaries."""
     tools: ToolRegistry
+    bundles: BundleRegistry = field(default_factory=BundleRegistry)
     agent_settings: AgentSettings
     hub_settings: HubSettings
     authenticator: Authenticator
@@ -192,6 +202,7 @@ async def build_services(parts: ServerParts) -> AsyncGenerator[Services]:
         ids=parts.ids,
         tools=parts.tools,
         side=parts.side_models,
+        bundles=parts.bundles,
         observer=metrics,
         make_entry_listener=parts.make_entry_listener,
     )
@@ -207,6 +218,7 @@ async def build_services(parts: ServerParts) -> AsyncGenerator[Services]:
         yield Services(
             store=parts.store,
             hub=hub,
+            bundles=parts.bundles,
             reruns=reruns,
             authenticator=parts.authenticator,
             revocation_monitor=RevocationMonitor(parts.authenticator, interval_s=parts.revocation_interval_s),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.store import Store
@@ -25,6 +26,8 @@ class Services:
 
     store: Store
     hub: Hub
+    bundles: BundleRegistry
+    """The bundles to which conversations may belong."""
     reruns: RerunJobs
     authenticator: Authenticator
     revocation_monitor: RevocationMonitor

@@ -61,6 +61,14 @@ class TurnWorkflow(Protocol):
         ...
 
 
+class TurnGuard(Protocol):
+    """Decides whether a turn may begin."""
+
+    async def is_outdated(self) -> bool:
+        """Return whether the conversation should be opened again first; raise `CodedError` if no turn may begin."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRunner:
     """Runs the turns of one conversation."""
@@ -80,6 +88,8 @@ class TurnRunner:
     """The JSON schema of the answers of new turns, unless a turn is opened with its own; empty for plain text."""
     workflow: TurnWorkflow | None = None
     """Runs the turns; None runs their steps directly."""
+    guard: TurnGuard | None = None
+    """Decides whether a turn may begin; None lets each one begin."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
@@ -94,6 +104,7 @@ class TurnRunner:
 
         Pass `turn_id` if the paths of the attachments already contain it. `output` is the JSON schema of the answer.
         """
+        await self.is_outdated()
         await self.titles.stop()
         message = UserPrompt(text=prompt, quoted_roles=quoted_roles)
         await open_turn(
@@ -112,10 +123,15 @@ class TurnRunner:
         self, message: UserPrompt | ExternalEvent, files: Sequence[IncomingFile] = (), output: str = ""
     ) -> Entry:
         """Open a turn with this message and return its entry, which becomes durable with the turn's first step."""
+        await self.is_outdated()
         await self.titles.stop()
         return await open_turn(
             self.session, message, files, rerun=self.rerun, edition=self.edition, output=output or self.output
         )
+
+    async def is_outdated(self) -> bool:
+        """Return whether the conversation should be opened again before a turn; raise if no turn may begin."""
+        return await self.guard.is_outdated() if self.guard else False
 
     async def resume(self) -> TurnOutcome:
         """Run the open turn from its current state on the timeline until it ends or waits for a person.
