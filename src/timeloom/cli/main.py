@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "keys": "Add, list and remove the API keys of `timeloom serve --mode tokens`.",
     "list": "List the conversations of a data folder, the most recently updated first.",
     "model": "Serve a scripted model, or score a model, without a conversation.",
+    "new": "Write a small bundle with a test to a new folder.",
     "replay": "Rebuild the requests of past model calls and compare their hashes with the recorded ones.",
     "restore": "Make a data folder from a backup, and verify it.",
     "serve": "Serve conversations over HTTP.",
@@ -31,7 +32,7 @@ COMMANDS: Final = {
 """Every command with its short help, which equals the first line of the command's help.
 
 The command is the function of that name in the module of that name."""
-COMMAND_PACKAGES: Final = {"demo", "model", "replay"}
+COMMAND_PACKAGES: Final = {"demo", "model", "new", "replay"}
 """Commands that are packages; their module `command` defines the command."""
 
 
