@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from timeloom.agent.run import Approver, Run
     from timeloom.agent.workflow.base import BaseWorkflow
     from timeloom.agent.workflow.payload import Payload
+    from timeloom.bundles.bundle import Bundle
     from timeloom.bundles.descriptors.skills import SkillRule, SkillsDescriptor
     from timeloom.bundles.descriptors.tools import McpServer, ToolModule, ToolsDescriptor
     from timeloom.config.settings import Settings
@@ -48,6 +49,7 @@ _MODULE_OF = {
     "Approver": "timeloom.agent.run",
     "BaseWorkflow": "timeloom.agent.workflow.base",
     "Budgets": "timeloom.core.policy.budget",
+    "Bundle": "timeloom.bundles.bundle",
     "DEFAULT_POLICIES": "timeloom.core.policy.gates",
     "Entry": "timeloom.core.timeline",
     "McpServer": "timeloom.bundles.descriptors.tools",
@@ -85,6 +87,7 @@ __all__ = [
     "Approver",
     "BaseWorkflow",
     "Budgets",
+    "Bundle",
     "Entry",
     "McpServer",
     "Model",

@@ -203,7 +203,7 @@ async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
     """Yield the tools that these settings enable; the sandbox is closed when the context exits."""
     agent_settings = AgentSettings.from_settings(settings)
     async with open_web_tools(settings.web) as web_tools, _open_exec_tool(settings) as exec_tools:
-        registry = _react_tools(agent_settings)
+        registry = default_tools(agent_settings)
         yield registry.with_tools([*web_tools, *exec_tools]) if web_tools or exec_tools else registry
 
 
@@ -242,7 +242,8 @@ def observe_prompts(observer: PromptObserver) -> Generator[None]:
         _prompt_observers.remove(observer)
 
 
-def _react_tools(settings: AgentSettings) -> ToolRegistry:
+def default_tools(settings: AgentSettings) -> ToolRegistry:
+    """Return the built-in `react.*` tools."""
     return ToolRegistry(
         react_tools(ReadTool(limits=settings.read), HideTool(settings.cache), text_version=settings.edition)
     )
@@ -262,7 +263,7 @@ class SharedParts:
 
 def build_shared_parts(model: Model, settings: AgentSettings, registry: ToolRegistry | None = None) -> SharedParts:
     """Return the parts that `build_turn_runner` can share; without a registry, only the react tools are available."""
-    registry = registry or _react_tools(settings)
+    registry = registry or default_tools(settings)
     prompts = _prompt_settings(model, settings)
     systems = SystemTexts(registry.specs(), _system_settings(prompts, settings))
     return SharedParts(registry, prompts, systems, cache(partial(cache_rates, model)), {})

@@ -13,6 +13,7 @@ import msgspec
 from tests.harness import replies
 from tests.server.contract_check import check_event, check_response
 from timeloom.app import AgentSettings
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ToolTraits
 from timeloom.core.policy.budget import Budgets
@@ -189,6 +190,8 @@ class ServerHarness:
         self.widgets: Widgets = {}
         self.edition = Settings().context.edition
         self.policies: tuple[Policy, ...] = DEFAULT_POLICIES
+        self.bundles: BundleRegistry | None = None
+        """The bundles of the server."""
         self.registers: tuple[TokenVerifier, ...] = ()
         self.waiting = asyncio.Event()
         """Set once the tool `t.wait` or `t.flood` has started."""
@@ -236,6 +239,7 @@ class ServerHarness:
             model=self.model,
             rerun_models=tuple((model, None) for model in self.models),
             tools=self.registry(),
+            bundles=self.bundles or BundleRegistry(),
             agent_settings=AgentSettings(
                 data_dir=self.folder,
                 budgets=self.budgets,

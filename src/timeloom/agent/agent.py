@@ -8,16 +8,21 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Generic, Self, TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
 from timeloom.agent.answer import Answer, make_decoder
+from timeloom.agent.bundle_parts import choose_react_tools
 from timeloom.agent.conversation_factory import ConversationFactory
 from timeloom.agent.hosting import AgentHost, OpenAgent
 from timeloom.agent.run import Approver, Run, RunParts
 from timeloom.agent.text_file import read_text_file
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, make_hub_settings, open_tools
+from timeloom.bundles.bundle import Bundle
+from timeloom.bundles.load import load_bundle
+from timeloom.bundles.loaded_bundle import check_bundle
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.config.load import gather_sources, load_settings
 from timeloom.config.settings import Settings
 from timeloom.config.signing import open_signer
@@ -132,8 +137,32 @@ class Agent(Generic[T]):
         self._stack: AsyncExitStack | None = None
         self._output = None if output is str else OutputFormat.from_type(output)
         self._decode = cast(Callable[[str], T], make_decoder(output))
+        self._bundles = BundleRegistry()
         # A wrong set of tools fails here, where it is written, and not in the first turn.
         ToolRegistry(self._tools)
+
+    @classmethod
+    def from_bundle(
+        cls,
+        bundle: "Bundle | str | Path",
+        model: str | Model,
+        *,
+        store: str | Path | Store | None = None,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> "Agent[Any]":
+        """Return the agent that a bundle describes: a `Bundle`, its folder, an installed package or `module:NAME`.
+
+        Its conversations belong to the bundle, as those of `timeloom serve --bundle`. Raises `bundle_invalid` with the
+        file and the line of a fault.
+        """
+        loaded = check_bundle(bundle) if isinstance(bundle, Bundle) else load_bundle(bundle)
+        name = loaded.bundle.name
+        agent: Agent[Any] = Agent(model, store=store, settings=settings, name=name, clock=clock, ids=ids)
+        agent._bundles = BundleRegistry([loaded.bundle])
+        agent._decode = make_decoder(loaded.bundle.output or str)
+        return agent
 
     async def __aenter__(self) -> Self:
         if self._stack:
@@ -218,7 +247,10 @@ class Agent(Generic[T]):
             raise CodedError("request_malformed", "message must not be empty")
         attached = await asyncio.to_thread(_read_files, files)
         header = ConversationStarted(
-            tenant=tenant or TENANT, project=project or PROJECT, user=user or current_user(), bundle=""
+            tenant=tenant or TENANT,
+            project=project or PROJECT,
+            user=user or current_user(),
+            bundle=self._bundles.choose(""),
         )
         async with self._opened() as parts:
             if conversation:
@@ -345,6 +377,7 @@ class Agent(Generic[T]):
                 tools=registry,
                 holder=f"timeloom agent {self.name}",
                 side=side_models,
+                bundles=self._bundles,
             )
             hub_settings = make_hub_settings(self.settings.server)
             yield OpenAgent(
@@ -371,7 +404,7 @@ class Agent(Generic[T]):
             runtime = replace(settings.execution.runtime, enabled=False)
             settings = replace(settings, execution=replace(settings.execution, runtime=runtime))
         async with open_tools(settings) as registry:
-            yield _choose_react_tools(registry, self._react).with_tools(self._tools)
+            yield choose_react_tools(registry, self._react).with_tools(self._tools)
 
     async def _open_store(self, stack: AsyncExitStack) -> Store:
         if isinstance(self._store, str | Path):
@@ -410,19 +443,6 @@ class Agent(Generic[T]):
         if (info.user, info.tenant, info.project) != expected:
             raise CodedError("conversation_unknown", f"{user or current_user()} has no conversation {conversation}")
         return info
-
-
-def _choose_react_tools(registry: ToolRegistry, react: bool | Sequence[str]) -> ToolRegistry:
-    if react is True:
-        return registry
-    wanted = frozenset(() if react is False else react)
-    known = {tool.spec.tool_id for tool in registry}
-    if unknown := sorted(wanted - known):
-        names = ", ".join(sorted(name for name in known if name.startswith("react.")))
-        raise CodedError("unknown_tool", f"react names {', '.join(unknown)}; the built-in tools are {names}")
-    return ToolRegistry(
-        tool for tool in registry if tool.spec.tool_id in wanted or not tool.spec.tool_id.startswith("react.")
-    )
 
 
 def _read_files(files: Sequence[str | Path]) -> tuple[IncomingFile, ...]:

@@ -6,7 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from timeloom.app import NO_SIDE_MODELS, AgentSettings, SharedParts, SideModels, build_shared_parts, build_turn_runner
+from timeloom.agent.turn_builder import TurnRunnerBuilder
+from timeloom.app import NO_SIDE_MODELS, AgentSettings, SideModels, default_tools
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.core.stream.live_reply import LiveDelta
@@ -53,32 +55,35 @@ class ConversationFactory:
     holder: str = LEASE_HOLDER
     """The lease holder that other processes see."""
     side: SideModels = NO_SIDE_MODELS
+    bundles: BundleRegistry | None = None
+    """The bundles to which conversations may belong."""
     observers: list[ConversationObserver] = field(default_factory=list[ConversationObserver])
     """They receive the events of conversations that open after they were added."""
     make_entry_listeners: list[EntryListenerFactory] = field(default_factory=list[EntryListenerFactory])
 
     @cached_property
-    def shared(self) -> SharedParts:
-        """The parts that all conversations share."""
-        return build_shared_parts(self.model, self.setting, self.tools)
+    def builder(self) -> TurnRunnerBuilder:
+        """The builder of the turn runners of all conversations."""
+        tools = default_tools(self.setting) if self.tools is None else self.tools
+        return TurnRunnerBuilder(self.store, self.setting, tools, self.bundles)
 
     def prepare(self) -> None:
         """Load the shared parts now, so that the first conversation does not wait for the price table."""
-        self.shared.rates()
+        self.builder.share(self.model).rates()
 
     async def __call__(
         self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
     ) -> TurnRunner:
         if header:
+            await self.builder.check(header.bundle)
             session = await Session.start_deferred(
                 self.store, conversation, header, self.clock, self.ids, holder=self.holder
             )
         else:
             session = await resume_session(self.store, conversation, self.clock, self.ids, holder=self.holder)
         try:
-            return build_turn_runner(
-                session, self.model, self.setting, self._attach_observers(session, hear), self.shared, self.side
-            )
+            await self.builder.check(session.caller.bundle)
+            return self.builder.build(session, self.model, self._attach_observers(session, hear), self.side)
         except BaseException:
             await session.close()
             raise
@@ -88,7 +93,7 @@ class ConversationFactory:
 
         def open_turns(session: Session, _: Path) -> TurnRunner:
             hear = self._attach_observers(session, lambda _: None)
-            return build_turn_runner(session, model, self.setting, hear, self.tools, SideModels(summary=summary))
+            return self.builder.build(session, model, hear, SideModels(summary=summary), runs_workflow=False)
 
         return open_turns
 

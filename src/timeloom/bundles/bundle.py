@@ -59,5 +59,7 @@ class Bundle:
     """Folders with skills."""
     knowledge: tuple[str, ...] = ()
     """Folders with knowledge."""
+    mcp_servers: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
+    """Servers of the Model Context Protocol by name, with their options."""
     react: bool | tuple[str, ...] = True
     """The built-in `react.*` tools: all, none, or some by id."""

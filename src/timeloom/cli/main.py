@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "keys": "Add, list and remove the API keys of `timeloom serve --mode tokens`.",
     "list": "List the conversations of a data folder, the most recently updated first.",
     "model": "Serve a scripted model, or score a model, without a conversation.",
+    "new": "Write a small bundle with a test to a new folder.",
     "replay": "Rebuild the requests of past model calls and compare their hashes with the recorded ones.",
     "restore": "Make a data folder from a backup, and verify it.",
     "retention": "Delete conversations whose last entry is older than the retention period.",
@@ -36,7 +37,7 @@ COMMANDS: Final = {
 The command is the function of that name in the module of that name, unless `FUNCTIONS` has another name."""
 FUNCTIONS: Final = {"import": "import_archive"}
 """Functions and modules of commands whose names Python reserves."""
-COMMAND_PACKAGES: Final = {"demo", "model", "replay"}
+COMMAND_PACKAGES: Final = {"demo", "model", "new", "replay"}
 """Commands that are packages; their module `command` defines the command."""
 
 

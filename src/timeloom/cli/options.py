@@ -10,6 +10,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.config.catalogue import (
     CONFIG_NAME,
     CONFIG_OPTION,
@@ -37,6 +38,7 @@ OPTION_KEYS: Final = tuple(row.key for row in SETTING_SPECS if row.help.option a
 
 _OPTIONS: Final = "timeloom.options"
 _TOOLS: Final = "timeloom.tools"
+_BUNDLES: Final = "timeloom.bundles"
 _CONFIG: Final = "timeloom.config"
 
 
@@ -74,12 +76,43 @@ def command_line_options() -> list[str]:
     typed: dict[str, str] = context.meta.get(_OPTIONS, {})
     words = [word for key, value in typed.items() for word in (SPEC_BY_KEY[key].help.option, value)]
     words += [word for name in context.meta.get(_TOOLS, ()) for word in ("--tools", name)]
+    words += [word for name in context.meta.get(_BUNDLES, ()) for word in ("--bundle", name)]
     config = context.meta.get(_CONFIG)
     return [*words, CONFIG_OPTION, config] if config else words
 
 
 def with_tools(run: Callable[P, R]) -> Callable[P, R]:
-    """Add the option `--tools` to a command that runs conversations; `load_option_tools` loads them."""
+    """Add `--bundle` and `--tools` to a command; `load_option_bundles` and `load_option_tools` load them."""
+    return _bundle_option(_tools_option(run))
+
+
+def load_option_bundles(loaded: LoadedSettings, *, reloads: bool = False) -> BundleRegistry:
+    """Load the bundles that `--bundle` names on this command line; raises a usage error for one that does not exist.
+
+    The rounds of a bundle count over variables and files, but under the option `--max-iterations`.
+    """
+    names: tuple[str, ...] = click.get_current_context().meta.get(_BUNDLES, ())
+    is_option = loaded.origins["react.max_iterations"].level == "option"
+    rounds = loaded.settings.react.max_iterations if is_option else None
+    try:
+        return BundleRegistry(names, reloads=reloads, max_iterations=rounds)
+    except CodedError as error:
+        raise click.UsageError(f"--bundle: {error}") from error
+
+
+def _bundle_option(run: Callable[P, R]) -> Callable[P, R]:
+    return click.option(
+        "--bundle",
+        metavar="FOLDER|PACKAGE",
+        multiple=True,
+        expose_value=False,
+        callback=_store_bundles,
+        help="Load a bundle: a folder with bundle.toml, an installed package, or MODULE:NAME. New conversations belong "
+        "to the first one. Can be repeated.",
+    )(run)
+
+
+def _tools_option(run: Callable[P, R]) -> Callable[P, R]:
     return click.option(
         "--tools",
         metavar="MODULE:NAME",
@@ -101,6 +134,10 @@ def load_option_tools() -> tuple[Tool, ...]:
         return load_named_tools(names)
     except CodedError as error:
         raise click.UsageError(f"--tools: {error}") from error
+
+
+def _store_bundles(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:
+    context.meta[_BUNDLES] = value
 
 
 def _store_tools(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:

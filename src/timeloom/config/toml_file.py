@@ -3,7 +3,6 @@
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, cast
@@ -14,8 +13,9 @@ from timeloom.config.catalogue import CONFIG_OPTION, CONFIG_VARIABLE, SETTING_SP
 from timeloom.config.errors import ConfigError
 from timeloom.config.found_file import explain_refusal
 from timeloom.config.parse_value import convert_value
-from timeloom.config.toml_lines import KeyPath, TooManyDotsError, key_lines, line_of, statements
 from timeloom.platform.secrets import REFERENCE_FORMS, is_reference, parse_reference
+from timeloom.platform.toml_document import TomlDocument, TomlError, parse_toml, read_toml_text
+from timeloom.platform.toml_lines import KeyPath
 
 MAX_BYTES: Final = 256 * 1024
 """Largest file. A smaller limit rejects long price tables; with a larger one, a wrong file is read for seconds."""
@@ -54,35 +54,18 @@ def read_config(path: Path, *, is_explicit: bool) -> ConfigFile:
 def read_text(path: Path, max_bytes: int, *, regular: bool = False) -> str:
     """Return the text of a file up to `max_bytes`, without a byte order mark; `regular` rejects pipes and devices."""
     try:
-        if regular and not path.is_file():
-            what = "is a broken link" if path.is_symlink() and not path.exists() else "is not a regular file"
-            raise ConfigError("config_unreadable", f"{path.name} {what}")
-        with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
-    except OSError as error:
-        raise ConfigError("config_unreadable", f"{path.name} cannot be read: {error.strerror}") from error
-    if len(data) > max_bytes:
-        raise ConfigError("config_unreadable", f"{path.name} is larger than {max_bytes} bytes")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError("config_unreadable", f"{path.name}, line {line}: the bytes are not UTF-8") from error
+        return read_toml_text(path, max_bytes, regular=regular)
+    except TomlError as error:
+        raise ConfigError("config_unreadable", str(error)) from error
 
 
 def parse_config(text: str, name: str, folder: Path, *, is_explicit: bool) -> ConfigFile:
     """Parse the text of a settings file; `name` and `folder` are those of the file."""
-    text = text.replace("\r\n", "\n")
     document = _parse_toml(text, name)
-    lines = key_lines(text)
-
-    def locate(path: KeyPath) -> str:
-        return f"{name}, line {line_of(lines, path)}"
-
     values: dict[str, FileValue] = {}
     refusals: list[str] = []
-    for path, raw in _flatten(document, (), locate):
-        row, here = _BY_PATH[path], f"{_format_key(path)} in {locate(path)}"
+    for path, raw in _flatten(document.values, (), document.locate):
+        row, here = _BY_PATH[path], f"{_format_key(path)} in {document.locate(path)}"
         _check_no_secret(row, raw, here)
         if row.key in values:
             raise ConfigError("setting_invalid", f"{here} sets the same as {values[row.key].place}; remove one")
@@ -95,21 +78,11 @@ def parse_config(text: str, name: str, folder: Path, *, is_explicit: bool) -> Co
     return ConfigFile(values)
 
 
-def _parse_toml(text: str, name: str) -> dict[str, object]:
+def _parse_toml(text: str, name: str) -> TomlDocument:
     try:
-        for _ in statements(text):
-            pass
-        # With a final newline the parser reports the line instead of "at end of document".
-        return tomllib.loads(text + "\n")
-    except TooManyDotsError as error:
-        raise ConfigError("config_unreadable", f"{name}, line {error.line}: {error}") from error
-    except RecursionError as error:
-        raise ConfigError("config_unreadable", f"{name}: values nest too deeply") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError("config_unreadable", f"{name} is not TOML: {error}") from error
-    except ValueError as error:
-        # The interpreter's limit on digits; its message is meant for programmers.
-        raise ConfigError("config_unreadable", f"{name}: a number has too many digits") from error
+        return parse_toml(text, name)
+    except TomlError as error:
+        raise ConfigError("config_unreadable", str(error)) from error
 
 
 def _flatten(table: Mapping[str, object], above: KeyPath, locate: Locate) -> Iterator[tuple[KeyPath, object]]:

@@ -128,7 +128,11 @@ CODES: Final = MappingProxyType(
         "config_unreadable": "A file of settings, instructions or keys is missing, too large, not UTF-8 or malformed; the message names it.",
         "secret_malformed": "A text is no reference to a secret. Write `env:NAME`, `file:PATH` or `command:COMMAND`.",
         "secret_unavailable": "A secret cannot be read: its variable is not set, its file is unreadable, or its command failed. The message names the reference.",
-        # workflows of bundles
+        # bundles
+        "bundle_unknown": "There is no bundle of this name here. The message names the known ones.",
+        "bundle_invalid": "A bundle is described wrongly, or its code raised when it was loaded. The message names the file and the line.",
+        "bundle_disabled": "The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.",
+        "bundle_missing": "The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.",
         "bundle_context_missing": "No code of a bundle runs here. Call the function inside a tool, a hook or the workflow of a bundle.",
         "bundle_setting_unknown": "The bundle has no such setting, or settings of another type. The message names those that it has.",
         "workflow_failed": "The workflow of a bundle raised, answered wrongly or took too long. The message names the file and the line.",

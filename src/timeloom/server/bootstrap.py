@@ -16,6 +16,7 @@ from timeloom import __version__
 from timeloom.agent.conversation_factory import ConversationFactory, EntryListenerFactory
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, make_hub_settings, open_tools
 from timeloom.bundles.bundle import BundleWidget
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.sections.governance import NoLimit
 from timeloom.config.sections.server import ServerLimitSettings, ServerSettings
@@ -85,6 +86,7 @@ async def serve(
     settings: Settings,
     *,
     tools: Sequence[Tool] = (),
+    bundles: BundleRegistry | None = None,
     side_file_erasers: Sequence[SideFileEraser] = (),
     channels: Sequence[DeclaredChannel] = (),
     widgets: Widgets | None = None,
@@ -92,10 +94,10 @@ async def serve(
     """Run a server while the context is open; turns that an earlier run left open are resumed.
 
     When the context exits, streams end and running turns get `server.grace_s` seconds. `tools` are available in all
-    conversations, beside those of the settings. `side_file_erasers` erase conversations from further files, beside
-    those that timeloom keeps in the data folder. `channels` are declared in all conversations, and `widgets` show
-    their texts on the page. Raises `ServerConfigError` or `ListenError` before it creates the data
-    folder.
+    conversations, beside those of the settings. New conversations belong to one of the `bundles`, by default the first.
+    `side_file_erasers` erase conversations from further files, beside those that timeloom keeps in the data folder.
+    `channels` are declared in all conversations, and `widgets` show their texts on the page; bundles add their own.
+    Raises `ServerConfigError` or `ListenError` before it creates the data folder.
     """
     server = settings.server
     async with open_access(server) as access:
@@ -104,6 +106,7 @@ async def serve(
                 settings,
                 access.authenticator,
                 tools=tools,
+                bundles=bundles,
                 side_file_erasers=side_file_erasers,
                 channels=channels,
                 widgets=widgets,
@@ -130,6 +133,7 @@ async def open_services(
     authenticator: Authenticator | None = None,
     *,
     tools: Sequence[Tool] = (),
+    bundles: BundleRegistry | None = None,
     side_file_erasers: Sequence[SideFileEraser] = (),
     channels: Sequence[DeclaredChannel] = (),
     widgets: Widgets | None = None,
@@ -156,6 +160,7 @@ async def open_services(
             side_models=side_models,
             rerun_models=rerun_models,
             tools=registry,
+            bundles=bundles,
             agent_settings=msgspec.structs.replace(AgentSettings.from_settings(settings), channels=tuple(channels)),
             authenticator=authenticator,
             side_file_erasers=side_file_erasers,
@@ -177,6 +182,7 @@ class ServerParts:
     rerun_models: tuple[tuple[Model, Model | None], ...] = ()
     """Further models that users may choose for re-runs, each with its model for summaries."""
     tools: ToolRegistry
+    bundles: BundleRegistry = field(default_factory=BundleRegistry)
     agent_settings: AgentSettings
     hub_settings: HubSettings
     authenticator: Authenticator
@@ -208,6 +214,7 @@ class ServerParts:
         side_file_erasers: Sequence[SideFileEraser] = (),
         make_entry_listener: EntryListenerFactory | None = None,
         widgets: Widgets | None = None,
+        bundles: BundleRegistry | None = None,
     ) -> "ServerParts":
         """Return the parts with the limits and rules of the server settings."""
         server, limits = settings.server, settings.server.limits
@@ -227,6 +234,7 @@ class ServerParts:
             side_file_erasers=(*build_side_file_erasers(agent_settings.data_dir), *side_file_erasers),
             make_entry_listener=make_entry_listener,
             widgets=widgets or {},
+            bundles=bundles or BundleRegistry(),
         )
 
 
@@ -246,6 +254,7 @@ async def build_services(parts: ServerParts) -> AsyncGenerator[Services]:
         ids=parts.ids,
         tools=parts.tools,
         side=parts.side_models,
+        bundles=parts.bundles,
     )
     factory.prepare()
     hub = Hub(parts.store, factory, parts.clock, parts.ids, parts.hub_settings)
@@ -270,6 +279,7 @@ async def serve_hub(hub: Hub, factory: ConversationFactory, parts: ServerParts) 
         yield Services(
             store=parts.store,
             hub=hub,
+            bundles=parts.bundles,
             reruns=reruns,
             authenticator=parts.authenticator,
             revocation_monitor=RevocationMonitor(parts.authenticator, interval_s=parts.revocation_interval_s),

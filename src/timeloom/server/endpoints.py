@@ -14,6 +14,7 @@ from timeloom.server.protocols.ag_ui import routes as ag_ui
 from timeloom.server.protocols.openai import routes as openai_api
 from timeloom.server.routes import (
     approvals,
+    bundles,
     chat,
     conversations,
     feedback,
@@ -159,6 +160,7 @@ ENDPOINTS: Final = (
         errors=SENDING,
         status=202,
     ),
+    Endpoint(method="GET", path=f"/bundles/{_PROJECT}", requires="member", handler=bundles.list_bundles),
     Endpoint(method="GET", path=f"/approvals/{_PROJECT}", requires="member", handler=approvals.list_approvals),
     Endpoint(method="GET", path=_LIST, requires="member", handler=conversations.list_conversations),
     Endpoint(method="GET", path=f"{_LIST}/search", requires="member", handler=search.search_conversations),

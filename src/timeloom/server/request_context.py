@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 from starlette.requests import Request
 
+from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import timestamp
@@ -56,6 +57,23 @@ class RequestContext:
     def author_in(self, info: ConversationInfo) -> str:
         """Return the author of the principal's messages in that conversation: its owner is stored as `user`."""
         return USER if info.user == self.principal.user else self.principal.user
+
+    async def start_header(self, bundle: str = "") -> ConversationStarted:
+        """Return the header of a new conversation of the principal in that bundle, or in the default one.
+
+        Raises `bundle_unknown` or `bundle_disabled`.
+        """
+        bundles = self.services.bundles
+        await bundles.refresh(bundle or bundles.default)
+        return ConversationStarted(
+            tenant=self.tenant, project=self.project, user=self.principal.user, bundle=bundles.choose(bundle)
+        )
+
+    def check_bundle(self, info: ConversationInfo, bundle: str) -> None:
+        """Raise if a message to the conversation names another bundle than the conversation has."""
+        if bundle and bundle != info.bundle:
+            has = f"belongs to the bundle {info.bundle}" if info.bundle else "has no bundle"
+            raise CodedError("request_malformed", f"the conversation {has}, and keeps it; omit bundle")
 
     async def require_conversation(self, conversation: str, act: ConversationAccess = "change") -> ConversationInfo:
         """Return the conversation if it belongs to this project and the principal may access it; raise otherwise.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from timeloom.bundles.bundle import BundleWidget
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.store import Store
@@ -32,6 +33,8 @@ class Services:
 
     store: Store
     hub: Hub
+    bundles: BundleRegistry
+    """The bundles to which conversations may belong."""
     reruns: RerunJobs
     authenticator: Authenticator
     revocation_monitor: RevocationMonitor
@@ -54,4 +57,8 @@ class Services:
     rate_limiter: RateLimiter = field(default_factory=RateLimiter)
     metrics: Metrics = field(default_factory=Metrics)
     widgets: Widgets = field(default_factory=dict[WidgetKey, BundleWidget])
-    """The widgets that show declared channels."""
+    """The widgets of the server that show declared channels, beside those of bundles."""
+
+    def list_widgets(self) -> Widgets:
+        """Return the widgets of the server and of its bundles, as they are loaded now."""
+        return {**self.bundles.list_widgets(), **self.widgets}

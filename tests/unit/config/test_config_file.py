@@ -16,7 +16,7 @@ from timeloom.config.load import gather_sources, load_data_dir, load_settings
 from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
 from timeloom.config.toml_file import MAX_BYTES
-from timeloom.config.toml_lines import key_lines, line_of
+from timeloom.platform.toml_lines import key_lines, line_of
 
 
 @pytest.mark.parametrize(

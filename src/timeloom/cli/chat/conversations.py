@@ -8,7 +8,9 @@ from typing import Final, Protocol, Self
 import click
 from msgspec.structs import replace
 
-from timeloom.app import AgentSettings, ModelPool, build_turn_runner, open_session, open_tools
+from timeloom.agent.turn_builder import TurnRunnerBuilder
+from timeloom.app import AgentSettings, ModelPool, open_session, open_tools
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.cli.command import open_existing_store
 from timeloom.cli.sanitize import sanitize
 from timeloom.config.catalogue import describe_how_to_set
@@ -31,7 +33,6 @@ from timeloom.runtime.context.fit_window import CompactionEvent
 from timeloom.runtime.fork.fork import ForkResult, fork
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.sqlite import SqliteStore
-from timeloom.tools.registry import ToolRegistry
 
 HOLDER: Final = "timeloom chat"
 """The holder of the lease, shown to another program that tries to open the same conversation."""
@@ -62,7 +63,7 @@ class LocalConversations:
         models: ModelPool,
         settings: Settings,
         header: ConversationStarted,
-        tools: ToolRegistry,
+        builder: TurnRunnerBuilder,
         *,
         holder: str = HOLDER,
     ) -> None:
@@ -70,7 +71,7 @@ class LocalConversations:
         self.settings = settings
         self.user = header.user
         self._models = models
-        self._tools = tools
+        self._builder = builder
         self._header = header
         self._holder = holder
         self._open: TurnRunner | None = None
@@ -90,12 +91,17 @@ class LocalConversations:
         model, side = self._models.get(model_name), self._models.get_side_models(model_name)
         if self._open is not None and self._open.session.conversation == conversation:
             await self._close()
+        if conversation is None:
+            await self._builder.check(self._header.bundle)
         session = await open_session(self.store, conversation, self._header, holder=self._holder)
+        try:
+            turns = self._builder.build(session, model, listener.on_delta, side)
+        except CodedError:
+            await session.close()
+            raise
         await self._close()
         session.listen(listener.on_block)
-        self._open = build_turn_runner(
-            session, model, AgentSettings.from_settings(self.settings), listener.on_delta, self._tools, side
-        )
+        self._open = turns
         self._open.context_fitter.listen(listener.on_compaction)
         self._warn_about_unknown_tools([spec.tool_id for spec in self._open.action_context.registry.specs()])
         return self._open
@@ -160,13 +166,19 @@ def with_default_model(settings: Settings) -> Settings:
 
 @asynccontextmanager
 async def open_local_conversations(
-    settings: Settings, *, create: bool = True, holder: str = HOLDER, tools: Sequence[Tool] = ()
+    settings: Settings,
+    *,
+    create: bool = True,
+    holder: str = HOLDER,
+    tools: Sequence[Tool] = (),
+    bundles: BundleRegistry | None = None,
 ) -> AsyncGenerator[LocalConversations]:
     """Open the conversations of the data folder; `create` makes the folder if it does not exist.
 
-    `tools` are added to those of the settings.
+    `tools` are added to those of the settings. New conversations belong to the first one of the `bundles`.
     """
-    header = ConversationStarted(tenant="local", project="default", user=current_user())
+    bundles = BundleRegistry() if bundles is None else bundles
+    header = ConversationStarted(tenant="local", project="default", user=current_user(), bundle=bundles.default)
     async with ModelPool(settings) as models, open_tools(settings) as built_in_tools:
         registry = built_in_tools.with_tools(tools)
         # Before the folder is created, so that an unknown model name leaves no files behind.
@@ -180,7 +192,14 @@ async def open_local_conversations(
         try:
             async with (
                 opening_store as store,
-                LocalConversations(store, models, settings, header, registry, holder=holder) as conversations,
+                LocalConversations(
+                    store,
+                    models,
+                    settings,
+                    header,
+                    TurnRunnerBuilder(store, AgentSettings.from_settings(settings), registry, bundles),
+                    holder=holder,
+                ) as conversations,
             ):
                 yield conversations
         except ConflictError as error:

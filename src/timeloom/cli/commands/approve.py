@@ -9,7 +9,14 @@ from timeloom.cli.chat.plain import PlainChat, print_approval_commands
 from timeloom.cli.chat.plain_output import JsonOutput, PlainOutput
 from timeloom.cli.chat.terminal.approvals import ApprovalQuestion, find_pending_approval
 from timeloom.cli.command import async_command
-from timeloom.cli.options import OPTION_KEYS, command_line_options, load_option_tools, with_settings, with_tools
+from timeloom.cli.options import (
+    OPTION_KEYS,
+    command_line_options,
+    load_option_bundles,
+    load_option_tools,
+    with_settings,
+    with_tools,
+)
 from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ModelCalled
@@ -47,7 +54,11 @@ async def approve(
     settings = with_default_model(loaded.settings)
     output = JsonOutput() if as_json else PlainOutput()
     async with open_local_conversations(
-        settings, create=False, holder="timeloom approve", tools=load_option_tools()
+        settings,
+        create=False,
+        holder="timeloom approve",
+        tools=load_option_tools(),
+        bundles=load_option_bundles(loaded),
     ) as conversations:
         turns = await conversations.open(ConversationId(conversation), settings.model, output)
         question = await find_pending_approval(turns.session)

@@ -10,7 +10,14 @@ from timeloom.cli.chat.plain import PlainChat
 from timeloom.cli.chat.plain_output import JsonOutput, PlainOutput
 from timeloom.cli.chat.single_turn import SingleTurn, parse_prompt, read_context
 from timeloom.cli.command import async_command
-from timeloom.cli.options import OPTION_KEYS, command_line_options, load_option_tools, with_settings, with_tools
+from timeloom.cli.options import (
+    OPTION_KEYS,
+    command_line_options,
+    load_option_bundles,
+    load_option_tools,
+    with_settings,
+    with_tools,
+)
 from timeloom.cli.sanitize import one_line
 from timeloom.config.resolve import LoadedSettings
 from timeloom.core.codes import CodedError
@@ -52,6 +59,7 @@ async def chat(
     Examples:
       timeloom chat --model anthropic:ID
       timeloom chat --model anthropic:ID --resume ferries
+      timeloom chat --model anthropic:ID --bundle ./shop
       echo "Summarize notes.md" | timeloom chat --model anthropic:ID
       git diff | timeloom chat --model anthropic:ID -p "Review this change"
     """
@@ -60,7 +68,8 @@ async def chat(
     message = None if prompt is None else parse_prompt(prompt)
     settings = with_default_model(loaded.settings)
     files = () if message is None else read_context()
-    async with open_local_conversations(settings, tools=load_option_tools()) as conversations:
+    tools, bundles = load_option_tools(), load_option_bundles(loaded)
+    async with open_local_conversations(settings, tools=tools, bundles=bundles) as conversations:
         known = await _find_conversation(conversations, conversation, resume)
         if message is not None:
             return await SingleTurn(conversations, command_line_options(), as_json=as_json).run(known, message, files)

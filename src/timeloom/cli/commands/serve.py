@@ -7,9 +7,17 @@ from urllib.parse import quote
 
 import click
 
+from timeloom.bundles.registry import BundleRegistry
 from timeloom.cli.chat.conversations import with_default_model
 from timeloom.cli.command import async_command
-from timeloom.cli.options import OPTION_KEYS, SERVER_KEYS, load_option_tools, with_settings, with_tools
+from timeloom.cli.options import (
+    OPTION_KEYS,
+    SERVER_KEYS,
+    load_option_bundles,
+    load_option_tools,
+    with_settings,
+    with_tools,
+)
 from timeloom.config.errors import ServerConfigError
 from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
@@ -28,8 +36,13 @@ def _new_fast_loop() -> asyncio.AbstractEventLoop:
 @click.command()
 @with_settings(*OPTION_KEYS, *SERVER_KEYS)
 @with_tools
+@click.option(
+    "--reload-bundles",
+    is_flag=True,
+    help="Load a bundle's folder again before a turn if a file in it has changed, for development.",
+)
 @partial(async_command, new_loop=_new_fast_loop)
-async def serve(loaded: LoadedSettings) -> int:
+async def serve(loaded: LoadedSettings, *, reload_bundles: bool) -> int:
     """Serve conversations over HTTP.
 
     Prints the address, the page to open in a browser and, in mode local, the token that every request needs. Turns that
@@ -40,11 +53,14 @@ async def serve(loaded: LoadedSettings) -> int:
     Examples:
       timeloom serve --model anthropic:ID --port 8700
       timeloom serve --model anthropic:ID --tools my_tools:weather
+      timeloom serve --model anthropic:ID --bundle ./shop --bundle ./desk
     """
-    return await _serve_until_signalled(with_default_model(loaded.settings), load_option_tools())
+    settings = with_default_model(loaded.settings)
+    tools, bundles = load_option_tools(), load_option_bundles(loaded, reloads=reload_bundles)
+    return await _serve_until_signalled(settings, tools, bundles)
 
 
-async def _serve_until_signalled(settings: Settings, tools: Sequence[Tool]) -> int:
+async def _serve_until_signalled(settings: Settings, tools: Sequence[Tool], bundles: BundleRegistry) -> int:
     # Lazy: the web server takes 150 ms to load, which no other command needs.
     from timeloom.server import bootstrap, http_server  # noqa: PLC0415
     from timeloom.server.http.connection_limits import raise_descriptor_limit  # noqa: PLC0415
@@ -53,7 +69,7 @@ async def _serve_until_signalled(settings: Settings, tools: Sequence[Tool]) -> i
     log_to_stderr()
     raise_descriptor_limit()
     try:
-        async with bootstrap.serve(settings, tools=tools) as server:
+        async with bootstrap.serve(settings, tools=tools, bundles=bundles) as server:
             server.shut_down_on_signals()
             bootstrap.tune_garbage_collection()
             _print_address(server.url, server.token)

@@ -7,10 +7,18 @@ from typing import assert_never
 import click
 import msgspec
 
-from timeloom.app import AgentSettings, ModelPool, build_turn_runner, open_tools
+from timeloom.agent.turn_builder import TurnRunnerBuilder
+from timeloom.app import AgentSettings, ModelPool, open_tools
 from timeloom.cli.chat.conversations import with_default_model
 from timeloom.cli.command import async_command, has_conversations, open_existing_store
-from timeloom.cli.options import OPTION_KEYS, command_line_options, load_option_tools, with_settings, with_tools
+from timeloom.cli.options import (
+    OPTION_KEYS,
+    command_line_options,
+    load_option_bundles,
+    load_option_tools,
+    with_settings,
+    with_tools,
+)
 from timeloom.cli.sanitize import sanitize
 from timeloom.config.resolve import LoadedSettings
 from timeloom.config.settings import Settings
@@ -32,7 +40,6 @@ from timeloom.runtime.turn.resume_open_turns import (
     resume_open_turns,
 )
 from timeloom.server.auth.retention import RetentionJob
-from timeloom.tools.registry import ToolRegistry
 
 HOLDER = "timeloom worker"
 
@@ -53,7 +60,7 @@ async def worker(loaded: LoadedSettings, *, as_json: bool) -> int:
     Prints one line per conversation, and exits with 1 if a turn could not be resumed.
     """
     settings, options = with_default_model(loaded.settings), command_line_options()
-    own_tools = load_option_tools()
+    own_tools, bundles = load_option_tools(), load_option_bundles(loaded)
     if not has_conversations(settings.data_dir):
         folder = click.format_filename(settings.data_dir)
         click.echo(f"no turn is open: there are no conversations in {folder}", err=as_json)
@@ -72,7 +79,9 @@ async def worker(loaded: LoadedSettings, *, as_json: bool) -> int:
         open_existing_store(settings.data_dir, open_signer(settings)) as store,
     ):
         await _apply_retention(store, settings)
-        opener = _make_opener(store, models, tools.with_tools(own_tools), settings)
+        agent_settings = AgentSettings.from_settings(settings)
+        builder = TurnRunnerBuilder(store, agent_settings, tools.with_tools(own_tools), bundles)
+        opener = _make_opener(store, models, builder, settings)
         outcomes = await resume_open_turns(store, opener, on_result=print_outcome)
     if not outcomes and not as_json:
         click.echo("no turn is open")
@@ -90,14 +99,14 @@ async def _apply_retention(store: Store, settings: Settings) -> None:
             click.echo(sanitize(f"deleted {result.conversation} after {days} days"), err=True)
 
 
-def _make_opener(store: Store, models: ModelPool, tools: ToolRegistry, settings: Settings) -> OpenTurnRunner:
+def _make_opener(store: Store, models: ModelPool, builder: TurnRunnerBuilder, settings: Settings) -> OpenTurnRunner:
     # Before anything is opened: an unknown model name is one usage error, not a failure of every conversation.
     model, side = models.get(settings.model), models.get_side_models(settings.model)
 
     async def open_turns(conversation: ConversationId) -> TurnRunner:
         session = await resume_session(store, conversation, SystemClock(), RandomIds(), holder=HOLDER)
         try:
-            return build_turn_runner(session, model, AgentSettings.from_settings(settings), lambda _: None, tools, side)
+            return builder.build(session, model, lambda _: None, side)
         except BaseException:
             await session.close()
             raise

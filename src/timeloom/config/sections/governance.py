@@ -12,6 +12,8 @@ from msgspec import Meta
 from timeloom.config.field_help import SettingHelp
 from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.core.policy.gates import (
+    TOOL_ID_PATTERN,
+    TOOL_NAME_PATTERN,
     Policy,
     ask_before,
     calls_per_turn,
@@ -33,11 +35,8 @@ Calls = Annotated[int, Meta(ge=0, le=10**12)] | NoLimit
 Dollars = Annotated[float, Meta(gt=0, le=1_000_000)] | NoLimit
 WorkSeconds = Annotated[float, Meta(gt=0, le=100_000_000)] | NoLimit
 
-# A misspelled name matches no tool and would silently skip an approval, so the form of names is checked.
-ToolId = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+\Z")]
-ToolName = Annotated[
-    str, Meta(pattern=r"\A(?:\*|[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*\.(?:[A-Za-z0-9_-]+|\*))\Z")
-]
+ToolId = Annotated[str, Meta(pattern=TOOL_ID_PATTERN)]
+ToolName = Annotated[str, Meta(pattern=TOOL_NAME_PATTERN)]
 ToolNames = Annotated[
     tuple[ToolName, ...],
     Meta(

@@ -15,6 +15,13 @@ Irreversible calls are never repeated without approval."""
 UNTRUSTED_ORIGINS: Final[frozenset[TextOrigin]] = frozenset({"file", "tool", "web", "event", "quoted"})
 """Origins of text that may contain instructions to the model: everything that the user did not type."""
 
+# A misspelled name matches no tool and would silently skip an approval, so the form of names is checked.
+TOOL_ID_PATTERN: Final = r"\A[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+\Z"
+"""The form of a tool's id in a list of rules, as a regular expression."""
+
+TOOL_NAME_PATTERN: Final = r"\A(?:\*|[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*\.(?:[A-Za-z0-9_-]+|\*))\Z"
+"""The form of a tool's id, of a family such as `web.*`, or of `*`, as a regular expression."""
+
 _STRICTNESS: Final[Mapping[Verdict, int]] = {"allow": 0, "ask": 1, "refuse": 2}
 
 
@@ -157,6 +164,20 @@ def only_tools(allowed: Iterable[str]) -> Policy:
                 return None
 
     return only_allowed_tools
+
+
+def refuse_tools(tools: Iterable[str]) -> Policy:
+    """Return a policy that refuses these tools, given as ids or as `family.*`."""
+    names = frozenset(tools)
+
+    def refused_tools(proposal: Proposal) -> PolicyResult | None:
+        match proposal.step:
+            case ToolStep(tool_id=tool_id) if not names.isdisjoint(_matching_patterns(tool_id)):
+                return refuse(f"{tool_id} may not be called here")
+            case _:
+                return None
+
+    return refused_tools
 
 
 def ask_before(tools: Iterable[str]) -> Policy:

@@ -343,6 +343,7 @@ class LiveConversation:
         if not compacting:
             # The previous turn has ended, but its task may still be finishing and must not pick up this turn.
             await self._wait_for_turn()
+            turns = await self._reopen_if_outdated(turns)
         block = event or UserPrompt(text=message.text, author=message.author, quoted_roles=message.quoted_roles)
         async with self._release_on_error():
             entry = await turns.open_turn(block, message.files, message.output)
@@ -351,6 +352,14 @@ class LiveConversation:
             await self._report_open_turn()
             await self._wait_stored(turns.session)
         return self._to_receipt(entry, "started")
+
+    async def _reopen_if_outdated(self, turns: TurnRunner) -> TurnRunner:
+        """Open the conversation again if its tools or rules have changed; raise if no turn may begin."""
+        if not await turns.is_outdated():
+            return turns
+        await self._release()
+        await self._open(None)
+        return self._require_session()
 
     async def _wait_stored(self, session: Session) -> None:
         """Wait until the turn's first entries are stored, by its first step or, if it stops earlier, here."""

@@ -62,6 +62,14 @@ class TurnWorkflow(Protocol):
         ...
 
 
+class TurnGuard(Protocol):
+    """Decides whether a turn may begin."""
+
+    async def is_outdated(self) -> bool:
+        """Return whether the conversation should be opened again first; raise `CodedError` if no turn may begin."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRunner:
     """Runs the turns of one conversation."""
@@ -83,6 +91,8 @@ class TurnRunner:
     """The channels that new turns declare beside the built-in ones."""
     workflow: TurnWorkflow | None = None
     """Runs the turns; None runs their steps directly."""
+    guard: TurnGuard | None = None
+    """Decides whether a turn may begin; None lets each one begin."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
@@ -97,6 +107,7 @@ class TurnRunner:
 
         Pass `turn_id` if the paths of the attachments already contain it. `output` is the JSON schema of the answer.
         """
+        await self.is_outdated()
         await self.titles.stop()
         message = UserPrompt(text=prompt, quoted_roles=quoted_roles)
         await open_turn(
@@ -116,6 +127,7 @@ class TurnRunner:
         self, message: UserPrompt | ExternalEvent, files: Sequence[IncomingFile] = (), output: str = ""
     ) -> Entry:
         """Open a turn with this message and return its entry, which becomes durable with the turn's first step."""
+        await self.is_outdated()
         await self.titles.stop()
         return await open_turn(
             self.session,
@@ -126,6 +138,10 @@ class TurnRunner:
             output=output or self.output,
             channels=self.channels,
         )
+
+    async def is_outdated(self) -> bool:
+        """Return whether the conversation should be opened again before a turn; raise if no turn may begin."""
+        return await self.guard.is_outdated() if self.guard else False
 
     async def resume(self) -> TurnOutcome:
         """Run the open turn from its current state on the timeline until it ends or waits for a person.

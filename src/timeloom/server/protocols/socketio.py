@@ -18,7 +18,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.platform.tasks import cancel_and_wait
@@ -40,7 +39,7 @@ from timeloom.server.protocols.client_message import (
 from timeloom.server.protocols.engineio_sessions import EngineIoSessions, SocketIoInternals, handshake_scope
 from timeloom.server.rate_limit import RateLimitError
 from timeloom.server.request_context import RequestContext
-from timeloom.server.routes.chat import MAX_SEQ, MessageText
+from timeloom.server.routes.chat import MAX_SEQ, FirstMessage
 from timeloom.server.services import Services
 
 PATH: Final = "/socket.io"
@@ -320,8 +319,8 @@ class _SocketIoServer:
         context = self._require_joined(client)
         if context.info is not None:
             return await handle_message(context, MESSAGE, data)
-        message, context = convert_body(data, MessageText), await reauthorize(context)
-        header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+        message, context = convert_body(data, FirstMessage), await reauthorize(context)
+        header = await context.start_header(message.bundle)
         accepted = await self._services.hub.start_conversation(header, message.message)
         await self._join_new(sid, client, context, accepted.conversation_id)
         return accepted

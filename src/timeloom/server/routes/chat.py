@@ -6,7 +6,6 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
-from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, MessageId, parse_call_id
 from timeloom.core.render.v1.summary import FOCUS_CHARS
@@ -19,6 +18,9 @@ from timeloom.server.request_context import RequestContext
 from timeloom.tools.react.compact import MAX_KEPT_ROUNDS
 
 MAX_SEQ: Final = 2**53
+
+
+BundleName = Annotated[str, Meta(max_length=100)]
 
 
 class MessageText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,6 +37,15 @@ class MessageBody(MessageText, frozen=True, kw_only=True, forbid_unknown_fields=
     """A message; without `conversation_id` it starts a new conversation."""
 
     conversation_id: str | None = None
+    bundle: BundleName = ""
+    """The bundle of a new conversation; empty means the server's default."""
+
+
+class FirstMessage(MessageText, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The first message of a conversation, on a connection that has joined none."""
+
+    bundle: BundleName = ""
+    """The bundle of the conversation; empty means the server's default."""
 
 
 class EventBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,12 +83,13 @@ async def post_message(
     wants_stream = MEDIA_TYPE in context.request.headers.get("accept", "")
     if body.conversation_id:
         info = await context.require_conversation(body.conversation_id)
+        context.check_bundle(info, body.bundle)
         author = context.author_in(info)
         if not wants_stream:
             return await hub.send_message(info.id, body.message, files, author)
         accepted, opened = await hub.send_message_and_stream(info, body.message, files, author)
     else:
-        header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+        header = await context.start_header(body.bundle)
         if not wants_stream:
             return await hub.start_conversation(header, body.message, files)
         accepted, opened = await hub.start_and_stream(header, body.message, files)

@@ -129,7 +129,7 @@ async def get_me(context: RequestContext) -> Me:
         signs_in=context.services.authenticator.signs_in,
         widgets=tuple(
             WidgetInfo(bundle=bundle, name=name, title=widget.title or name)
-            for (bundle, name), widget in context.services.widgets.items()
+            for (bundle, name), widget in context.services.list_widgets().items()
         ),
     )
 

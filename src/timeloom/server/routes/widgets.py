@@ -30,7 +30,7 @@ class WidgetQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 async def get_widget(context: RequestContext, query: WidgetQuery) -> HTMLResponse:
     """Return the document of a widget, for a frame that has no origin and may not send requests."""
     services, name = context.services, context.request.path_params["widget"]
-    widget = services.widgets.get((query.bundle, name))
+    widget = services.list_widgets().get((query.bundle, name))
     if widget is None:
         raise CodedError("widget_unknown", f"no widget {name[:64]!r} in the bundle {query.bundle!r}")
     embedding = services.access_policy.allow_origins

@@ -29,6 +29,7 @@ from timeloom.core.policy.gates import (
     pick_strictest,
     policy_name,
     refuse,
+    refuse_tools,
     tainted_irreversible_needs_approval,
 )
 from timeloom.core.view.text_origins import TextOrigin
@@ -77,6 +78,13 @@ def test_the_question_says_where_the_text_behind_it_came_from() -> None:
     ruling = irreversible_needs_approval(_proposal(_tool(), "web", "user", "file"))
     assert ruling is not None
     assert "text from outside (file, web)" in ruling.text
+
+
+def test_refused_tools_are_refused_by_id_and_by_family() -> None:
+    policy = refuse_tools(["orders.*", "web_tools.search"])
+    verdicts = [_verdict(policy, _tool(name)) for name in ("orders.find", "web_tools.search", "web_tools.fetch")]
+    assert verdicts == ["refuse", "refuse", "allow"]
+    assert _verdict(policy, ASKING) == "allow"
 
 
 def test_only_listed_tools_and_families_may_be_called() -> None:

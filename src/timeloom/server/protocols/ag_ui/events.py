@@ -1,6 +1,6 @@
 """The request and event types of AG-UI 1.0."""
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -44,6 +44,8 @@ class RunBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     messages: tuple[AgUiMessage, ...] = ()
     resume: tuple[InterruptAnswer, ...] | None = None
     tools: tuple[msgspec.Raw, ...] | None = None
+    forwarded_props: Any = None
+    """Any JSON value; in an object, `bundle` names the bundle of a new thread."""
 
 
 class AgUiEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):

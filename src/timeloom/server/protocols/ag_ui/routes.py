@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import msgspec
 
-from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, IdError, parse_conversation_id
 from timeloom.ports.reader import ConversationInfo
@@ -44,13 +44,24 @@ async def _prepare_message(context: RequestContext, body: RunBody) -> tuple[Conv
     hub = context.services.hub
     history, message = _split_messages(body.messages)
     info = await _find_conversation(context, body.thread_id)
+    bundle = _read_bundle(body)
     if info is not None:
+        context.check_bundle(info, bundle)
         conversation, author = info.id, context.author_in(info)
         return conversation, lambda: hub.send_message(conversation, message, author=author)
-    header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+    header = await context.start_header(bundle)
     conversation = (await hub.create_empty(header, _derive_conversation_id(context, body.thread_id))).id
     first, quoted = with_history(history, message), quoted_roles(history)
     return conversation, lambda: hub.send_message(conversation, first, quoted_roles=quoted)
+
+
+def _read_bundle(body: RunBody) -> str:
+    """Return the bundle that the forwarded properties name; clients put values of their own there too."""
+    props = cast("object", body.forwarded_props)
+    bundle = cast("dict[str, object]", props).get("bundle", "") if isinstance(props, dict) else ""
+    if not isinstance(bundle, str):
+        raise CodedError("request_malformed", "forwardedProps.bundle must be the name of a bundle")
+    return bundle
 
 
 async def _prepare_decisions(

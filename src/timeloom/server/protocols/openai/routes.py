@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub.state import USER
@@ -39,6 +38,7 @@ PATH_PREFIX: Final = "/v1/"
 
 CONVERSATION_HEADER: Final = "x-conversation-id"
 METADATA_KEY: Final = "conversation_id"
+BUNDLE_KEY: Final = "bundle"
 
 KEPT_HEADERS: Final = ("retry-after", "www-authenticate", "x-should-retry")
 """Headers of an error response that are kept for OpenAI clients."""
@@ -47,26 +47,30 @@ ERROR_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429:
 """OpenAI error types by status. Others are `server_error` from 500 on, else `invalid_request_error`."""
 
 
-async def list_models(_call: RequestContext) -> ModelList:
-    """List the models."""
-    return ModelList()
+async def list_models(context: RequestContext) -> ModelList:
+    """List the models: `timeloom`, and `timeloom/NAME` for each bundle."""
+    names = (MODEL, *(f"{MODEL}/{name}" for name in context.services.bundles.names))
+    return ModelList(data=tuple(ModelCard(id=name) for name in names))
 
 
 async def get_model(context: RequestContext) -> ModelCard:
     """Return a model by name."""
-    _check_model(context.request.path_params["model"])
-    return ModelCard()
+    name = context.request.path_params["model"]
+    _read_bundle(context, name)
+    return ModelCard(id=name)
 
 
 async def post_completion(context: RequestContext, body: ChatBody) -> ChatCompletion | CompletionStream:
     """Send the last message to the conversation of the earlier ones and return the answer of its turn."""
     _check_supported(body)
+    bundle = _choose_bundle(context, body)
     history, message = _split_messages(body.messages)
     output = _output_schema(body.response_format)
-    sent = await _send_message(context, body, history, _Message(message, output))
+    sent = await _send_message(context, body, history, _Message(message, output, bundle))
     context.request.state.accepted = sent.accepted
     asked = (*history, HistoryMessage("user", message))
-    completion = CompletionBuilder(context, sent.accepted, asked, is_structured=bool(output))
+    owner = history_owner(context, bundle)
+    completion = CompletionBuilder(context, sent.accepted, asked, owner=owner, is_structured=bool(output))
     if body.stream:
         wants_usage = bool(body.stream_options and body.stream_options.include_usage)
         return CompletionStream(
@@ -97,13 +101,23 @@ def _error_type(status: int) -> str:
     return ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
-def _check_model(name: str) -> None:
-    if name != MODEL:
-        raise CodedError("model_unknown", f"the only model is {MODEL!r}, got {name[:60]!r}")
+def _read_bundle(context: RequestContext, name: str) -> str:
+    """Return the bundle that the name of a model contains; empty for the default."""
+    bundles = context.services.bundles.names
+    family, _, bundle = name.partition("/")
+    if family != MODEL or (bundle and bundle not in bundles) or (not bundle and name != MODEL):
+        known = ", ".join(repr(one) for one in (MODEL, *(f"{MODEL}/{one}" for one in bundles)))
+        are = "the models are" if bundles else "the only model is"
+        raise CodedError("model_unknown", f"{are} {known}, got {name[:60]!r}")
+    return bundle
+
+
+def _choose_bundle(context: RequestContext, body: ChatBody) -> str:
+    """Return the bundle that the metadata or the name of the model choose; empty for the default."""
+    return (body.metadata or {}).get(BUNDLE_KEY, "") or _read_bundle(context, body.model)
 
 
 def _check_supported(body: ChatBody) -> None:
-    _check_model(body.model)
     if body.tools or body.functions:
         raise CodedError("request_malformed", "tools must be empty; the agent uses only its configured tools")
     if body.n not in (None, 1):
@@ -111,10 +125,11 @@ def _check_supported(body: ChatBody) -> None:
 
 
 class _Message(NamedTuple):
-    """The text of the message, and the JSON schema of its answer."""
+    """The text of the message, the JSON schema of its answer, and the bundle of a new conversation."""
 
     text: str
     output: str
+    bundle: str
 
 
 def _output_schema(form: ResponseFormat | None) -> str:
@@ -158,18 +173,19 @@ async def _send_message(
     conversation_name = context.request.headers.get(CONVERSATION_HEADER) or (body.metadata or {}).get(METADATA_KEY, "")
     if conversation_name:
         info = await context.require_conversation(conversation_name)
+        context.check_bundle(info, message.bundle)
         return await _send_to(context, info.id, message, context.author_in(info))
-    histories = context.services.histories
-    if (position := histories.pop(history_owner(context), history)) and await _is_current(context, position):
+    histories, owner = context.services.histories, history_owner(context, message.bundle)
+    if (position := histories.pop(owner, history)) and await _is_current(context, position):
         try:
             return await _send_to(context, position.conversation, message)
         except BaseException:
             # The message was not sent, so a retry must find the same conversation again.
-            histories.remember(history_owner(context), history, position)
+            histories.remember(owner, history, position)
             raise
-    header = ConversationStarted(tenant=context.tenant, project=context.project, user=context.principal.user)
+    header = await context.start_header(message.bundle)
     conversation = (await hub.create_empty(header)).id
-    whole = _Message(with_history(history, message.text), message.output)
+    whole = message._replace(text=with_history(history, message.text))
     return await _send_to(context, conversation, whole, quoted=quoted_roles(history))
 
 

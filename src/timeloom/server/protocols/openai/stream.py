@@ -43,6 +43,7 @@ class CompletionBuilder:
         accepted: SendReceipt,
         history: Sequence[HistoryMessage],
         *,
+        owner: Sequence[str],
         is_structured: bool = False,
     ) -> None:
         self.answer = TurnAnswer(only_stored=is_structured)
@@ -51,6 +52,7 @@ class CompletionBuilder:
         self.created = context.services.clock.epoch_us() // 1_000_000
         self._context = context
         self._history = history
+        self._owner = owner
         self._turn = accepted.turn_id
 
     def add_event(self, event: Event) -> str:
@@ -59,9 +61,8 @@ class CompletionBuilder:
         if self.is_last_event(event) and not self.failure():
             text = text if self.answer.parts else self._missing_answer_text()
             history = (*self._history, HistoryMessage("assistant", self.text))
-            self._context.services.histories.remember(
-                history_owner(self._context), history, HistoryPosition(self.conversation, self._turn)
-            )
+            position = HistoryPosition(self.conversation, self._turn)
+            self._context.services.histories.remember(self._owner, history, position)
         return text
 
     def is_last_event(self, event: Event) -> bool:
@@ -164,9 +165,9 @@ class ChunkEncoder:
         return _encode_sse(msgspec.json.encode(chunk))
 
 
-def history_owner(context: RequestContext) -> tuple[str, ...]:
-    """Return the owner of the histories that this client sends."""
-    return context.tenant, context.project, context.principal.user
+def history_owner(context: RequestContext, bundle: str) -> tuple[str, ...]:
+    """Return the owner of the histories that this client sends to that bundle."""
+    return context.tenant, context.project, context.principal.user, bundle
 
 
 def _to_token_usage(usage: Usage) -> TokenUsage:

@@ -1,0 +1,48 @@
+"""A bundle that was loaded and checked."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from timeloom.bundles.bundle import Bundle
+from timeloom.bundles.bundle_file import MAX_ROUNDS, NAME_PATTERN
+from timeloom.bundles.fault import BundleError, to_bundle_error
+from timeloom.tools.output_format import OutputFormat
+from timeloom.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedBundle:
+    """A bundle that was loaded, with its origin. A bundle that is loaded again is another object."""
+
+    bundle: Bundle
+    folder: Path | None = None
+    """The folder of its files; None for an object of a module."""
+    warnings: tuple[str, ...] = ()
+    """The parts that the bundle names and that timeloom cannot use yet."""
+
+
+def check_bundle(bundle: Bundle) -> LoadedBundle:
+    """Check a bundle that a program made, and return it as loaded."""
+    if not re.fullmatch(NAME_PATTERN, bundle.name):
+        raise BundleError(f"the name of a bundle has letters, digits, `_` and `-`, got {bundle.name[:60]!r}")
+    if bundle.max_iterations is not None and not 1 <= bundle.max_iterations <= MAX_ROUNDS:
+        raise BundleError(f"max_iterations must be between 1 and {MAX_ROUNDS}, got {bundle.max_iterations}")
+    if unknown := sorted({one.widget for one in bundle.channels.values() if one.widget} - set(bundle.widgets)):
+        known = ", ".join(sorted(bundle.widgets)) or "none"
+        raise BundleError(f"a channel names the widget {unknown[0][:60]!r}; the widgets of the bundle are {known}")
+    try:
+        ToolRegistry(bundle.tools)
+        if bundle.output not in (None, str):
+            OutputFormat.from_type(bundle.output)
+    except Exception as error:
+        raise to_bundle_error(error, None) from error
+    return LoadedBundle(bundle=bundle, warnings=tuple(_missing_parts(bundle)))
+
+
+def _missing_parts(bundle: Bundle) -> Iterable[str]:
+    parts = {"skills": bundle.skills, "knowledge": bundle.knowledge, "mcp_servers": bundle.mcp_servers}
+    for name, value in parts.items():
+        if value:
+            yield f"the bundle {bundle.name} names {name}, which this version of timeloom cannot use yet"

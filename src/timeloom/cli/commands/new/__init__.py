@@ -1,0 +1,1 @@
+"""`timeloom new`: writes a small bundle to start from."""
