@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
+import msgspec
 import pytest
 import uvicorn
 from starlette.applications import Starlette
@@ -17,7 +18,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from tests.server.server_harness import Json, frames
-from timeloom import Agent, tool
+from timeloom import Agent, Bundle, get_plain, tool
+from timeloom.bundles.bundle import BundleChannel, BundleWidget
 from timeloom.config.sections.server import ServerSettings
 from timeloom.config.settings import Settings
 from timeloom.core.codes import CodedError
@@ -340,3 +342,37 @@ def test_socket_io_and_the_openai_api_work_below_the_prefix() -> None:
         assert (await client.get("/agent/v1/nothing")).json()["error"]["code"] == "route_unknown"
 
     use(Agent(ScriptedModel([says("Hi.")])), work)
+
+
+def test_a_mounted_bundle_brings_its_tools_channels_and_widgets() -> None:
+    @tool("shop.price", effect="pure")
+    def price(item: str) -> str:
+        """Return the price."""
+        return f"{item} costs 3 {get_plain('currency')}"
+
+    class ShopSettings(msgspec.Struct, frozen=True):
+        currency: str = "EUR"
+
+    shop = Bundle(
+        name="shop",
+        tools=(price,),
+        settings=ShopSettings(),
+        channels={"chart": BundleChannel(mime="application/json", purpose="A chart.", widget="bars")},
+        widgets={"bars": BundleWidget(html="<p>bars</p>", title="Bars")},
+    )
+    drawn = f'<channel:chart>{{"a": 1}}</channel:chart>{says("3 EUR.")}'
+    agent = Agent.from_bundle(shop, ScriptedModel([call("shop.price", item="Tea"), drawn]))
+
+    async def work(client: httpx2.AsyncClient) -> None:
+        conversation = await chat(client, "price?", cookie("ann"))
+        page = (await client.get(f"{LIST}/{conversation}/timeline", headers=cookie("ann"))).json()
+        assert "Tea costs 3 EUR" in str(page["blocks"])
+        (chart,) = [block for block in page["blocks"] if ".channel.chart" in block.get("path", "")]
+        assert chart["text"] == '{"a": 1}'
+        me: Json = (await client.get("/agent/me", headers=cookie("ann"))).json()
+        assert me["widgets"] == [{"bundle": "shop", "name": "bars", "title": "Bars"}]
+        widget = await client.get("/agent/widgets/bars", params={"bundle": "shop"})
+        assert (widget.status_code, "<p>bars</p>" in widget.text) == (200, True)
+        assert "sandbox" in widget.headers["content-security-policy"]
+
+    use(agent, work)

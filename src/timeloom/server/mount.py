@@ -93,6 +93,7 @@ class _MountedAgent:
                 agent_settings=agent.agent_settings,
                 authenticator=await self._open_authenticator(stack, agent.settings.server),
                 make_entry_listener=make_entry_listener,
+                bundles=agent.factory.bundles,
             )
             if self._authenticate:
                 # The application decides who reaches it, so the rules of the mode `local` do not apply.
