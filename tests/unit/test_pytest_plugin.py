@@ -177,31 +177,64 @@ def test_a_service():
     inner.runpytest_subprocess().assert_outcomes(passed=3)
 
 
+BROKEN_ADAPTERS = """
+import asyncio
+import pytest
+from functools import partial
+from timeloom.ports.model import TextPiece
+from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.testing import MODEL_CONTRACT, RECORDS_CONTRACT, STORE_CONTRACT, ScriptedModel, over_script
+
+class Shouting(ScriptedModel):
+    async def stream(self, request):
+        async for event in super().stream(request):
+            yield TextPiece(event.text.upper()) if isinstance(event, TextPiece) else event
+
+class Forgetful(MemoryStore):
+    async def load(self, conversation, after=0, limit=None):
+        return (await super().load(conversation, after, limit))[:1]
+
+class Unchanged:
+    def __init__(self, records):
+        self._records = records
+    def __getattr__(self, name):
+        return getattr(self._records, name)
+    async def revision(self, *args):
+        return 0
+
+class Stale(MemoryStore):
+    @property
+    def records(self):
+        return Unchanged(super().records)
+
+def by_name(check):
+    return check.__name__
+
+@pytest.mark.parametrize("check", MODEL_CONTRACT, ids=by_name)
+def test_model(check):
+    asyncio.run(check(partial(over_script, open_scripted=Shouting)))
+
+@pytest.mark.parametrize("check", STORE_CONTRACT, ids=by_name)
+def test_store(check):
+    asyncio.run(check(Forgetful.open))
+
+@pytest.mark.parametrize("check", RECORDS_CONTRACT, ids=by_name)
+def test_records(check):
+    asyncio.run(check(Stale.open))
+"""
+
+
 def test_a_failed_check_of_a_contract_shows_its_values(inner: pytest.Pytester) -> None:
-    inner.makepyfile(
-        """
-        import asyncio
-        import pytest
-        from timeloom.ports.model import TextPiece
-        from timeloom.testing import MODEL_CONTRACT, ScriptedModel
-        from timeloom.testing.model_contract import over_script
-
-        class Shouting(ScriptedModel):
-            async def stream(self, request):
-                async for event in super().stream(request):
-                    yield TextPiece(event.text.upper()) if isinstance(event, TextPiece) else event
-
-        def open_shouting(scripts):
-            return over_script(scripts, Shouting)
-
-        @pytest.mark.parametrize("check", MODEL_CONTRACT, ids=lambda check: check.__name__)
-        def test_my_model_keeps_the_contract(check):
-            asyncio.run(check(open_shouting))
-        """
-    )
-    result = inner.runpytest_subprocess("-k", "pieces_come_in_order")
-    result.assert_outcomes(failed=1, deselected=14)
-    result.stdout.fnmatch_lines(["E *TextPiece(text='ONE ') != TextPiece(text='one ')"])
+    inner.makepyfile(BROKEN_ADAPTERS)
+    failures = inner.runpytest_subprocess("-x", "--maxfail=30", "--tb=short").stdout.str()
+    assert "TextPiece(text='ONE ') != TextPiece(text='one ')" in failures
+    # Every failed comparison shows both sides; a bare one ends after `AssertionError`.
+    assert not re.search(r"^E +AssertionError$", failures, re.MULTILINE)
+    assert {line.split("::")[1].partition("[")[0] for line in re.findall(r"^FAILED .*", failures, re.MULTILINE)} == {
+        "test_model",
+        "test_store",
+        "test_records",
+    }
 
 
 def test_a_script_that_ends_too_early_shows_the_prompt_in_the_failure(inner: pytest.Pytester) -> None:

@@ -93,7 +93,7 @@ class ModelsSettings(msgspec.Struct, frozen=True, kw_only=True):
         ReplyProtocol,
         SettingHelp(
             "How models state their decisions: `channels` in text, or `native` through the provider's tool calling "
-            "(`anthropic:` and `openai:`). `protocols` sets it for single models."
+            "(`anthropic:`, `openai:` and `bedrock:`). `protocols` sets it for single models."
         ),
     ] = "channels"
 

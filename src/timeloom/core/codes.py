@@ -157,7 +157,7 @@ CODES: Final = MappingProxyType(
         "model_unauthorized": "The model provider rejected the API key. Set the key that belongs to this provider.",
         "model_invalid": "The model provider rejected the request as invalid, or sent a reply that timeloom cannot read.",
         "model_unknown": "The model name is unknown; the message lists the accepted forms.",
-        "model_not_installed": "The packages of the local model are not installed; the message gives the install command.",
+        "model_not_installed": "A package that the model needs is not installed; the message gives the install command.",
         "real_model_forbidden": "A test called a real model. Use a scripted one, or mark the test with `timeloom_real_models`.",
         "script_malformed": "A script of the scripted model is malformed; the message names the line.",
         # tools

@@ -27,6 +27,9 @@ CONTEXT_LENGTH_MARKS: Final = (
 )
 """Marks of an error for a prompt that is too long: Anthropic, OpenAI, vLLM, llama.cpp, Ollama and compatible ones."""
 
+WAIT_MARKS: Final = ("before trying again",)
+"""Marks of a rate limit that is worded like a prompt that is too long: Bedrock's "Too many tokens, please wait"."""
+
 REFUSAL_MARKS: Final = ("content_policy", "content_filter", "content management policy")
 KEY_MARKS: Final = ("api key not valid", "api_key_invalid")
 """Marks of a wrong key with the status 400, as Gemini answers."""
@@ -53,6 +56,7 @@ KIND_OF_STATUS: Final[Mapping[int, ErrorKind]] = {
     407: "unauthorized",
     408: "timeout",
     413: "context_too_long",
+    424: "overloaded",
     425: "overloaded",
     429: "rate_limited",
     504: "timeout",
@@ -139,7 +143,8 @@ def redact(text: str, secret: str = "") -> str:
 
 
 def _kind(status: int, words: str) -> ErrorKind:
-    if status in {400, 413, 422, 429, 500} and any(mark in words for mark in CONTEXT_LENGTH_MARKS):
+    too_long = any(mark in words for mark in CONTEXT_LENGTH_MARKS) and not any(mark in words for mark in WAIT_MARKS)
+    if status in {400, 413, 422, 429, 500} and too_long:
         return "context_too_long"
     if status in {400, 403, 422} and any(mark in words for mark in REFUSAL_MARKS):
         return "refused"

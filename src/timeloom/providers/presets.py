@@ -103,7 +103,8 @@ _ALL: Final = (
         price_provider="groq",
         quirks=ChatQuirks(max_tokens_field="max_completion_tokens", parallel_tool_calls=True),
     ),
-    # Unchecked: the last chunk has the usage unasked, `stream_options` is rejected, `parallel_tool_calls` is known.
+    # github.com/openai/openai-agents-python/issues/442: `stream_options` is rejected with 422. api.koog.ai, the client
+    # of JetBrains, has `parallelToolCalls`. Unchecked: the last chunk has the usage unasked.
     _preset(
         "mistral",
         "Mistral",
@@ -111,7 +112,7 @@ _ALL: Final = (
         price_provider="mistral",
         quirks=ChatQuirks(stream_options=False, parallel_tool_calls=True),
     ),
-    # Unchecked beyond the shapes that third-party clients of DeepSeek expect.
+    # share.apidog.com/apidoc/docs-site/747793, a copy of DeepSeek's documentation: the base URL, without `/v1`.
     _preset("deepseek", "DeepSeek", "https://api.deepseek.com", price_provider="deepseek"),
 )
 

@@ -1,4 +1,4 @@
-"""Opens models by name: `anthropic:<id>`, `openai:<id>`, `script:<file.yaml>`, a preset, or an added provider.
+"""Opens models by name: `anthropic:<id>`, `openai:<id>`, `bedrock:<id>`, `script:<file.yaml>`, a preset, or others.
 
 Programs add providers with `register_provider`. Other packages add them through the entry-point group
 `timeloom.providers`: each entry point names a `Provider` or a factory, and its own name is the prefix of the model
@@ -25,13 +25,13 @@ from timeloom.providers.settings import ModelSettings
 MODEL_NAME_FORMS = (
     "`anthropic:<id>`, `openai:<id>`, "
     + ", ".join(f"`{prefix}:<id>`" for prefix in PRESETS)
-    + ", `local`, `script:<file.yaml>`"
+    + ", `bedrock:<id>`, `local`, `script:<file.yaml>`"
 )
 
 LOCAL: Final = "local"
 """The model that needs no API key."""
 
-BUILT_IN: Final = frozenset({"anthropic", "openai", "script", *PRESETS})
+BUILT_IN: Final = frozenset({"anthropic", "bedrock", "openai", "script", *PRESETS})
 
 ENTRY_POINTS: Final = "timeloom.providers"
 """The entry-point group in which packages offer providers."""
@@ -122,6 +122,8 @@ def open_model(
     match provider:
         case "anthropic":
             return _anthropic(identity, _with_environment(settings, environ, "ANTHROPIC"))
+        case "bedrock":
+            return _bedrock(identity, settings, environ)
         case "openai":
             return _openai(identity, _with_environment(settings, environ, "OPENAI"))
         case "script":
@@ -194,6 +196,12 @@ def _anthropic(identity: str, settings: ModelSettings) -> Model:
     from timeloom.providers.anthropic.model import AnthropicModel  # noqa: PLC0415 - the HTTP client takes 30 ms
 
     return AnthropicModel(identity, settings)
+
+
+def _bedrock(identity: str, settings: ModelSettings, environ: Mapping[str, str]) -> Model:
+    from timeloom.providers.bedrock.model import BedrockModel  # noqa: PLC0415 - an extra
+
+    return BedrockModel(identity, settings, environ=environ)
 
 
 def _openai(identity: str, settings: ModelSettings) -> Model:

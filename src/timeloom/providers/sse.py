@@ -21,7 +21,11 @@ class SseEvent(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
-class SseError(ValueError):
+class StreamError(ValueError):
+    """The stream cannot be decoded."""
+
+
+class SseError(StreamError):
     """An event of the stream is too large."""
 
 

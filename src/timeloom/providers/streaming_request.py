@@ -18,7 +18,7 @@ from timeloom.providers.http.transport import open_transport
 from timeloom.providers.prices import Cost
 from timeloom.providers.real_models import check_service_allowed
 from timeloom.providers.settings import HttpClient, Timeouts
-from timeloom.providers.sse import SseDecoder, SseError, SseEvent
+from timeloom.providers.sse import SseDecoder, SseEvent, StreamError
 
 MAX_BYTES_PER_TOKEN: Final = 4096
 """Bytes of a response per token, with framing and escapes. Less cuts replies of services with long events; more accepts
@@ -35,6 +35,24 @@ CALL_NUMBER_HEADER: Final = "x-timeloom-call-number"
 PURPOSE_HEADER: Final = "x-timeloom-purpose"
 
 
+class EventDecoder(Protocol):
+    """Decodes the bytes of one response into events."""
+
+    def feed(self, piece: bytes, /) -> list[SseEvent]:
+        """Add bytes and return the events that they complete; raises `StreamError`."""
+        ...
+
+
+class StreamFormat(msgspec.Struct, frozen=True):
+    """The format of the event streams of a service: its media type and its decoder."""
+
+    media_type: str
+    decoder: Callable[[], EventDecoder]
+
+
+SSE: Final = StreamFormat("text/event-stream", SseDecoder)
+
+
 class ModelService(msgspec.Struct, frozen=True, kw_only=True):
     """URL, headers and timeouts of a service; its `repr` shows only the name, because `headers` contain the API key."""
 
@@ -44,6 +62,7 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
     secret: str = ""
     timeouts: Timeouts = Timeouts()
     http_client: HttpClient = "auto"
+    format: StreamFormat = SSE
 
     def __repr__(self) -> str:
         return f"Service({self.name})"
@@ -123,7 +142,8 @@ class ServiceClient:
         service, name, timeouts = self._service, self._service.name, self._service.timeouts
         check_service_allowed(name, service.url)
         self._transport = self._transport or open_transport(service.url, timeouts.connect_s, service.http_client)
-        headers = {**self._service.headers, **REQUEST_HEADERS, **request.headers}
+        accept = {"accept": service.format.media_type}
+        headers = {**service.headers, **REQUEST_HEADERS, **accept, **request.headers}
         limit_s = min(timeouts.first_byte_s, timeouts.call_s)
         try:
             async with asyncio.timeout(limit_s):
@@ -136,10 +156,10 @@ class ServiceClient:
 
     async def _check_response(self, response: HttpResponse) -> None:
         """Raise the `ModelError` for a response that is not an event stream."""
-        name = self._service.name
-        kind = response.headers.get("content-type", "text/event-stream").partition(";")[0].strip().lower()
+        name, expected = self._service.name, self._service.format.media_type
+        kind = response.headers.get("content-type", expected).partition(";")[0].strip().lower()
         packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-        if response.status == 200 and kind == "text/event-stream" and not packed:
+        if response.status == 200 and kind == expected and not packed:
             return
         reported = parse_error_body(await self._read_error_body(response))
         reported = ReportedError(
@@ -147,7 +167,7 @@ class ServiceClient:
         )
         if response.status == 200:
             got = f"compressed {kind}" if packed else kind
-            raise ModelError("invalid", f"{name} answered with {redact(got)}; text/event-stream was expected")
+            raise ModelError("invalid", f"{name} answered with {redact(got)}; {expected} was expected")
         if response.status < 400:
             reported = ReportedError(message="it points elsewhere, or is no such service; check its base URL")
         wait_s = retry_after_s(response.headers, self._clock.epoch_us())
@@ -177,7 +197,7 @@ class _ReplyReader:
         self._service = service
         self._request = request
         self._parser = parser
-        self._decoder = SseDecoder()
+        self._decoder = service.format.decoder()
         self._pieces = ReplyPieces(request)
         self._bytes_left = MIN_REPLY_BYTES + MAX_BYTES_PER_TOKEN * (request.max_output_tokens + request.thinking_tokens)
         self._loop = asyncio.get_running_loop()
@@ -207,7 +227,7 @@ class _ReplyReader:
             raise runaway_error(self._request)
         try:
             events = self._decoder.feed(chunk)
-        except SseError as error:
+        except StreamError as error:
             raise ModelError("invalid", f"{self._service.name} sent a stream that cannot be read: {error}") from error
         if events:
             self._has_event, self._idle_s = True, self._service.timeouts.between_bytes_s
@@ -240,7 +260,6 @@ async def _drain(response: HttpResponse) -> None:
 
 
 REQUEST_HEADERS: Final = {
-    "accept": "text/event-stream",
     "accept-encoding": "identity",
     "content-type": "application/json",
 }

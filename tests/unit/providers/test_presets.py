@@ -39,7 +39,7 @@ REPLIES: Final = {
         b'{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop","stop_reason":null}]}',
         b'{"choices":[],"usage":{"prompt_tokens":10,"total_tokens":12,"completion_tokens":2}}',
     ),
-    # Unchecked for LM Studio: `reasoning_content` in the delta, as vLLM sends it.
+    # github.com/lmstudio-ai/lmstudio-bug-tracker/issues/378: `role` and `reasoning_content` in each delta.
     "lmstudio": (
         b'{"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"hm"},"finish_reason":null}]}',
         b'{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}',
@@ -55,7 +55,7 @@ REPLIES: Final = {
         b'{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop","native_finish_reason":"STOP"}]}',
         b'{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"cost":0.00001,"is_byok":false}}',
     ),
-    # Unchecked for Gemini: the usage so far on each chunk.
+    # github.com/ogx-ai/ogx/issues/5122: the usage so far on each chunk, so that only the last one counts.
     "gemini": (
         (
             b'{"choices":[{"delta":{"content":"H","role":"assistant"},"index":0}],"usage":{"completion_tokens":1,'
@@ -96,7 +96,7 @@ REPLIES: Final = {
             b'"total_tokens":12,"completion_tokens":2}}'
         ),
     ),
-    # docs.rs/crate/llm-kit-deepseek names the cached tokens; the field `prompt_cache_hit_tokens` is in public clients.
+    # docs.rs/crate/deepseek-sdk/0.3.0, chat/response.rs (Usage): `prompt_tokens` is the sum of cache hits and misses.
     "deepseek": (
         b'{"choices":[{"index":0,"delta":{"content":null,"reasoning_content":"hm"},"finish_reason":null}],"usage":null}',
         b'{"choices":[{"index":0,"delta":{"content":"Hi","reasoning_content":null},"finish_reason":"stop"}]}',
@@ -183,13 +183,13 @@ def test_a_base_url_without_a_scheme_names_its_variable() -> None:
         ("openrouter:m", sse(b'{"error":{"code":429,"message":"slow down"},"choices":[]}'), "rate_limited"),
         # github.com/groq/groq-python (XGroq.error): a text that says why the stream stopped.
         ("groq:m", sse(b'{"choices":[],"x_groq":{"id":"r","error":"over capacity"}}'), "overloaded"),
-        # Unchecked: the finish reason of a reply that DeepSeek interrupts.
+        # docs.rs/openai-interface/0.12.0 (FinishReason): DeepSeek interrupts a reply for lack of resources.
         (
             "deepseek:m",
             sse(b'{"choices":[{"index":0,"delta":{},"finish_reason":"insufficient_system_resource"}]}'),
             "overloaded",
         ),
-        # Unchecked: Gemini sends a list with one error, and 400 for a wrong key.
+        # github.com/continuedev/continue/issues/10290: 400 for a wrong key of Gemini. Unchecked: the list around it.
         (
             "gemini:m",
             FakeResponse(

@@ -9,9 +9,7 @@ import msgspec
 from timeloom.core.blocks.caching import Lifetime
 from timeloom.core.render.native_tools import NativeTool
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
-
-MAX_CACHE_POINTS: Final = 4
-"""The API rejects a request with more."""
+from timeloom.providers.cache_points import cache_lifetimes, drop_blank_segments
 
 MIN_THINKING_TOKENS: Final = 1024
 """The API rejects a smaller budget."""
@@ -27,8 +25,8 @@ Part = dict[str, object]
 
 def request_body(model: str, request: ModelRequest) -> bytes:
     """Return the JSON body of a streaming request."""
-    segments = _drop_blank_segments(request.segments)
-    system_point, points = _cache_lifetimes(request, segments)
+    segments = drop_blank_segments(request.segments)
+    system_point, points = cache_lifetimes(request, segments)
     body: dict[str, object] = {
         "model": model,
         "max_tokens": request.max_output_tokens,
@@ -51,40 +49,6 @@ def request_body(model: str, request: ModelRequest) -> bytes:
     elif request.temperature is not None:
         body["temperature"] = request.temperature
     return msgspec.json.encode(body)
-
-
-def _drop_blank_segments(segments: Sequence[Segment]) -> list[Segment]:
-    """Drop blank text segments, which the API rejects; a blank one passes its cache point to the previous segment."""
-    kept: list[Segment] = []
-    for segment in segments:
-        if isinstance(segment, DataSegment) or segment.text.strip():
-            kept.append(segment)
-        elif segment.cache_point and kept:
-            kept[-1] = msgspec.structs.replace(kept[-1], cache_point=True, cache_lifetime=segment.cache_lifetime)
-    return kept
-
-
-def _cache_lifetimes(
-    request: ModelRequest, segments: Sequence[Segment]
-) -> tuple[Lifetime | None, list[Lifetime | None]]:
-    """Return the cache lifetimes of the system text and of each segment; at most the last four points are kept.
-
-    Without a system text, its cache point moves to the last tool.
-
-    The last points cover the longest prefix. The API rejects a lifetime that is shorter than a later one, so such a
-    lifetime is extended.
-    """
-    has_system = request.system_cache_point and (bool(request.system.strip()) or bool(request.tools))
-    wanted: list[Lifetime | None] = [request.system_cache_lifetime if has_system else None]
-    wanted.extend(segment.cache_lifetime if segment.cache_point else None for segment in segments)
-    left = MAX_CACHE_POINTS
-    least: Lifetime = "5m"
-    for at in reversed(range(len(wanted))):
-        if wanted[at]:
-            least = "1h" if wanted[at] == "1h" else least
-            wanted[at] = least if left > 0 else None
-            left -= 1
-    return wanted[0], wanted[1:]
 
 
 def _tools(tools: Sequence[NativeTool], lifetime: Lifetime | None) -> list[Part]:

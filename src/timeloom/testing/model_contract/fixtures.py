@@ -20,7 +20,7 @@ from timeloom.ports.model import (
 )
 from timeloom.providers.script import ScriptedModel, Step
 from timeloom.providers.settings import Timeouts
-from timeloom.testing.fake_service import FakeResponse, FakeService, Stall, fake_service
+from timeloom.testing.fake_service import STREAM_HEADERS, FakeResponse, FakeService, Stall, fake_service
 from timeloom.testing.model_endpoint.dialect import Dialect, EndpointReply
 
 WAIT_S: Final = 30.0
@@ -58,18 +58,27 @@ class HttpHarness(NamedTuple):
 
     dialect: Dialect
     open_model: Callable[[str, str, Timeouts], Model]
+    media_type: str = "text/event-stream"
+    """The content type of the service's streams."""
 
     @asynccontextmanager
     async def open_with_service(
         self, *responses: FakeResponse, timeouts: Timeouts | None = None
     ) -> AsyncGenerator[tuple[Model, FakeService]]:
         """Yield the model and the service that it calls, and close both at the end."""
-        async with fake_service(*responses) as service:
+        async with fake_service(*map(self._with_media_type, responses)) as service:
             model = self.open_model(service.url, KEY, timeouts or Timeouts())
             try:
                 yield model, service
             finally:
                 await model.close()
+
+    def _with_media_type(self, response: FakeResponse) -> FakeResponse:
+        if tuple(response.headers[: len(STREAM_HEADERS)]) != STREAM_HEADERS:
+            return response
+        return msgspec.structs.replace(
+            response, headers=(("content-type", self.media_type), *response.headers[len(STREAM_HEADERS) :])
+        )
 
     def frames(self, script: ReplyScript) -> list[bytes]:
         """Return the frames of a reply, one for each part of it."""
