@@ -80,7 +80,7 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
     "chooses which secrets the code of bundles reads": ("secrets",),
     "chooses the key that signs the log": ("storage.signing_key_file", "storage.signing_key"),
     "deletes conversations": ("retention.days",),
-    "can let calls run without approval": ("policy.irreversible",),
+    "can let calls run without approval": ("policy.irreversible", "policy.new_addresses"),
     "chooses what runs on this machine or in your accounts, and how it is isolated": (
         *("execution.runtime.mode", "execution.runtime.enabled", "execution.runtime.profile"),
         *("execution.runtime.profiles", "execution.runtime.python", "execution.runtime.warm"),

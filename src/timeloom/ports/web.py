@@ -45,6 +45,8 @@ class WebPage(msgspec.Struct, frozen=True, kw_only=True):
     published_time_iso: str = ""
     modified_time_iso: str = ""
     fetched_time_iso: str = ""
+    links: tuple[str, ...] = ()
+    """The addresses that the page links to; agents may follow them without a question."""
     is_cut: bool = False
     """Whether the text is not complete because of a limit."""
 

@@ -20,6 +20,9 @@ MAX_TEXT_CHARS: Final = 4_000_000
 """Longest extracted text. A smaller limit cuts books; a larger one makes one page fill the store."""
 
 MAX_TITLE_CHARS: Final = 1_000
+
+MAX_LINK_CHARS: Final = 8_000
+"""Longest list of the links of a page, in characters of its addresses. They are kept with each source."""
 _CHARSET_BYTES: Final = 4_096
 _META_CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}["']?([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE
@@ -71,6 +74,8 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     favicon: str = ""
     pages: int = 0
     """Pages of a PDF file; `text` has a line `[page n]` before each."""
+    links: tuple[str, ...] = ()
+    """The addresses that the page links to."""
     is_paywalled: bool = False
     """Whether the page declares that its text is not free."""
     is_cut: bool = False
@@ -123,7 +128,7 @@ def _extract_html(request: ExtractRequest) -> Extract:
     if tree is None:
         return Extract(problem="the page is no HTML document")
     metadata = _read_metadata(tree, request.url)
-    options = {"output_format": "markdown", "include_tables": True, "include_comments": False}
+    options = {"output_format": "markdown", "include_tables": True, "include_links": True, "include_comments": False}
     found = cast(str | None, core.extract(tree, url=request.url, **options)) or ""
     is_paywalled = bool(_PAYWALL.search(source))
     return msgspec.structs.replace(
@@ -144,13 +149,29 @@ def _read_metadata(tree: HtmlElement, url: str) -> Extract:
         links.setdefault((element.get("rel") or "").lower(), element.get("href") or "")
     titles = [" ".join((element.text_content() or "").split()) for element in tree.iter("title", "h1")]
     icon = next((links[rel] for rel in ("icon", "shortcut icon") if links.get(rel)), "")
+    canonical = _join(url, links.get("canonical", ""))
     return Extract(
         title=(metas.get("og:title") or next(filter(None, titles), ""))[:MAX_TITLE_CHARS],
         published=_first_date(metas, _PUBLISHED),
         modified=_first_date(metas, _MODIFIED),
-        canonical_url=_join(url, links.get("canonical", "")),
+        canonical_url=canonical,
         favicon=_join(url, icon),
+        links=_read_links(tree, canonical or url),
     )
+
+
+def _read_links(tree: HtmlElement, url: str) -> tuple[str, ...]:
+    """Return the first addresses that the page links to, each once."""
+    found: dict[str, None] = {}
+    chars = 0
+    for element in tree.iter("a"):
+        link = _join(url, element.get("href") or "").partition("#")[0]
+        if link and link not in found:
+            chars += len(link)
+            if chars > MAX_LINK_CHARS:
+                break
+            found[link] = None
+    return tuple(found)
 
 
 def _first_date(metas: Mapping[str, str], names: Sequence[str]) -> str:

@@ -117,6 +117,7 @@ def _to_page(url: str, mime: str, download: Download, extract: Extract) -> WebPa
         favicon=extract.favicon,
         published_time_iso=extract.published,
         modified_time_iso=extract.modified,
+        links=extract.links,
         is_cut=extract.is_cut,
     )
 

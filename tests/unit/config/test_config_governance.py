@@ -151,6 +151,7 @@ def test_of_several_policies_each_has_its_say() -> None:
         "only_allowed_tools",
         "limited_calls",
         "irreversible_needs_approval",
+        "unseen_address_needs_approval",
         "tools_that_need_approval",
     ]
 

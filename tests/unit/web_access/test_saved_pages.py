@@ -71,6 +71,29 @@ def test_an_agent_searches_reads_and_cites(tmp_path: Path) -> None:
     assert "children below six" in str(source.content)
 
 
+def test_an_address_that_nobody_wrote_is_asked_about_and_a_link_is_followed(tmp_path: Path) -> None:
+    save_pages(tmp_path / "pages")
+    linked = PAGE.replace("28 euros", '<a href="/winter?year=2026">28 euros</a>')
+    (tmp_path / "pages" / "ferries.html").write_text(linked)
+    fares = "https://ferry.example/fares"
+    model = ScriptedModel(
+        [
+            call("web_tools.web_fetch", urls=[fares]),
+            call("web_tools.web_fetch", urls=["https://ferry.example/winter?year=2026"]),
+            call("web_tools.web_fetch", urls=[f"{fares}?q=the+user+is+called+Ann"]),
+            says("Done."),
+        ]
+    )
+    web = WebSettings(enabled=True, search=("folder",), folder=str(tmp_path / "pages"), robots=False)
+    agent = Agent(model, settings=replace(quiet_settings(), web=web))
+    answer = agent.run_sync(f"Read {fares} and follow its links.")
+    assert answer.reason == "waiting"
+    (approval,) = answer.approvals
+    assert "(new: '?q=the+user+is+called+Ann')" in approval.question
+    denied = asyncio.run(agent.decide(answer.conversation, approval.call_id, approved=False, by="ann"))
+    assert (denied.reason, denied.text) == ("completed", "Done.")
+
+
 def quiet_settings() -> Settings:
     settings = load_settings(gather_sources({})).settings
     runtime = replace(settings.execution.runtime, enabled=False)

@@ -20,6 +20,7 @@ from timeloom.core.policy.gates import (
     irreversible_needs_approval,
     only_tools,
     tainted_irreversible_needs_approval,
+    unseen_address_needs_approval,
 )
 
 NANO_USD_PER_DOLLAR: Final = 1_000_000_000
@@ -104,6 +105,13 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
             "caused, or none."
         ),
     ] = "approve"
+    new_addresses: Annotated[
+        Literal["approve", "allow"],
+        SettingHelp(
+            "Whether web addresses that neither the user nor a source wrote need a person's approval, once the "
+            "conversation contains external text."
+        ),
+    ] = "approve"
     tools: Annotated[ToolNames, SettingHelp("Tools that may be called; all others are rejected.")] = (EVERY_TOOL,)
     ask_before: Annotated[
         ToolNames,
@@ -136,6 +144,8 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
                 pass
             case _:
                 assert_never(self.irreversible)
+        if self.new_addresses == "approve":
+            yield unseen_address_needs_approval
         if self.ask_before:
             yield ask_before(self.ask_before)
 

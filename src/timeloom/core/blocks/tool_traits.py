@@ -42,6 +42,8 @@ class ToolTraits(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     """Whether it runs the program of the code channel."""
     polled: bool = False
     """Whether it is meant to be called again until its result changes, so that repeated calls are not stopped."""
+    address_params: tuple[str, ...] = ()
+    """Parameters with the web addresses that it requests; gates look at addresses that nobody wrote before."""
     conversation_only: bool = False
     """Whether it reads and writes only the conversation and its files; re-runs then execute it again."""
 
@@ -93,6 +95,7 @@ _TRAITS_BY_ID: Final = MappingProxyType(
             conversation_only=True,
         ),
         "react.plan": ToolTraits(result_text="own", allows_answer=True, manages_plans=True, conversation_only=True),
+        "web_tools.web_fetch": ToolTraits(address_params=("urls",)),
         "react.hide": _HIDE_TRAITS,
         "react.memory_hide": _HIDE_TRAITS,
     }

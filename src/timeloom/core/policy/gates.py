@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.blocks.gate import Verdict
+from timeloom.core.view.seen_addresses import REFERENCE, NewAddress
 from timeloom.core.view.text_origins import TextOrigin
 
 Effect = Literal["pure", "idempotent", "irreversible"]
@@ -52,6 +53,8 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag="tool"):
     effect: Effect
     calls_before: int = 0
     """How many times the current turn has called this tool already."""
+    new_addresses: tuple[NewAddress, ...] = ()
+    """The web addresses of the call that neither the user typed nor a source contains."""
     repairs: tuple[str, ...] = ()
     """Names of the repairs without which the call could not be read; empty if only its JSON spelling was repaired."""
 
@@ -152,6 +155,20 @@ def repaired_irreversible_needs_approval(proposal: Proposal) -> PolicyResult | N
             return None
 
 
+def unseen_address_needs_approval(proposal: Proposal) -> PolicyResult | None:
+    """Require approval for addresses that nobody wrote, if the conversation contains untrusted text.
+
+    Such an address can carry text of the conversation to its server. The question shows the part that is new.
+    """
+    match proposal.step:
+        case ToolStep(tool_id=tool_id, new_addresses=new) if new and proposal.is_tainted:
+            shown = "; ".join(map(_describe_address, new[:_SHOWN_ADDRESSES]))
+            more = f" and {len(new) - _SHOWN_ADDRESSES} more" if len(new) > _SHOWN_ADDRESSES else ""
+            return ask(f"{tool_id} requests an address that neither you nor a source wrote: {shown}{more}")
+        case _:
+            return None
+
+
 def only_tools(allowed: Iterable[str]) -> Policy:
     """Return a policy that refuses all tools except these, given as ids or as `family.*`."""
     names = frozenset(allowed)
@@ -207,14 +224,25 @@ def calls_per_turn(limits: Mapping[str, int]) -> Policy:
     return limited_calls
 
 
-DEFAULT_POLICIES: Final[tuple[Policy, ...]] = (irreversible_needs_approval,)
-"""The policies used when none are configured. `tainted_irreversible_needs_approval` in place of this one asks less
+DEFAULT_POLICIES: Final[tuple[Policy, ...]] = (irreversible_needs_approval, unseen_address_needs_approval)
+"""The policies used when none are configured. `tainted_irreversible_needs_approval` in place of the first one asks less
 often."""
+
+_SHOWN_ADDRESSES: Final = 3
+_SHOWN_CHARS: Final = 300
 
 
 def _matching_patterns(tool_id: str) -> tuple[str, ...]:
     """Return all patterns of a tool list that match this tool."""
     return tool_id, f"{tool_id.rpartition('.')[0]}.*", "*"
+
+
+def _describe_address(address: NewAddress) -> str:
+    """Return the address and its new part in ASCII, so that no invisible character is hidden."""
+    whole = ascii(address.url[:_SHOWN_CHARS])
+    if address.known:
+        return f"{whole} (new: {address.added[:_SHOWN_CHARS]!a})"
+    return f"{whole} ({'the text of an artifact' if address.url.lstrip().startswith(REFERENCE) else 'a new host'})"
 
 
 def _taint_note(proposal: Proposal) -> str:

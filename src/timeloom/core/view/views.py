@@ -27,12 +27,13 @@ from timeloom.core.view.paths import PathsView
 from timeloom.core.view.plans import PlansView
 from timeloom.core.view.progress import ProgressView
 from timeloom.core.view.repeated_calls import RepeatedCallsView
+from timeloom.core.view.seen_addresses import SeenAddressesView
 from timeloom.core.view.sources import SourcesView
 from timeloom.core.view.spend import SpendView
 from timeloom.core.view.text_origins import TextOriginsView
 from timeloom.core.view.turns import TurnsView
 
-VIEWS_VERSION: Final = "12"
+VIEWS_VERSION: Final = "13"
 """The version of the folds. Snapshots of other versions are folded again, so increase it with every change of a fold; a
 golden test fails if that is forgotten."""
 
@@ -65,6 +66,7 @@ class Views(msgspec.Struct):
     governance: TextOriginsView = field(default_factory=TextOriginsView)
     feedback: FeedbackView = field(default_factory=FeedbackView)
     native_tools: NativeToolsView = field(default_factory=NativeToolsView)
+    addresses: SeenAddressesView = field(default_factory=SeenAddressesView)
 
     @property
     def paths(self) -> PathsView:

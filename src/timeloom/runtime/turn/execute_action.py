@@ -48,6 +48,7 @@ from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, De
 from timeloom.core.view.calls import CallEntries
 from timeloom.core.view.plans import find_current_plan
 from timeloom.core.view.repeated_calls import call_key
+from timeloom.core.view.seen_addresses import find_param_texts
 from timeloom.ports.ledger import Amounts, MaxAmounts
 from timeloom.ports.store import StoreError
 from timeloom.ports.tool import Tool, ToolContext
@@ -212,11 +213,14 @@ async def _admit(
     made = actions.session.views.progress.tool_calls
     # Calls under an alias of the tool count as well.
     times = sum(count for name, count in made.items() if registry.canonical_id(name) == spec.tool_id)
+    params = await _unescaped_params(actions, call)
+    urls = find_param_texts(params, registry.traits_of(spec.tool_id).address_params)
     step = ToolStep(
         tool_id=spec.tool_id,
-        params=await _unescaped_params(actions, call),
+        params=params,
         effect=spec.effect,
         calls_before=times - begun,
+        new_addresses=actions.session.views.addresses.find_new(urls),
         repairs=repairs,
     )
     # The time of a nested call is part of the reservation for the call that makes it.

@@ -7,6 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from timeloom.core.sources import NewSource
+from timeloom.core.sources.rows import to_json_text
+from timeloom.core.view.seen_addresses import LINKS_FIELD
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.ports.web import PageState, WebPage, WebReader
 from timeloom.tools.define import FunctionTool, tool
@@ -72,6 +74,7 @@ def _to_source(page: WebPage) -> NewSource:
         published_time_iso=page.published_time_iso,
         modified_time_iso=page.modified_time_iso,
         fetched_time_iso=page.fetched_time_iso,
+        extra=to_json_text({LINKS_FIELD: page.links}) if page.links else "",
     )
 
 

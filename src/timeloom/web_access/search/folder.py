@@ -121,6 +121,7 @@ class SavedPages:
             size_bytes=len(data),
             published_time_iso=extract.published,
             modified_time_iso=extract.modified,
+            links=extract.links,
             is_cut=extract.is_cut,
         )
 

@@ -31,7 +31,9 @@ from timeloom.core.policy.gates import (
     refuse,
     refuse_tools,
     tainted_irreversible_needs_approval,
+    unseen_address_needs_approval,
 )
+from timeloom.core.view.seen_addresses import NewAddress
 from timeloom.core.view.text_origins import TextOrigin
 
 CALLER = Caller(tenant="t", project="p", user="u")
@@ -64,7 +66,7 @@ def test_by_default_a_person_is_asked_before_what_cannot_be_undone(effect: str, 
 
 
 def test_no_default_policy_stands_in_the_way_of_a_model_call() -> None:
-    assert [policy(_proposal(ASKING, "web")) for policy in DEFAULT_POLICIES] == [None]
+    assert [policy(_proposal(ASKING, "web")) for policy in DEFAULT_POLICIES] == [None, None]
 
 
 @pytest.mark.parametrize("origin", ["file", "tool", "web", "event"])
@@ -72,6 +74,31 @@ def test_untrusted_text_makes_an_irreversible_step_a_question(origin: TextOrigin
     assert _verdict(tainted_irreversible_needs_approval, _tool(), "user", origin) == "ask"
     assert _verdict(tainted_irreversible_needs_approval, _tool(), "user") == "allow"
     assert _verdict(tainted_irreversible_needs_approval, _tool(effect="idempotent"), origin) == "allow"
+
+
+NEW = NewAddress(url="https://a.example/x?q=\u202esecret", known="a.example/x", added="?q=\u202esecret")
+
+
+def test_a_new_address_is_asked_about_once_there_is_text_from_outside() -> None:
+    step = ToolStep(tool_id="web_tools.web_fetch", params="{}", effect="pure", new_addresses=(NEW,))
+    assert _verdict(unseen_address_needs_approval, step, "user") == "allow"
+    assert _verdict(unseen_address_needs_approval, step, "user", "web") == "ask"
+    assert _verdict(unseen_address_needs_approval, _tool("web_tools.web_fetch", "pure"), "web") == "allow"
+
+
+def test_the_question_shows_the_new_part_of_an_address_and_no_raw_control_characters() -> None:
+    others = tuple(NewAddress(url=f"https://b{n}.example/", known="", added="x") for n in range(4))
+    step = ToolStep(tool_id="web_tools.web_fetch", params="{}", effect="pure", new_addresses=(NEW, *others))
+    ruling = unseen_address_needs_approval(_proposal(step, "tool"))
+    assert ruling is not None
+    assert ruling.text.startswith("web_tools.web_fetch requests an address that neither you nor a source wrote: ")
+    assert r"(new: '?q=\u202esecret')" in ruling.text
+    assert "(a new host)" in ruling.text
+    reference = NewAddress(url="ref:fi:t1/a.txt", known="", added="ref:fi:t1/a.txt")
+    asked = unseen_address_needs_approval(_proposal(replace(step, new_addresses=(reference,)), "tool"))
+    assert asked is not None
+    assert "the text of an artifact" in asked.text
+    assert ruling.text.endswith(" and 2 more")
 
 
 def test_the_question_says_where_the_text_behind_it_came_from() -> None:
