@@ -1,6 +1,6 @@
 """Ports: the protocols that adapters implement for the runtime.
 
 Reading order: `store`, which consists of `journal`, `importer`, `eraser`, `chain`, `leases`, `reader`, `feedback`,
-`blobs`, `snapshots`, `ledger` and `records` (with `typed_records`); `model` with `reply_pieces`; `tool`, `sandbox`,
-`signer`, `clock`, `ids`.
+`spend`, `blobs`, `snapshots`, `ledger` and `records` (with `typed_records`); `model` with `reply_pieces`; `tool`,
+`sandbox`, `signer`, `clock`, `ids`.
 """

@@ -24,6 +24,7 @@ from timeloom.server.routes import (
     pins,
     reruns,
     search,
+    spend,
     web_ui,
 )
 from timeloom.server.routes import inspect as inspect_routes
@@ -126,6 +127,7 @@ ENDPOINTS: Final = (
         status=202,
     ),
     Endpoint(method="GET", path=f"/approvals/{_PROJECT}", requires="member", handler=approvals.list_approvals),
+    Endpoint(method="GET", path=f"/spend/{_PROJECT}", requires="member", handler=spend.get_spend),
     Endpoint(method="GET", path=_LIST, requires="member", handler=conversations.list_conversations),
     Endpoint(method="GET", path=f"{_LIST}/search", requires="member", handler=search.search_conversations),
     Endpoint(method="POST", path=f"{_LIST}/fetch", requires="member", handler=inspect_routes.post_fetch),
