@@ -62,6 +62,7 @@ def test_a_held_conversation_is_not_deleted(stage: ChatHarness) -> None:
 
 def test_a_backup_of_a_folder_in_use_verifies_and_restores(stage: ChatHarness, tmp_path: Path) -> None:
     conversation = start_conversation(stage)
+    assert stage.run("retention", "--keep", conversation).returncode == 0
 
     async def back_up_while_held() -> int:
         async with await SqliteStore.open(stage.data) as store:
@@ -74,6 +75,7 @@ def test_a_backup_of_a_folder_in_use_verifies_and_restores(stage: ChatHarness, t
     restored = stage.run("restore", str(tmp_path / "copy"))
     assert (restored.returncode, "all whole" in restored.stdout) == (0, True)
     assert stage.run("export", "--json").stdout == before
+    assert json.loads(stage.run("verify", "--json").stdout)["records"] == 1
     assert stage.run("verify", "--against", str(heads)).returncode == 0
     assert stage.run("replay", "--verify").returncode == 0
     notes = [path.read_text() for path in (stage.data / "workspaces").rglob("a.md")]

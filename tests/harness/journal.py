@@ -3,6 +3,7 @@
 from typing import Final
 
 UNDO_AFTER_FEEDBACK: Final = """
+DROP TABLE spend;
 DROP TABLE log_number;
 DROP TABLE records;
 DROP TABLE record_kinds;

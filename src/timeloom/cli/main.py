@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "retention": "Delete conversations whose last entry is older than the retention period.",
     "serve": "Serve conversations over HTTP.",
     "settings": "Show every setting, its value and its origin.",
+    "spend": "Show what model calls have cost, by day, user, model or conversation.",
     "verify": "Check every stored conversation and payload.",
     "worker": "Resume every open turn, then exit.",
 }

@@ -17,6 +17,7 @@ from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import Reader
 from timeloom.ports.records import Records
 from timeloom.ports.snapshots import Snapshots
+from timeloom.ports.spend import SpendReader
 
 
 class StoreError(CodedError):
@@ -56,7 +57,9 @@ class VerifyReport(msgspec.Struct, frozen=True):
     """Number of records, such as API keys."""
 
 
-class Store(Journal, Importer, Eraser, ChainReader, Leases, Reader, FeedbackReader, Blobs, Snapshots, Protocol):
+class Store(
+    Journal, Importer, Eraser, ChainReader, Leases, Reader, FeedbackReader, SpendReader, Blobs, Snapshots, Protocol
+):
     """All storage that a runtime needs."""
 
     @property

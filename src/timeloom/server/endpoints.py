@@ -24,6 +24,7 @@ from timeloom.server.routes import (
     pins,
     reruns,
     search,
+    spend,
     web_ui,
     widgets,
 )
@@ -162,6 +163,7 @@ ENDPOINTS: Final = (
     ),
     Endpoint(method="GET", path=f"/bundles/{_PROJECT}", requires="member", handler=bundles.list_bundles),
     Endpoint(method="GET", path=f"/approvals/{_PROJECT}", requires="member", handler=approvals.list_approvals),
+    Endpoint(method="GET", path=f"/spend/{_PROJECT}", requires="member", handler=spend.get_spend),
     Endpoint(method="GET", path=_LIST, requires="member", handler=conversations.list_conversations),
     Endpoint(method="GET", path=f"{_LIST}/search", requires="member", handler=search.search_conversations),
     Endpoint(

@@ -17,6 +17,7 @@ from timeloom.core.blocks import (
     ConversationStarted,
     Feedback,
     Followup,
+    ModelAnswered,
     Steer,
     Titled,
     TurnEnded,
@@ -59,8 +60,9 @@ _NOTED_BLOCKS: Final = (
     CompactionRequested,
     CompactionEnded,
     Feedback,
+    ModelAnswered,
 )
-"""Blocks whose append changes more than the entries: the search index, the title, the open work or the feedback."""
+"""Blocks whose append changes more than the entries: the search index, title, open work, feedback or spend."""
 
 
 class Batch(Struct, frozen=True, kw_only=True):

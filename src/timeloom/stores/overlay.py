@@ -12,6 +12,7 @@ from timeloom.ports.clock import Clock
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationUnknownError
 from timeloom.ports.records import Records
+from timeloom.ports.spend import SpendPage, SpendQuery
 from timeloom.ports.store import Store
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.overlay_records import OverlayRecords
@@ -65,6 +66,9 @@ class OverlayStore(MemoryStore):
 
     async def load_heads(self, conversation: ConversationId) -> list[Head]:
         return await self._base.load_heads(conversation)
+
+    async def read_spend(self, query: SpendQuery) -> SpendPage:
+        return await self._base.read_spend(query)
 
     async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
         own = await super().load_snapshot(conversation, version)

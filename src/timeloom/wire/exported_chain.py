@@ -242,4 +242,7 @@ def _parse(data: bytes) -> object:
 
 
 def _from_hex(text: str) -> bytes:
-    return bytes.fromhex(text)
+    try:
+        return bytes.fromhex(text)
+    except ValueError as error:
+        raise RecordError(f"the export has a hash that is not in hex: {text[:40]!r}") from error

@@ -7,6 +7,7 @@ path, and nothing is written.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO, Final
 
 from timeloom.core.blocks import ConversationStarted
@@ -40,13 +41,16 @@ from timeloom.wire.linked_entries import ArchiveError, decode_linked_entries
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """Longest record. Records have texts of up to 32 KiB for each field; lists of sources have many."""
 
-MAX_ENTRIES_BYTES: Final = 4 * 1024**3
-"""Most bytes of the records of one conversation. They are in memory while they are checked and stored."""
+MAX_ENTRIES_BYTES: Final = 1024**3
+"""Most bytes of the records of one conversation, which take five times as much memory while they are stored."""
+
+MAX_LIST_BYTES: Final = 128 * 1024**2
+"""Most bytes of the heads or of the list of files of one conversation."""
 
 MAX_PAYLOAD_BYTES: Final = 1024**3
 """Largest payload, which is in memory while it is stored."""
 
-MAX_FILES: Final = 1_000_000
+MAX_FILES: Final = 200_000
 _MAX_JSON_BYTES: Final = 64 * 1024
 
 OpenFile = Callable[[int], Iterator[bytes]]
@@ -117,11 +121,11 @@ class ArchiveReader:
         )
         heads = tuple(
             decode_json(line, Head, "heads.jsonl")
-            for line in self._iter_lines(name, "heads.jsonl", LINE_BYTES, MAX_ENTRIES_BYTES)
+            for line in self._iter_lines(name, "heads.jsonl", LINE_BYTES, MAX_LIST_BYTES)
         )
         files = tuple(
             decode_json(line, ArchivedFile, "files.jsonl")
-            for line in self._iter_lines(name, "files.jsonl", _MAX_JSON_BYTES, MAX_ENTRIES_BYTES)
+            for line in islice(self._iter_lines(name, "files.jsonl", _MAX_JSON_BYTES, MAX_LIST_BYTES), MAX_FILES + 1)
         )
         head = decode_hex(described.head, member.name)
         entries = decode_linked_entries(name, links, head, heads)
@@ -200,7 +204,7 @@ def _check_name(member: TarMember, conversation: ConversationId, name: str) -> N
 def _check_files(files: Sequence[ArchivedFile]) -> None:
     """Raise `ArchiveError` unless all paths name different files of a workspace."""
     if len(files) > MAX_FILES:
-        raise ArchiveError(f"a conversation has at most {MAX_FILES} files, got {len(files)}")
+        raise ArchiveError(f"a conversation has at most {MAX_FILES} files")
     names: set[tuple[str, ...]] = set()
     folders: set[tuple[str, ...]] = set()
     for file in files:

@@ -11,7 +11,7 @@ from timeloom.runtime.archive.read_archive import FoundConversation
 from timeloom.wire.exported_chain import RebuiltExport, rebuild_export
 from timeloom.wire.linked_entries import ArchiveError, decode_linked_entries
 
-MAX_EXPORT_BYTES: Final = 1024**3
+MAX_EXPORT_BYTES: Final = 512 * 1024**2
 """Largest export of one conversation. It is parsed as a whole; an archive has no such limit."""
 
 

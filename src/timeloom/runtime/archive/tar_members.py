@@ -15,8 +15,8 @@ from timeloom.wire.linked_entries import ArchiveError
 
 BLOCK: Final = tarfile.BLOCKSIZE
 CHUNK_BYTES: Final = 1 << 20
-MAX_MEMBERS: Final = 5_000_000
-"""Most members of an archive. More would take gigabytes of memory to index."""
+MAX_MEMBERS: Final = 2_000_000
+"""Most members of an archive. More would take a gigabyte of memory to index."""
 
 MAX_MEMBER_BYTES: Final = 8 * 1024**3 - 1
 """Largest member; the header has 11 octal digits for the size."""

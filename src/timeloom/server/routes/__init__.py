@@ -1,5 +1,5 @@
 """The HTTP routes.
 
 Reading order: `chat`, `approvals`, `conversations`, `pins`, `feedback`, `files`, `search`, `inspect`, `reruns`,
-`health`, `login`, `web_ui`, `widgets`.
+`spend`, `health`, `login`, `web_ui`, `widgets`.
 """

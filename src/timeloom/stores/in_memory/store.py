@@ -28,6 +28,7 @@ from timeloom.ports.reader import (
     OpenTurnQuery,
 )
 from timeloom.ports.records import Records
+from timeloom.ports.spend import SpendPage, SpendQuery, SpendSums
 from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import SALTS, TITLE_CHARS, Batch, make_batch, open_work_after, tenant_from_header
 from timeloom.stores.erasure import Erasure, check_erased_forms, find_unreferenced_payloads, make_erasure
@@ -46,6 +47,14 @@ from timeloom.stores.search_terms import (
     parse_cursor,
     replace_surrogates,
 )
+from timeloom.stores.spend_rows import (
+    Costs,
+    OwnedCosts,
+    add_sums,
+    extract_batch_costs,
+    make_spend_page,
+    select_costs,
+)
 from timeloom.wire.chain import ChainChecker, ChainLink, erased_content, hash_before_first, link_entry
 from timeloom.wire.heads import Head
 from timeloom.wire.record import decode_record
@@ -62,6 +71,7 @@ class _StoredConversation:
     head: bytes = b""
     words_by_seq: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
     feedback: dict[int, FeedbackRow] = field(default_factory=dict[int, FeedbackRow])
+    costs: Costs = field(default_factory=Costs)
     title_seq: int = 0
     snapshots: dict[str, tuple[int, bytes]] = field(default_factory=dict[str, tuple[int, bytes]])
     epoch: int = 0
@@ -83,6 +93,7 @@ class MemoryStore:
         self._conversations: dict[ConversationId, _StoredConversation] = {}
         self._open_turns: dict[ConversationId, str] = {}
         self._blobs: dict[tuple[str, BlobRef], bytes] = {}
+        self._deleted_costs: list[OwnedCosts] = []
         self._followers = Followers()
         self._numbers = 0
 
@@ -181,6 +192,7 @@ class MemoryStore:
     async def delete(self, conversation: ConversationId) -> None:
         deleted = self._get_conversation(conversation)
         del self._conversations[conversation]
+        self._deleted_costs.append((deleted.info, "", deleted.costs))
         self._open_turns.pop(conversation, None)
         tenant = deleted.info.tenant
         others = [other for other in self._conversations.values() if other.info.tenant == tenant]
@@ -288,6 +300,12 @@ class MemoryStore:
     async def list_feedback(self, query: FeedbackQuery) -> FeedbackPage:
         self._check_open()
         return make_feedback_page(query, ((each.info, each.feedback.values()) for each in self._conversations.values()))
+
+    async def read_spend(self, query: SpendQuery) -> SpendPage:
+        self._check_open()
+        found = [*self._deleted_costs]
+        found += [(each.info, each.info.id, each.costs) for each in self._conversations.values()]
+        return make_spend_page(query, select_costs(query, found))
 
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         self._check_open()
@@ -418,6 +436,8 @@ def _apply_batch(found: _StoredConversation, batch: Batch) -> None:
         found.words_by_seq[found.title_seq] = frozenset(_words(title))
     for one in extract_batch_feedback(batch):
         apply_feedback(found.feedback, one)
+    for key, sums in extract_batch_costs(batch).items():
+        found.costs[key] = add_sums(found.costs.get(key, SpendSums()), sums)
     found.words_by_seq |= {seq: frozenset(_words(text)) for seq, text in batch.searchable_texts}
     found.info = ConversationInfo(
         id=found.info.id,

@@ -7,7 +7,7 @@ import apsw
 
 from timeloom.ports.store import StoreError
 from timeloom.stores.sqlite.database import Database, RowValues
-from timeloom.stores.sqlite.tables import feedback, open_turns
+from timeloom.stores.sqlite.tables import feedback, open_turns, spend
 
 APPLICATION_ID: Final = 0x74_6C_6F_6D
 """Marks a database file as a timeloom journal ("tlom")."""
@@ -188,6 +188,30 @@ MIGRATIONS: Final = (
             revision INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
         """,
+    ),
+    Migration(
+        "spend",
+        """
+        -- What model calls cost. Calls of deleted conversations have no conversation.
+        CREATE TABLE spend(
+            tenant TEXT NOT NULL,
+            project TEXT NOT NULL,
+            day TEXT NOT NULL,
+            user TEXT NOT NULL,
+            model TEXT NOT NULL,
+            conversation TEXT NOT NULL,
+            calls INTEGER NOT NULL,
+            unknown_costs INTEGER NOT NULL,
+            input_tokens INTEGER NOT NULL,
+            cache_read_tokens INTEGER NOT NULL,
+            cache_write_tokens INTEGER NOT NULL,
+            output_tokens INTEGER NOT NULL,
+            cost_nano_usd INTEGER NOT NULL,
+            PRIMARY KEY (tenant, project, day, user, model, conversation)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX spend_conversations ON spend(conversation);
+        """,
+        spend.backfill,
     ),
 )
 """In order. A released migration is never changed; new ones are added at the end."""

@@ -22,6 +22,7 @@ from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, OpenTurnQuery
 from timeloom.ports.records import Records
 from timeloom.ports.signer import Signer
+from timeloom.ports.spend import SpendPage, SpendQuery
 from timeloom.ports.store import StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import Batch, is_light, make_batch, tenant_from_header
 from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
@@ -51,6 +52,7 @@ from timeloom.stores.sqlite.tables.open_turns import (
 )
 from timeloom.stores.sqlite.tables.read_entries import read_entries
 from timeloom.stores.sqlite.tables.search import get_info, read_idle, read_ids, read_matching_seqs, read_page
+from timeloom.stores.sqlite.tables.spend import read_spend_page
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import Writer
 from timeloom.wire.chain import ChainLink
@@ -355,6 +357,9 @@ class SqliteStore:
 
     async def list_feedback(self, query: FeedbackQuery) -> FeedbackPage:
         return await self._read(lambda connection: read_feedback_page(connection, query))
+
+    async def read_spend(self, query: SpendQuery) -> SpendPage:
+        return await self._read(lambda connection: read_spend_page(connection, query))
 
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         return await self._read(lambda connection: read_ids(connection, after, limit))

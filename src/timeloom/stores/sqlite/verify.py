@@ -13,16 +13,18 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
 from timeloom.ports.reader import ConversationInfo
+from timeloom.ports.spend import SpendSums
 from timeloom.ports.store import ChainStart, StoreError, StoreProblem, VerifyReport
 from timeloom.stores.batch import TITLE_CHARS, open_work_after
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
 from timeloom.stores.feedback_rows import FeedbackRow, apply_feedback, count_copied_entries, extract_feedback
 from timeloom.stores.head_folder import HeadFolder
+from timeloom.stores.spend_rows import Costs, add_sums, sum_costs
 from timeloom.stores.sqlite import migrations
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, to_store_error
 from timeloom.stores.sqlite.database import Database, convert_rows
 from timeloom.stores.sqlite.lost_files import SALVAGE_HINT
-from timeloom.stores.sqlite.tables import feedback, open_turns, records
+from timeloom.stores.sqlite.tables import feedback, open_turns, records, spend
 from timeloom.stores.sqlite.tables.append_delete import last_place, place_before
 from timeloom.stores.sqlite.tables.chain import read_head, read_rows_with_links
 from timeloom.stores.sqlite.tables.read_entries import EntryRow, decode_row
@@ -226,7 +228,7 @@ class _StoreVerifier:
         self._check_chain(number, info, chain, max(heads.values(), key=lambda head: head.seq, default=None))
         if expected <= info.tail:
             self._check_gap(conversation, expected, info.tail + 1)
-        elif not derived.matches(info) or not self._has_matching_rows(number, derived):
+        elif not derived.matches(info) or not self._has_matching_rows(number, conversation, derived):
             message = f"the list entry of conversation {conversation} does not match its entries"
             self._add_finding("store_damaged", message, conversation)
         self._check_payloads(number, info, refs)
@@ -244,15 +246,16 @@ class _StoreVerifier:
         if chain.first_seq != 1 and len(self._late_chains) < MAX_FINDINGS:
             self._late_chains.append(ChainStart(info.id, chain.first_seq))
 
-    def _has_matching_rows(self, number: int, derived: "_DerivedInfo") -> bool:
-        """Whether the stored open turn and feedback match the entries."""
+    def _has_matching_rows(self, number: int, conversation: ConversationId, derived: "_DerivedInfo") -> bool:
+        """Whether the stored open turn, feedback and costs match the entries."""
         # A journal that is too damaged to be migrated may lack the column or the table.
         with contextlib.suppress(apsw.SQLError):
             if open_turns.read_open_turn(self._connection, number) != derived.open_turn:
                 return False
-            return feedback.read_kinds(self._connection, number) == {
-                seq: one.kind for seq, one in derived.feedback.items()
-            }
+            kinds = {seq: one.kind for seq, one in derived.feedback.items()}
+            if feedback.read_kinds(self._connection, number) != kinds:
+                return False
+            return spend.read_costs(self._connection, conversation) == derived.costs
         return True
 
     def _check_gap(self, conversation: ConversationId, expected: int, seq: int) -> int:
@@ -288,7 +291,7 @@ class _StoreVerifier:
 
 
 class _DerivedInfo:
-    """The list entry, open turn and feedback that follow from the entries of a conversation."""
+    """The list entry, open turn, feedback and costs that follow from the entries of a conversation."""
 
     def __init__(self) -> None:
         self._header: Entry | None = None
@@ -296,14 +299,17 @@ class _DerivedInfo:
         self._title = ""
         self.open_turn: str | None = None
         self.feedback: dict[int, FeedbackRow] = {}
+        self.costs: Costs = {}
 
     def add(self, entry: Entry) -> None:
         self.open_turn = open_work_after(self.open_turn, (entry,))
         self._header = self._header or entry
         self._last = entry
-        for one in extract_feedback((entry,)):
-            if one.seq > count_copied_entries(self._header.block):
+        if entry.seq > count_copied_entries(self._header.block):
+            for one in extract_feedback((entry,)):
                 apply_feedback(self.feedback, one)
+            for key, sums in sum_costs((entry,)).items():
+                self.costs[key] = add_sums(self.costs.get(key, SpendSums()), sums)
         if isinstance(entry.block, Titled):
             self._title = entry.block.text[:TITLE_CHARS]
 

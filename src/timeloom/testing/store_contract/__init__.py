@@ -25,6 +25,7 @@ from timeloom.testing.store_contract import (
     leases,
     payloads,
     reader,
+    spending,
 )
 from timeloom.testing.store_contract.fixtures import Check, Open
 
@@ -59,6 +60,9 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     feedback.paging_shows_each_judged_conversation_once,
     feedback.feedback_that_a_fork_copied_or_that_was_deleted_is_not_counted,
     feedback.feedback_that_was_erased_is_not_counted,
+    spending.costs_are_summed_by_day_user_model_and_conversation,
+    spending.a_bill_comes_in_pages_with_the_total_of_all,
+    spending.a_fork_copies_no_costs_and_a_delete_keeps_them_without_the_conversation,
     follow.a_follower_gets_what_is_there_and_each_new_entry_once_in_order,
     follow.following_ends_when_the_conversation_is_deleted,
     follow.following_ends_when_the_store_closes,

@@ -1,6 +1,7 @@
 """An archive brings conversations to another data folder with every hash, and hostile archives bring nothing."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tarfile
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.archive import (
+    TS,
+    TURN,
     Members,
     add_conversation,
     check_archive,
@@ -22,11 +25,15 @@ from tests.harness.archive import (
     unpack,
     write_archive,
 )
+from timeloom.core.blocks import ConversationStarted, Thinking, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.runtime.archive.import_conversations import ImportResult
+from timeloom.runtime.archive.read_exports import iter_exports
 from timeloom.runtime.archive.tar_members import iter_lines, iter_members, read_member, write_member
 from timeloom.runtime.archive.write_archive import ArchiveWriter
+from timeloom.runtime.read.export import export_timeline
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.wire.archive import ArchivedFile
 
@@ -43,6 +50,20 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             for name in (A, B):
                 await add_conversation(store, data, name)
             return await write_archive(store, data)
+
+    return asyncio.run(make())
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    data = tmp_path_factory.mktemp("export") / "data"
+
+    async def make() -> bytes:
+        async with await SqliteStore.open(data) as store:
+            drafts = [Draft(TURN, TS, block) for block in (UserPrompt(text="hi"), Thinking(round=1, text="why"))]
+            header = Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u"))
+            await store.append(A, 0, [header, *drafts])
+            return b"".join([piece async for piece in export_timeline(store, A)])
 
     return asyncio.run(make())
 
@@ -322,6 +343,23 @@ def test_no_change_of_an_archive_is_accepted_or_crashes(archive: bytes, data: st
     # Only the padding between members, and fields of a header that nothing reads, may differ.
     assert found == 2
     assert unpack(changed) == unpack(archive)
+
+
+@given(data=st.data())
+def test_no_change_of_an_export_in_json_crashes(exported: bytes, data: st.DataObject) -> None:
+    where = data.draw(st.integers(0, len(exported) - 1))
+    replaced = data.draw(st.sampled_from((b"", b"x", b"0", b'"', b"{", b"null", b"[[", b"\\", b"\xff")))
+    changed = exported[:where] + replaced + exported[where + data.draw(st.integers(0, 40)) :]
+    with contextlib.suppress(CodedError):
+        list(iter_exports(BytesIO(changed)))
+
+
+@pytest.mark.parametrize("old", [b'"salt":"', b'"before":"', b'"head":"', b'"seq":', b'"sha256":"'])
+@pytest.mark.parametrize("new", [b"z", b"\\ud800", b"-1", b'",'])
+def test_a_changed_hash_of_an_export_is_refused(exported: bytes, old: bytes, new: bytes) -> None:
+    if old in exported:
+        with pytest.raises(CodedError):
+            list(iter_exports(BytesIO(exported.replace(old, old + new, 1))))
 
 
 def import_into(data: Path, archive: bytes, *, skip_existing: bool = False) -> list[ImportResult]:

@@ -16,8 +16,9 @@ from timeloom.stores.blob_folder import BlobFolder, StagedPayloads
 from timeloom.stores.feedback_rows import extract_batch_feedback
 from timeloom.stores.process_locks import ProcessLocks
 from timeloom.stores.search_terms import replace_surrogates
+from timeloom.stores.spend_rows import extract_batch_costs
 from timeloom.stores.sqlite.database import Database, convert_rows
-from timeloom.stores.sqlite.tables import feedback, leases, ledger_sql
+from timeloom.stores.sqlite.tables import feedback, leases, ledger_sql, spend
 from timeloom.wire.chain import hash_before_first, link_entry
 from timeloom.wire.record import RECORD_VERSION
 
@@ -176,6 +177,7 @@ def delete(connection: Database, conversation: ConversationId) -> ConversationRo
     connection.executemany("DELETE FROM said WHERE rowid = ?", indexed)
     connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
     feedback.delete_conversation(connection, found.number)
+    spend.forget_conversation(connection, conversation)
     connection.execute("DELETE FROM conversations WHERE n = ?", (found.number,))
     ledger_sql.delete_conversation(connection, conversation)
     connection.execute("PRAGMA secure_delete = OFF").fetchall()
@@ -251,10 +253,12 @@ def _update_row(connection: Database, found: ConversationRow, appended: Conversa
 
 
 def store_notes(connection: Database, appended: ConversationRow, batch: Batch) -> ConversationRow:
-    """Store the text to index, the title and the feedback of the batch, and return the row."""
+    """Store the text to index, the title, the feedback and the costs of the batch, and return the row."""
     _index_text(connection, appended, batch)
     if feedback_rows := extract_batch_feedback(batch):
         feedback.record_feedback(connection, appended.number, feedback_rows)
+    if costs := extract_batch_costs(batch):
+        spend.record_costs(connection, appended.number, costs)
     if not batch.title:
         return appended
     title_seq, title = batch.title
