@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timeloom.core.timeline import Entry
     from timeloom.ports.model import Model
     from timeloom.ports.store import Store
-    from timeloom.ports.tool import Tool, ToolContext
+    from timeloom.ports.tool import Tool, ToolCallError, ToolContext
     from timeloom.providers.registry import open_model, register_provider
     from timeloom.stores.open_store import open_store
     from timeloom.tools.define import tool
@@ -54,6 +54,7 @@ _MODULE_OF = {
     "Settings": "timeloom.config.settings",
     "Store": "timeloom.ports.store",
     "Tool": "timeloom.ports.tool",
+    "ToolCallError": "timeloom.ports.tool",
     "ToolContext": "timeloom.ports.tool",
     "ask_before": "timeloom.core.policy.gates",
     "only_tools": "timeloom.core.policy.gates",
@@ -81,6 +82,7 @@ __all__ = [
     "Settings",
     "Store",
     "Tool",
+    "ToolCallError",
     "ToolContext",
     "ask_before",
     "only_tools",

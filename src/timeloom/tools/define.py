@@ -25,6 +25,7 @@ from timeloom.ports.tool import (
     Outcome,
     ReconcileResult,
     TimelineReader,
+    ToolCallError,
     ToolContext,
     ToolSpec,
     ToolTexts,
@@ -109,7 +110,7 @@ class FunctionTool:
         """Call the function and return its outcome; exceptions other than a cancellation become its error."""
         try:
             return to_outcome(await self.run(params, context), context)
-        except CodedError as error:
+        except (CodedError, ToolCallError) as error:
             return Outcome(error=to_tool_error(error, context.out_dir))
         except Exception as error:
             _logger.exception("%s failed", self._spec.tool_id)

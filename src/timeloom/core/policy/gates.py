@@ -45,6 +45,8 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag="tool"):
     effect: Effect
     calls_before: int = 0
     """How many times the current turn has called this tool already."""
+    unknown_call: str = ""
+    """The earlier call of this tool whose effect is unknown; empty if there is none, or a person has decided since."""
     repairs: tuple[str, ...] = ()
     """Names of the repairs without which the call could not be read; empty if only its JSON spelling was repaired."""
 
@@ -141,6 +143,15 @@ def repaired_irreversible_needs_approval(proposal: Proposal) -> PolicyResult | N
     match proposal.step:
         case ToolStep(tool_id=tool_id, effect="irreversible", repairs=repairs) if repairs:
             return ask(f"{tool_id} cannot be undone, and the call was repaired ({', '.join(repairs)})")
+        case _:
+            return None
+
+
+def unknown_outcome_needs_approval(proposal: Proposal) -> PolicyResult | None:
+    """Require approval to call an irreversible tool again whose last effect is unknown; always in force."""
+    match proposal.step:
+        case ToolStep(tool_id=tool_id, effect="irreversible", unknown_call=call_id) if call_id:
+            return ask(f"{tool_id} cannot be undone, and the call {call_id} may have had its effect already")
         case _:
             return None
 
