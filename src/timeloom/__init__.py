@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from timeloom.ports.bundle_context import get_plain, get_scratchpad, get_secret, get_settings
     from timeloom.ports.model import Model
     from timeloom.ports.store import Store
-    from timeloom.ports.tool import Tool, ToolContext
+    from timeloom.ports.tool import Tool, ToolCallError, ToolContext
     from timeloom.providers.registry import open_model, register_provider
     from timeloom.stores.open_store import open_store
     from timeloom.tools.define import tool
@@ -62,6 +62,7 @@ _MODULE_OF = {
     "SkillsDescriptor": "timeloom.bundles.descriptors.skills",
     "Store": "timeloom.ports.store",
     "Tool": "timeloom.ports.tool",
+    "ToolCallError": "timeloom.ports.tool",
     "ToolContext": "timeloom.ports.tool",
     "ToolModule": "timeloom.bundles.descriptors.tools",
     "ToolsDescriptor": "timeloom.bundles.descriptors.tools",
@@ -99,6 +100,7 @@ __all__ = [
     "SkillsDescriptor",
     "Store",
     "Tool",
+    "ToolCallError",
     "ToolContext",
     "ToolModule",
     "ToolsDescriptor",

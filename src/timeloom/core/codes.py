@@ -168,6 +168,7 @@ CODES: Final = MappingProxyType(
         "sandbox_unavailable": "Programs cannot be isolated on this machine, so none is run. The message says what to install.",
         "tool_timeout": "A tool did not finish before its deadline and was cancelled.",
         "tool_interrupted": "A call was stopped before its tool finished. It is unknown whether the call had an effect.",
+        "outcome_unknown": "A call failed, and its effect may have happened. Check that before the call is repeated, which needs a person's approval.",
         "call_cut": "The conversation was forked during the call or its result. The fork does not run the call again.",
         "call_not_recorded": "The re-run made a call that was not recorded, or whose recorded result does not fit. The call was not run.",
         "unknown_tool": "No tool with this id may be called here. The message names the most similar ids.",

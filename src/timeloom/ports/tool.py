@@ -1,17 +1,21 @@
 """The tool port: the definition of a tool, the context of a call, and its outcome."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
+from msgspec.structs import replace
 
 from timeloom.core.blocks import AnyBlock, Hosting, Shown, ToolError, ToolTraits
 from timeloom.core.blocks.digest import Kind, Visibility
+from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.gates import Caller, Effect
-from timeloom.core.sources import SourceRow
+from timeloom.core.sources import NewSource, SourceRow
+from timeloom.core.sources.rows import make_manual_source
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 
@@ -99,6 +103,18 @@ class NestedToolCaller(Protocol):
         ...
 
 
+class SourceCollector(Protocol):
+    """Collects the sources that a tool adds during its call."""
+
+    def add(self, source: NewSource) -> int:
+        """Return the id under which the source will be in the pool when the call has ended."""
+        ...
+
+    def rows(self) -> tuple[SourceRow, ...]:
+        """Return the rows to record with the result of the call."""
+        ...
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """The context of a call; `out_dir` is the workspace of the conversation on this machine."""
 
@@ -116,6 +132,28 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     since their text is exact."""
     window_tokens: int = 200_000
     """The context window of the conversation's model."""
+    new_sources: SourceCollector | None = None
+
+    def add_source(
+        self,
+        *,
+        title: str = "",
+        url: str = "",
+        text: str = "",
+        content: str = "",
+        mime: str = "",
+        published_time_iso: str = "",
+    ) -> int:
+        """Add a source to the pool and return its id, for citations such as `[[S:3]]`.
+
+        A source with the URL of a known one gets that one's id. `text` is a snippet, `content` the whole text. The pool
+        has the row once the call has ended. Raises `source_malformed` if it has neither a title, a URL nor a text.
+        """
+        if self.new_sources is None:
+            raise CodedError("source_malformed", "this call has no conversation whose pool could take a source")
+        source = make_manual_source(title, text or content, url)
+        added = replace(source, text=text, content=content, mime=mime, published_time_iso=published_time_iso)
+        return self.new_sources.add(added)
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +180,27 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     content_only: bool = False
     shown: Shown | None = None
     """How the prompt shows the content, if the tool decides that itself, as reading tools do."""
+
+
+class ToolCallError(Exception):
+    """The failure of a call, raised by its tool: a message for the model, a code, and details.
+
+    `outcome="unknown"` says that the call may have had its effect, for example because a reply got lost. The model is
+    told, and an irreversible tool is not called again without a person's approval.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "tool_call_error",
+        outcome: Literal["failed", "unknown"] = "failed",
+        details: Mapping[str, str | int | float | bool | None] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.outcome = outcome
+        self.details = details
 
 
 class ToolNotice(msgspec.Struct, frozen=True):

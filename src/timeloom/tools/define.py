@@ -9,7 +9,20 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Final, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 from msgspec.structs import replace
@@ -25,6 +38,7 @@ from timeloom.ports.tool import (
     Outcome,
     ReconcileResult,
     TimelineReader,
+    ToolCallError,
     ToolContext,
     ToolSpec,
     ToolTexts,
@@ -34,12 +48,18 @@ from timeloom.tools.docstrings import parse_docstring
 from timeloom.tools.errors import to_tool_error
 from timeloom.tools.first_edition import FirstEdition
 from timeloom.tools.outcome import to_outcome
-from timeloom.tools.parameters import ToolParameters
+from timeloom.tools.parameters import ToolParameters, check_tool_id
 from timeloom.tools.schema import JsonSchema, params_schema
 
 ToolFunction = Callable[..., Awaitable[object]]
 PlainFunction = Callable[..., object]
 """A function that can become a tool: async, or sync to run in a thread."""
+
+AnyMethod: TypeAlias = "classmethod[Any, ..., Any] | staticmethod[..., Any]"
+"""A method of a class that `@tool` is written above."""
+
+Binding = Literal["nothing", "instance", "class"]
+"""The first argument of a method, which the model does not give."""
 
 DEFAULT_FAMILY: Final = "tools"
 """The family of tools that have no id of their own: `tools.<function>`."""
@@ -54,6 +74,9 @@ INJECTED_TYPES: Final[Mapping[object, Callable[[ToolContext], object]]] = Mappin
     }
 )
 """The parameter types that are injected from the context. Such parameters are not part of the schema."""
+
+_FOREIGN_MARKS: Final = frozenset({"pydantic", "annotated_types"})
+"""Packages whose constraints in `Annotated` msgspec does not check."""
 
 _logger = logging.getLogger(__name__)
 _logger.addFilter(RedactingFilter(SECRETS))
@@ -78,9 +101,15 @@ class FunctionTool:
     """
 
     def __init__(
-        self, spec: ToolSpec, function: PlainFunction, parameters: ToolParameters, injected: Mapping[str, object]
+        self,
+        spec: ToolSpec,
+        function: PlainFunction,
+        parameters: ToolParameters,
+        injected: Mapping[str, object],
+        bound_to: Binding = "nothing",
     ) -> None:
         self._spec = spec
+        self._bound_to: Binding = bound_to
         self.function = function
         """The decorated function."""
         self._run = _as_async(function)
@@ -93,11 +122,12 @@ class FunctionTool:
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool":
-        """Return the tool of that instance, whose function is the bound method."""
-        if instance is None:
+        """Return the tool of that instance or class, whose function is the bound method."""
+        receiver = owner if self._bound_to == "class" else instance
+        if receiver is None or self._bound_to == "nothing":
             return self
-        bound = FunctionTool(self._spec, partial(self.function, instance), self._parameters, self._injected)
-        bound._reconcile = self._reconcile.__get__(instance) if self._reconcile else None
+        bound = FunctionTool(self._spec, partial(self.function, receiver), self._parameters, self._injected)
+        bound._reconcile = self._reconcile.__get__(instance, owner) if self._reconcile else None
         return bound
 
     @property
@@ -109,7 +139,7 @@ class FunctionTool:
         """Call the function and return its outcome; exceptions other than a cancellation become its error."""
         try:
             return to_outcome(await self.run(params, context), context)
-        except CodedError as error:
+        except (CodedError, ToolCallError) as error:
             return Outcome(error=to_tool_error(error, context.out_dir))
         except Exception as error:
             _logger.exception("%s failed", self._spec.tool_id)
@@ -140,7 +170,7 @@ class FunctionTool:
 
 
 @overload
-def tool(tool_id: PlainFunction, /) -> FunctionTool: ...
+def tool(tool_id: "PlainFunction | AnyMethod", /) -> FunctionTool: ...
 
 
 @overload
@@ -152,18 +182,18 @@ def tool(
     renamed: Mapping[str, str] | None = None,
     first_edition: FirstEdition | None = None,
     **options: Unpack[ToolOptions],
-) -> Callable[[PlainFunction], FunctionTool]: ...
+) -> "Callable[[PlainFunction | AnyMethod], FunctionTool]": ...
 
 
 def tool(
-    tool_id: str | PlainFunction | None = None,
+    tool_id: "str | PlainFunction | AnyMethod | None" = None,
     *,
     effect: Effect = "irreversible",
     deadline_s: float = DEADLINE_S,
     renamed: Mapping[str, str] | None = None,
     first_edition: FirstEdition | None = None,
     **options: Unpack[ToolOptions],
-) -> FunctionTool | Callable[[PlainFunction], FunctionTool]:
+) -> "FunctionTool | Callable[[PlainFunction | AnyMethod], FunctionTool]":
     """Make a tool from a function: `@tool`, `@tool("orders.find")` or `@tool(effect="pure")`.
 
     Without an id, the tool is `tools.<function>`. Async functions run in the event loop, sync ones in a thread. Raises
@@ -174,13 +204,19 @@ def tool(
     if tool_id is not None and not isinstance(tool_id, str):
         return tool()(tool_id)
 
-    def decorate(function: PlainFunction) -> FunctionTool:
-        name = f"{DEFAULT_FAMILY}.{_function_name(function)}" if tool_id is None else tool_id
-        spec = ToolSpec(tool_id=name, purpose="", effect=effect, deadline_s=deadline_s, **options)
+    def decorate(decorated: "PlainFunction | AnyMethod") -> FunctionTool:
+        is_wrapped = isinstance(decorated, classmethod | staticmethod)
+        function = cast(PlainFunction, cast(Any, decorated).__func__ if is_wrapped else decorated)
+        name = tool_id or ""
         try:
-            return _build_tool(spec, function, renamed or {}, first_edition)
+            _check_function(function)
+            name = f"{DEFAULT_FAMILY}.{_function_name(function)}" if tool_id is None else tool_id
+            check_tool_id(name)
+            spec = ToolSpec(tool_id=name, purpose="", effect=effect, deadline_s=deadline_s, **options)
+            made = _build_tool(spec, function, renamed or {}, first_edition, isinstance(decorated, classmethod))
         except CodedError as error:
-            raise CodedError(error.code, f"{name}{_location(function)}: {error}") from error
+            raise CodedError(error.code, f"{name or 'the tool'}{_location(function)}: {error}") from error
+        return made
 
     return decorate
 
@@ -192,8 +228,16 @@ def _function_name(function: PlainFunction) -> str:
     return name
 
 
-def _location(function: PlainFunction) -> str:
-    code = getattr(inspect.unwrap(function), "__code__", None)
+def _check_function(function: object) -> None:
+    """Raise for anything but a function or method: its parameters would not be those that the model gives."""
+    if not inspect.isroutine(function):
+        kind = "a class" if isinstance(function, type) else f"a {type(function).__name__}"
+        raise _malformed_error(f"a tool is made from a function or method, got {kind}; write a function that calls it")
+
+
+def _location(function: object) -> str:
+    inner = getattr(function, "func", function)
+    code = getattr(inspect.unwrap(inner) if callable(inner) else inner, "__code__", None)
     return f" ({Path(code.co_filename).name}, line {code.co_firstlineno})" if code else ""
 
 
@@ -211,13 +255,20 @@ def _as_async(function: PlainFunction) -> ToolFunction:
 
 
 def _build_tool(
-    spec: ToolSpec, function: PlainFunction, renamed: Mapping[str, str], first_edition: FirstEdition | None = None
+    spec: ToolSpec,
+    function: PlainFunction,
+    renamed: Mapping[str, str],
+    first_edition: FirstEdition | None = None,
+    of_class: bool = False,
 ) -> FunctionTool:
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise _malformed_error("a tool must return one value; replace yield with return, and stream text with emit")
     if not spec.deadline_s > 0:
         raise _malformed_error(f"deadline_s must be greater than 0, got {spec.deadline_s}")
-    hints = _parameter_types(function)
+    if spec.effect not in get_args(Effect):
+        raise _malformed_error(f"effect must be one of {', '.join(get_args(Effect))}, got {spec.effect!r}")
+    bound_to = _find_binding(function, of_class)
+    hints = _parameter_types(function, bound_to)
     injected = {name: hint for name, hint in hints.items() if any(hint is kind for kind in INJECTED_TYPES)}
     struct = _build_struct(spec.tool_id, function, {name: hint for name, hint in hints.items() if name not in injected})
     _check_traits(spec.traits, struct.__struct_encode_fields__)
@@ -234,17 +285,40 @@ def _build_tool(
     )
     schema = msgspec.json.decode(texts.params_schema, type=JsonSchema)
     parameters = ToolParameters(tool_id=spec.tool_id, struct=struct, schema=schema, renamed=renamed)
-    return FunctionTool(spec, function, parameters, injected)
+    return FunctionTool(spec, function, parameters, injected, bound_to)
+
+
+def _find_binding(function: PlainFunction, of_class: bool) -> Binding:
+    """Return what a call of the function in its class needs as its first argument."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    is_untyped = first is not None and first.annotation is inspect.Parameter.empty
+    if first and is_untyped and first.name == "cls" and not of_class:
+        raise _malformed_error("write @tool above @classmethod")
+    if of_class:
+        return "class"
+    return "instance" if first and is_untyped and first.name == "self" else "nothing"
 
 
 def _tool_texts(struct: type[msgspec.Struct], docstring: str, examples: tuple[str, ...]) -> ToolTexts:
     parsed = parse_docstring(docstring, struct.__struct_encode_fields__)
+    descriptions = {**dict(_described_parameters(struct)), **parsed.params}
     return ToolTexts(
         purpose=parsed.purpose,
         description=parsed.description,
-        params_schema=msgspec.json.encode(params_schema(struct, parsed.params)).decode(),
+        params_schema=msgspec.json.encode(params_schema(struct, descriptions)).decode(),
         examples=examples,
     )
+
+
+def _described_parameters(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+    """Yield the parameters whose annotation has a text, as in `Annotated[str, "the city"]`."""
+    hints = get_type_hints(struct, include_extras=True)
+    for name, outside in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True):
+        for mark in get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ():
+            if isinstance(mark, str):
+                yield outside, mark
+            elif type(mark).__module__.partition(".")[0] in _FOREIGN_MARKS:
+                raise _malformed_error(f"msgspec ignores the {type(mark).__name__} of {name}; use msgspec.Meta")
 
 
 def _check_traits(traits: ToolTraits | None, names: Collection[str]) -> None:
@@ -260,15 +334,15 @@ def find_write_params(struct: type[msgspec.Struct]) -> Iterator[str]:
     yield from (".".join(steps) for steps in _marked_paths(struct, ()))
 
 
-def _parameter_types(function: PlainFunction) -> dict[str, object]:
+def _parameter_types(function: PlainFunction, bound_to: Binding) -> dict[str, object]:
     """Return the type of each parameter; raise for positional-only parameters and those without a type."""
     try:
         hints = get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, TypeError, SyntaxError) as error:
         raise _malformed_error(f"a parameter type cannot be resolved where the tool is defined: {error}") from error
     found: dict[str, object] = {}
     for at, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
-        if at == 0 and name == "self" and name not in hints:
+        if at == 0 and bound_to != "nothing":
             # A method in its class; `FunctionTool.__get__` binds it.
             continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):

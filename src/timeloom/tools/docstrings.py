@@ -1,7 +1,8 @@
 """Parses the docstring of a tool into purpose, description and parameter texts.
 
 The first line is the purpose, which the catalogue shows. A line `name: text` documents the parameter of that name, and
-lines with deeper indentation continue it. All other lines are the description.
+lines with deeper indentation continue it. The styles of Google (`name (type): text`), Sphinx (`:param name: text`) and
+NumPy (`name : type`, with the text below) are understood as well. All other lines are the description.
 """
 
 import inspect
@@ -10,8 +11,14 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-_LINE = re.compile(r"( *)([A-Za-z_][A-Za-z0-9_]*): +(\S.*)")
+_NAME = r"([A-Za-z_][A-Za-z0-9_]*)"
+_LINES = (
+    re.compile(rf"( *){_NAME}(?: \([^()]*\))?: +(\S.*)"),
+    re.compile(rf"( *):param (?:[^:]* )?{_NAME}: *(.*)"),
+)
+_NUMPY_LINE = re.compile(rf"( *){_NAME} : \S.*")
 _HEADINGS = frozenset({"Args:", "Arguments:", "Parameters:"})
+_NUMPY_HEADING = "Parameters"
 
 
 class ToolDocstring(msgspec.Struct, frozen=True):
@@ -28,18 +35,34 @@ def parse_docstring(docstring: str, names: Collection[str]) -> ToolDocstring:
     params: dict[str, list[str]] = {}
     description: list[str] = []
     text, depth = description, -1
-    for line in rest.split("\n"):
-        found = _LINE.fullmatch(line)
-        if found and found[2] in names:
+    for line in _without_numpy_heading(rest.split("\n")):
+        found = _match_parameter(line, names)
+        if found:
             depth, text = len(found[1]), params.setdefault(found[2], [])
-            text.append(found[3].strip())
+            text.append(found[3].strip() if found.re is not _NUMPY_LINE else "")
         elif text is not description and _indentation(line) > depth:
             text.append(line.strip())
         elif line.strip() not in _HEADINGS:
             text = description
             description.append(line.rstrip())
-    joined = {name: " ".join(lines) for name, lines in params.items()}
+    joined = {name: " ".join(filter(None, lines)) for name, lines in params.items()}
     return ToolDocstring(purpose.strip(), "\n".join(description).strip(), joined)
+
+
+def _match_parameter(line: str, names: Collection[str]) -> re.Match[str] | None:
+    """Return the groups indentation, name and text of a line that documents one of these parameters."""
+    for form in (*_LINES, _NUMPY_LINE):
+        if (found := form.fullmatch(line)) and found[2] in names:
+            return found
+    return None
+
+
+def _without_numpy_heading(lines: list[str]) -> list[str]:
+    """Return the lines without a heading `Parameters` that is underlined."""
+    for at, line in enumerate(lines[:-1]):
+        if line.strip() == _NUMPY_HEADING and set(lines[at + 1].strip()) == {"-"}:
+            return lines[:at] + lines[at + 2 :]
+    return lines
 
 
 def _indentation(line: str) -> int:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.core.blocks import ToolError
+from timeloom.core.blocks.digest import UNKNOWN_OUTCOME, with_unknown_outcome
 from timeloom.core.codes import CodedError
 from timeloom.core.stream.surrogates import replace_lone_surrogates
+from timeloom.ports.tool import ToolCallError
 
 MAX_MESSAGE_CHARS: Final = 2_000
 """Longest message of an error. Smaller cuts compiler output short; larger lets a failure fill the prompt."""
@@ -19,13 +21,26 @@ _ABSOLUTE_PATH: Final = re.compile(r"""(?<![\w:/.<>])(?:[A-Za-z]:)?(?:[/\\][^\s/
 def to_tool_error(error: BaseException, out_dir: Path) -> ToolError:
     """Return the error of a failed call.
 
-    A `CodedError` keeps its code. Any other exception becomes `tool_call_error` with its class and message.
+    A `CodedError` and a `ToolCallError` keep their codes. Any other exception becomes `tool_call_error` with its class
+    and message.
     """
+    if isinstance(error, ToolCallError):
+        return _reported_error(error, out_dir)
     if isinstance(error, CodedError):
         return ToolError(code=error.code, message=strip_host_paths(str(error), out_dir) or error.code)
     # `format_exception_only` survives an exception whose `str()` fails, and adds the exception's notes.
     message = "".join(traceback.format_exception_only(error))
     return ToolError(code="tool_call_error", message=strip_host_paths(message, out_dir))
+
+
+def _reported_error(error: ToolCallError, out_dir: Path) -> ToolError:
+    details = {
+        name: strip_host_paths(value, out_dir) if isinstance(value, str) else value
+        for name, value in error.details.items()
+    }
+    message = strip_host_paths(str(error), out_dir) or "the tool reported a failure and gave no reason"
+    reported = ToolError(code=error.code, message=message, details=details)
+    return with_unknown_outcome(reported) if error.outcome == UNKNOWN_OUTCOME else reported
 
 
 def strip_host_paths(text: str, out_dir: Path) -> str:

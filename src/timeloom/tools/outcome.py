@@ -1,8 +1,9 @@
 """Converts the value that a tool's function returns to an `Outcome`.
 
 An `Outcome` is used unchanged. Text and JSON values become an artifact at the call's result path. The envelope `{ok,
-error, ret}` is opened: `ret` is the value, and `ok: false` sets the error. None gets a plain receipt. Numbers that JSON
-does not have become the texts `NaN`, `Infinity` and `-Infinity`.
+error, ret}` is opened: `ret` is the value, and `ok: false` sets the error. `outcome: "unknown"` beside it says that the
+call may have had its effect. None gets a plain receipt. Numbers that JSON does not have become the texts `NaN`,
+`Infinity` and `-Infinity`.
 """
 
 import math
@@ -12,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import ToolError
+from timeloom.core.blocks.digest import OUTCOME, UNKNOWN_OUTCOME, with_unknown_outcome
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
 from timeloom.tools.errors import strip_host_paths
@@ -63,13 +65,20 @@ def _is_envelope(plain: object) -> bool:
 
 
 def _open_envelope(envelope: dict[str, object], context: ToolContext) -> Outcome:
+    is_unknown = not envelope["ok"] and UNKNOWN_OUTCOME in (envelope.get(OUTCOME), _outcome_in(envelope.get("error")))
     # An external tool may put its result beside `ok` instead of into `ret`.
-    beside = {name: value for name, value in envelope.items() if name not in _ENVELOPE}
+    known = _ENVELOPE | {OUTCOME} if is_unknown else _ENVELOPE
+    beside = {name: value for name, value in envelope.items() if name not in known}
     outcome = _json_outcome(envelope.get("ret", beside or None), context)
     if envelope["ok"]:
         return outcome
     error = _to_envelope_error(envelope.get("error"), context)
+    error = with_unknown_outcome(error) if is_unknown else error
     return Outcome(artifacts=tuple(replace(one, error=error) for one in outcome.artifacts), error=error)
+
+
+def _outcome_in(error: object) -> object:
+    return cast(dict[str, object], error).get(OUTCOME) if isinstance(error, dict) else None
 
 
 def _to_envelope_error(value: object, context: ToolContext) -> ToolError:

@@ -9,7 +9,8 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.stream.surrogates import replace_lone_surrogates
-from timeloom.tools.schema import JsonSchema, describe_schema, find_fragment
+from timeloom.tools.pydantic_models import is_pydantic_model, validate_pydantic
+from timeloom.tools.schema import JsonSchema, describe_schema, find_fragment, find_unknown_field
 
 _PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
@@ -17,6 +18,12 @@ _KIND: Final = re.compile(r"Expected `[^`]*`, got `([^`]*)`")
 _STEPS: Final = re.compile(r"\.|\[([0-9.]+)\]\.?")
 _GOT_CHARS: Final = 80
 _NAME_CHARS: Final = 60
+
+
+MAX_ID_CHARS: Final = 128
+"""Longest id of a tool. Smaller refuses names that tool servers use; larger lets a name fill the catalogue."""
+
+_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+")
 
 
 class ParamsError(CodedError):
@@ -38,9 +45,12 @@ class ToolParameters(msgspec.Struct, frozen=True, kw_only=True):
         """Return the values by the function's parameter names; raise `ParamsError` if they are invalid."""
         given = self._resolve_names(_decode_object(text))
         try:
-            values = msgspec.convert(given, self.struct)
+            values = msgspec.convert(given, self.struct, dec_hook=_convert_foreign)
         except msgspec.ValidationError as error:
             raise ParamsError(self._explain_error(str(error), given)) from None
+        # Some types ignore fields that they do not have, and the model would not learn of it.
+        if unknown := find_unknown_field(self.schema, self.schema, given):
+            raise ParamsError(f"{self.tool_id} has no parameter {_quote_name(unknown[1:])}")
         return {name: getattr(values, name) for name in self.struct.__struct_fields__}
 
     def _resolve_names(self, given: dict[str, object]) -> dict[str, object]:
@@ -69,9 +79,19 @@ class ToolParameters(msgspec.Struct, frozen=True, kw_only=True):
         return f"the parameter `{place}` of {self.tool_id} {what}{got}; expected {expected}"
 
 
+def check_tool_id(name: str) -> None:
+    """Raise if this cannot be the id or an alias of a tool."""
+    if len(name) > MAX_ID_CHARS or not _ID.fullmatch(name):
+        raise CodedError("tool_malformed", f"a tool id must look like family.name, got {name[:_NAME_CHARS]!a}")
+
+
 def nearest_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
     """Return the known names that are most similar to this one, best match first."""
     return difflib.get_close_matches(name[:_NAME_CHARS].lower(), list(known), most, 0.5)
+
+
+def _convert_foreign(kind: type, value: object) -> object:
+    return validate_pydantic(kind, value) if is_pydantic_model(kind) else value
 
 
 def _decode_object(text: str) -> dict[str, object]:

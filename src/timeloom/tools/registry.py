@@ -1,6 +1,5 @@
 """Looks tools up by id or alias and suggests similar ids for an unknown one."""
 
-import re
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -10,12 +9,8 @@ from timeloom.core.blocks.tool_traits import CustomTraits, find_builtin_traits, 
 from timeloom.core.codes import CodedError
 from timeloom.core.render.native_tools import decode_native_tools
 from timeloom.ports.tool import Outcome, TimelineReader, Tool, ToolContext, ToolSpec
-from timeloom.tools.parameters import nearest_names
+from timeloom.tools.parameters import check_tool_id, nearest_names
 
-MAX_ID_CHARS: Final = 128
-"""Longest id of a tool. Smaller refuses names that tool servers use; larger lets a name fill the catalogue."""
-
-_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+")
 _NEAR: Final = 3
 _SHOWN_CHARS: Final = 60
 
@@ -84,8 +79,7 @@ class ToolRegistry:
         return len(self._tools)
 
     def _register(self, name: str, tool: Tool) -> None:
-        if len(name) > MAX_ID_CHARS or not _ID.fullmatch(name):
-            raise CodedError("tool_malformed", f"a tool id must look like family.name, got {name[:_SHOWN_CHARS]!a}")
+        check_tool_id(name)
         if name in self._names:
             taken_by = self._names[name].spec.tool_id
             raise CodedError("tool_malformed", f"{name!a} is an id or alias of {taken_by} and of {tool.spec.tool_id}")

@@ -472,14 +472,6 @@ async def _silent(x: str) -> None:
     pass
 
 
-class _Lenient(msgspec.Struct):
-    x: int
-
-
-async def _lenient(x: _Lenient) -> None:
-    """Would pass over what it does not know."""
-
-
 async def _odd(x: complex) -> None:
     """Has a type that JSON has not."""
 
@@ -493,7 +485,6 @@ MALFORMED: dict[Callable[..., object], str] = {
     _nowhere: "cannot be resolved where the tool is defined",
     _starred: "cannot be passed by keyword",
     _silent: "docstring whose first line",
-    _lenient: "forbid_unknown_fields",
     _odd: "without a JSON form",
 }
 

@@ -1,8 +1,9 @@
 """Metadata of artifacts: digest, display form, hosting and tool errors; a digest is safe to show."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from timeloom.core.blocks.block import BlockError, need_count, need_sids
 from timeloom.core.codes import CODES
@@ -19,6 +20,23 @@ class ToolError(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     message: str
     where: str = ""
     details: dict[str, str | int | float | bool | None] = {}
+
+
+OUTCOME: Final = "outcome"
+UNKNOWN_OUTCOME: Final = "unknown"
+"""The name and value of the detail of an error whose call may have had its effect."""
+
+
+def is_outcome_unknown(error: ToolError | None) -> bool:
+    """Return whether the failed call may have had its effect nevertheless."""
+    return error is not None and error.details.get(OUTCOME) == UNKNOWN_OUTCOME
+
+
+def with_unknown_outcome(error: ToolError) -> ToolError:
+    """Return the error of a call that may have had its effect nevertheless."""
+    # First, because only the first details are stored.
+    details = {OUTCOME: UNKNOWN_OUTCOME} | error.details | {OUTCOME: UNKNOWN_OUTCOME}
+    return replace(error, details=details)
 
 
 class Digest(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

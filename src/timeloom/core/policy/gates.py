@@ -55,6 +55,8 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag="tool"):
     """How many times the current turn has called this tool already."""
     new_addresses: tuple[NewAddress, ...] = ()
     """The web addresses of the call that neither the user typed nor a source contains."""
+    unknown_call: str = ""
+    """The earlier call of this tool whose effect is unknown; empty if there is none, or a person has decided since."""
     repairs: tuple[str, ...] = ()
     """Names of the repairs without which the call could not be read; empty if only its JSON spelling was repaired."""
 
@@ -165,6 +167,15 @@ def unseen_address_needs_approval(proposal: Proposal) -> PolicyResult | None:
             shown = "; ".join(map(_describe_address, new[:_SHOWN_ADDRESSES]))
             more = f" and {len(new) - _SHOWN_ADDRESSES} more" if len(new) > _SHOWN_ADDRESSES else ""
             return ask(f"{tool_id} requests an address that neither you nor a source wrote: {shown}{more}")
+        case _:
+            return None
+
+
+def unknown_outcome_needs_approval(proposal: Proposal) -> PolicyResult | None:
+    """Require approval to call an irreversible tool again whose last effect is unknown; always in force."""
+    match proposal.step:
+        case ToolStep(tool_id=tool_id, effect="irreversible", unknown_call=call_id) if call_id:
+            return ask(f"{tool_id} cannot be undone, and the call {call_id} may have had its effect already")
         case _:
             return None
 

@@ -61,6 +61,17 @@ class SourcesPool(msgspec.Struct):
             sids.append(sid)
         return MergeResult(added=tuple(changed.values()), sids=tuple(sids))
 
+    def row_with(self, sid: int, sources: Iterable[NewSource]) -> SourceRow:
+        """Return the row with that id and these sources of one merge key; the same row if they change nothing.
+
+        The pool itself does not change, and needs no row with that id yet.
+        """
+        row = self.rows.get(sid)
+        for source in map(prepare_for_pool, sources):
+            row = with_sid(source, sid) if row is None else _enrich(row, source, merge_key(source))
+        assert row is not None
+        return row
+
     def add_rows(self, rows: Iterable[SourceRow]) -> None:
         """Add recorded rows; a row with a known id replaces the old version if it is the same source.
 

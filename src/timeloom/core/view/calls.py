@@ -1,6 +1,6 @@
 """The view of tool calls and their entries: notes, code, notices, receipts and content."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -18,6 +18,9 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 from timeloom.core.view.block_view import BlockView, Folds
+
+OUTCOME_UNKNOWN: Final = "outcome_unknown"
+"""The code of the notice that a call may have had its effect although it failed."""
 
 
 class CallEntries(msgspec.Struct, gc=False):
@@ -48,6 +51,8 @@ class CallsView(BlockView, msgspec.Struct):
     open: dict[str, int] = {}
     by_number: dict[TurnId, list[CallId]] = {}
     """The ids of each turn's calls; the call with the number 1 comes first."""
+    unknown_outcomes: dict[str, CallId] = {}
+    """By tool, the last call whose effect is unknown, until a person approves a later call of that tool."""
 
     def find(self, turn: TurnId, number: int) -> CallId | None:
         """Return the call of that turn with that number, or None if the turn has fewer calls."""
@@ -79,7 +84,10 @@ class CallsView(BlockView, msgspec.Struct):
 
     def _add_notice(self, entry: Entry, block: Notice) -> None:
         if block.tool_call_id:
-            self._call(entry, block.tool_call_id).notice_seqs += (entry.seq,)
+            call = self._call(entry, block.tool_call_id)
+            call.notice_seqs += (entry.seq,)
+            if block.code == OUTCOME_UNKNOWN:
+                self.unknown_outcomes[call.tool_id] = block.tool_call_id
 
     def _add_content(self, entry: Entry, block: ResultContent) -> None:
         self._call(entry, block.tool_call_id).content_seqs += (entry.seq,)
@@ -91,7 +99,10 @@ class CallsView(BlockView, msgspec.Struct):
         self._add_receipt(entry, block.tool_call_id, failed=block.error is not None)
 
     def _add_decision(self, entry: Entry, block: ApprovalDecided) -> None:
-        self._call(entry, block.tool_call_id).approved = block.approved
+        call = self._call(entry, block.tool_call_id)
+        call.approved = block.approved
+        if block.approved:
+            self.unknown_outcomes.pop(call.tool_id, None)
 
     def _add_receipt(self, entry: Entry, call_id: CallId, *, failed: bool) -> None:
         key = _key(entry.turn_id, call_id)

@@ -67,7 +67,9 @@ class TextOriginsView(BlockView, msgspec.Struct):
         for row in block.rows:
             # The rows of a result's files name no call; the result itself says where their text comes from.
             if row.source_type != "file" or block.tool_call_id:
-                self._record_origin(_OF_SOURCE[row.source_type], entry)
+                # A manual row comes from the user, unless a tool added it.
+                of_tool = row.source_type == "manual" and block.tool_call_id
+                self._record_origin("tool" if of_tool else _OF_SOURCE[row.source_type], entry)
 
     def _add_status(self, entry: Entry, block: ResultStatus) -> None:
         if not (block.error and block.error.code in RUNTIME_ERRORS):

@@ -33,6 +33,7 @@ from timeloom.core.policy.gates import (
     policy_name,
     refuse,
     repaired_irreversible_needs_approval,
+    unknown_outcome_needs_approval,
 )
 from timeloom.core.policy.next_step import BUDGET_POLICY
 from timeloom.core.render.facts import AnnouncedBudget
@@ -86,7 +87,7 @@ class Governor:
 
     session: Session
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
-    fixed_policies: tuple[Policy, ...] = (repaired_irreversible_needs_approval,)
+    fixed_policies: tuple[Policy, ...] = (repaired_irreversible_needs_approval, unknown_outcome_needs_approval)
     """Policies that hold whatever is configured."""
     budgets: Budgets = NO_BUDGETS
     models: tuple[Model, ...] = ()

@@ -31,6 +31,7 @@ from timeloom.ports.store import Store
 from timeloom.ports.tool import Caller
 from timeloom.runtime.session.lineage import root_of
 from timeloom.runtime.session.load_views import load_views
+from timeloom.runtime.session.source_ids import SourceIds
 
 T = TypeVar("T")
 
@@ -76,6 +77,7 @@ class Session:
         self.views = views
         self.first_user_message = ""
         """The conversation's first user message."""
+        self.source_ids = SourceIds()
         self.root = conversation
         """The root of this conversation's tree; the conversation itself if it has no parent."""
 

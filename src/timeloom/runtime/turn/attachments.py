@@ -36,7 +36,7 @@ def attach_files(
 def add_attachments(blocks: Iterable[AttachmentMeta | Attachment], session: Session) -> list[AttachmentBlock]:
     """Return the blocks with the locations of their files, and the block that adds them to the sources."""
     hosted = host_attachments(blocks, lambda path: locate_file(path, session.caller, session.conversation))
-    return [*hosted, *to_source_blocks(hosted, session.views.sources.pool)]
+    return [*hosted, *to_source_blocks(hosted, session.views.sources.pool, session.source_ids.first_free)]
 
 
 def to_attachment_blocks(
@@ -73,7 +73,9 @@ def _host(block: Attachment, digests: Mapping[str, Digest], locate: Callable[[Fi
     return replace(block, hosting=hosting, digest=digests.get(block.artifact_path, block.digest))
 
 
-def to_source_blocks(blocks: Iterable[AttachmentMeta | Attachment], pool: SourcesPool) -> tuple[SourcesAdded, ...]:
+def to_source_blocks(
+    blocks: Iterable[AttachmentMeta | Attachment], pool: SourcesPool, first_sid: int = 1
+) -> tuple[SourcesAdded, ...]:
     """Return the block that adds the attachments to the sources; empty if none of them can be a source."""
     texts: dict[str, str] = {}
     metas: list[AttachmentMeta] = []
@@ -86,7 +88,7 @@ def to_source_blocks(blocks: Iterable[AttachmentMeta | Attachment], pool: Source
     sources = [
         _to_source(meta, texts) for meta in metas if meta.digest.physical_path and is_eligible_mime(meta.digest.mime)
     ]
-    rows = pool.merge(sources).added
+    rows = pool.merge(sources, first_sid).added
     return (SourcesAdded(rows=rows),) if rows else ()
 
 

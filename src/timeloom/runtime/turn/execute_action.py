@@ -55,6 +55,7 @@ from timeloom.ports.tool import Tool, ToolContext
 from timeloom.runtime.governance.costs import tool_reservation_key
 from timeloom.runtime.governance.governor import Admission, Governor
 from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.added_sources import AddedSources
 from timeloom.runtime.turn.file_sources import AppendSettings, append_result
 from timeloom.runtime.turn.nested_calls import NestedCalls, interrupted_result
 from timeloom.runtime.turn.run_tool import RunSettings, Show, reconcile_call, run_call
@@ -221,11 +222,18 @@ async def _admit(
         effect=spec.effect,
         calls_before=times - begun,
         new_addresses=actions.session.views.addresses.find_new(urls),
+        unknown_call=_find_unknown_call(actions, spec.tool_id),
         repairs=repairs,
     )
     # The time of a nested call is part of the reservation for the call that makes it.
     most = MaxAmounts(tool_calls=1, wall_ms=0 if call.by else round(spec.deadline_s * 1000))
     return await actions.governor.admit(step, tool_reservation_key(turn, call.tool_call_id), most, begun=begun)
+
+
+def _find_unknown_call(actions: ActionContext, tool_id: str) -> str:
+    """Return the call of the tool whose effect is unknown; calls under an alias of the tool count as well."""
+    unknown, canonical_id = actions.session.views.calls.unknown_outcomes, actions.registry.canonical_id
+    return next((call_id for name, call_id in unknown.items() if canonical_id(name) == tool_id), "")
 
 
 def _gate_block(call_id: CallId, ruling: PolicyResult) -> Gate:
@@ -308,6 +316,7 @@ def _tool_context(actions: ActionContext, call: ToolCall, turn: TurnId) -> ToolC
         epoch_us=session.epoch_us(),
         copies_from=1 if call.by else session.views.turns.edition,
         window_tokens=actions.window_tokens,
+        new_sources=AddedSources(session),
     )
 
 

@@ -32,7 +32,7 @@ async def append_result(
     append = session.append_deferred if settings.deferred else session.append
     while settings.cites_files:
         tail = session.views.tail
-        whole = add_file_sources(blocks, turn, session.views, session.now())
+        whole = add_file_sources(blocks, turn, session.views, session.now(), session.source_ids.first_free)
         if len(whole) == len(blocks):
             break
         # Another append may have taken the ids of the rows meanwhile; then nothing is appended.
@@ -41,7 +41,9 @@ async def append_result(
     return await append(blocks, turn)
 
 
-def add_file_sources(blocks: Sequence[AnyBlock], turn: TurnId, views: Views, now: str) -> tuple[AnyBlock, ...]:
+def add_file_sources(
+    blocks: Sequence[AnyBlock], turn: TurnId, views: Views, now: str, first_free: int = 1
+) -> tuple[AnyBlock, ...]:
     """Return the blocks with the rows of new and changed files before the first result.
 
     Only files that the user can download become sources: a citation must lead somewhere. The block of the rows names no
@@ -50,7 +52,7 @@ def add_file_sources(blocks: Sequence[AnyBlock], turn: TurnId, views: Views, now
     taken = [row.sid for block in blocks if isinstance(block, SourcesAdded) for row in block.rows]
     pool = views.sources.pool
     sources = [source for source in _find_files(blocks, turn, views, now) if not _is_known(source, pool)][:MAX_SELECTED]
-    first_sid = max([pool.next_sid, *(sid + 1 for sid in taken)])
+    first_sid = max([pool.next_sid, first_free, *(sid + 1 for sid in taken)])
     rows = pool.merge(sources, first_sid).added if first_sid + len(sources) <= MAX_SID else ()
     if not rows:
         return tuple(blocks)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import AnyBlock, Shown, ToolCall, make_tool_error
+from timeloom.core.blocks.digest import with_unknown_outcome
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import ToolPath
 from timeloom.core.payload import BlobRef
@@ -22,6 +23,7 @@ from timeloom.ports.tool import (
     ReconcilableTool,
     ReconcileResult,
     Tool,
+    ToolCallError,
     ToolContext,
     ToolNotice,
     ToolSpec,
@@ -92,7 +94,9 @@ async def run_call(
         outcome = await _supervise(tool.spec, _call_tool(tool, call, inner, notices), inner, settings, emit.kept_output)
     finally:
         emit.close()
-    return await _to_result_blocks(tool, replace(outcome, notices=(*notices, *outcome.notices)), inner, settings)
+    added = inner.new_sources.rows() if inner.new_sources else ()
+    whole = replace(outcome, notices=(*notices, *outcome.notices), sources=(*outcome.sources, *added))
+    return await _to_result_blocks(tool, whole, inner, settings)
 
 
 async def reconcile_call(
@@ -232,7 +236,10 @@ async def _supervise(
     if not await _stop(running, settings.grace_s):
         message += "; it did not stop when it was cancelled and may be running still"
     artifacts = (_output_artifact(context, text),) if (text := kept_output()) else ()
-    return Outcome(error=make_tool_error(code, message), artifacts=artifacts)
+    error = make_tool_error(code, message)
+    if spec.effect == "irreversible":
+        error = with_unknown_outcome(error)
+    return Outcome(error=error, artifacts=artifacts)
 
 
 def _output_artifact(context: ToolContext, text: str) -> Artifact:
@@ -255,7 +262,7 @@ def _to_outcome(done: _ToolTask, spec: ToolSpec, context: ToolContext) -> Outcom
     if done.cancelled():
         return Outcome(error=make_tool_error("tool_call_error", "the tool cancelled its own call"))
     if error := done.exception():
-        if not isinstance(error, CodedError):
+        if not isinstance(error, CodedError | ToolCallError):
             _logger.error("%s failed", spec.tool_id, exc_info=error)
         return Outcome(error=to_tool_error(error, context.out_dir))
     outcome = cast(object, done.result())

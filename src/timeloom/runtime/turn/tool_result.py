@@ -29,6 +29,7 @@ from timeloom.core.blocks import (
     SourcesAdded,
     ToolError,
 )
+from timeloom.core.blocks.digest import is_outcome_unknown
 from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, to_physical
@@ -38,6 +39,7 @@ from timeloom.core.render.v1.entries.previews import PDF, add_hint
 from timeloom.core.render.v1.summary import FOCUS_CHARS
 from timeloom.core.stream.surrogates import replace_lone_surrogates
 from timeloom.core.view.aliases import parse_in
+from timeloom.core.view.calls import OUTCOME_UNKNOWN
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import Artifact, Outcome, ToolSpec
 from timeloom.tools.react.compact import MAX_KEPT_ROUNDS
@@ -61,6 +63,10 @@ MAX_CALL_BYTES: Final = 64 * 1024 * 1024
 TRUNCATED: Final = "...[truncated]"
 """Appended to a text that was cut."""
 
+_UNKNOWN_TEXT: Final = (
+    "It is unknown whether this call of {0} had its effect. Do not call {0} again to find out. Check with another "
+    "tool, or tell the user. A repeated call needs a person's approval."
+)
 _MESSAGE_CHARS: Final = 2_000
 _WORD_CHARS: Final = 200
 _SHOWN_CHARS: Final = 100_000
@@ -115,6 +121,8 @@ class _ResultBuilder:
 
     def add_notices(self, outcome: Outcome) -> None:
         """Add the tool's notices, and notices for its errors unless its report contains them."""
+        if is_outcome_unknown(outcome.error) and self._call_ref.spec.effect == "irreversible":
+            self._add_notice(OUTCOME_UNKNOWN, _UNKNOWN_TEXT.format(self._call_ref.spec.tool_id))
         for notice in outcome.notices:
             self._add_notice(notice.code, notice.text)
         if outcome.error:
