@@ -3,8 +3,8 @@
 `serve` runs a server with its settings; `open_services` yields what `app.build_app` needs for another ASGI server.
 
 Reading order: `bootstrap`, `http_server`, `app`, `endpoints` (the table of routes), `authorize`, `request_context`,
-`services`, `openapi`, `rate_limit`, `conversation_factory`, `conversation_states`, `history_match`, `rerun_jobs`; then
-the packages `routes`, `protocols`, `http`, `auth` and `observability`.
+`services`, `openapi` (the document and `/docs`), `rate_limit`, `conversation_factory`, `conversation_states`,
+`history_match`, `rerun_jobs`; then the packages `routes`, `protocols`, `http`, `auth` and `observability`.
 """
 
 from importlib import import_module
