@@ -176,7 +176,7 @@ def _values(fields: Iterable[Field]) -> str:
 
 def _result_types(one: Operation) -> str:
     result = one.result or {}
-    options: list[Json] = result.get("oneOf", [result])
+    options: list[Json] = result.get("anyOf", [result])
     return (
         ", ".join(_type(option, "types.") for option in options)
         if len(options) == 1

@@ -110,7 +110,7 @@ def _results(one: Endpoint, schemas: Schemas) -> Json:
         elif issubclass(kind, Response) and kind.media_type:
             contents.setdefault("200", {})[kind.media_type.partition(";")[0]] = {"schema": _binary_schema(kind)}
     if options:
-        schema = options[0] if len(options) == 1 else {"oneOf": options}
+        schema = options[0] if len(options) == 1 else {"anyOf": options}
         contents.setdefault(str(one.status), {})[JSON_TYPE] = {"schema": schema}
     results: Json = {status: {"description": _meaning(one), "content": content} for status, content in contents.items()}
     if not results:
