@@ -30,6 +30,11 @@ class Field:
     required: bool
 
     @property
+    def description(self) -> str:
+        """What the field means; empty if the document does not say."""
+        return self.schema.get("description", "")
+
+    @property
     def default(self) -> Any:
         """The value that an absent field stands for; None if the document names none."""
         return self.schema.get("default")

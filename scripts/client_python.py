@@ -73,7 +73,7 @@ def _struct(one: Component, *, is_block: bool) -> str:
     bases = ["Block", "msgspec.Struct"] if is_block else ["msgspec.Struct"]
     options = "frozen=True, kw_only=True, omit_defaults=True"
     head = f"class {one.name}({', '.join(bases)}, {options}):\n"
-    lines = [f"    {line}\n" for line in map(_field, one.fields)]
+    lines = [f"    {_field(field)}\n{_field_docstring(field)}" for field in one.fields]
     return head + _docstring(one.description, 4) + "\n" + "".join(lines) + "\n\n"
 
 
@@ -87,6 +87,10 @@ def _field(field: Field) -> str:
         text = f"{text} | None"
     default = _default(field)
     return f"{name}: {text} = " + (f"msgspec.field(default={default}{alias})" if alias else default)
+
+
+def _field_docstring(field: Field) -> str:
+    return _docstring(field.description, 4) if field.description else ""
 
 
 def _default(field: Field) -> str:

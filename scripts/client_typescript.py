@@ -16,15 +16,19 @@ def write_typescript(api: Api) -> str:
 
 
 def _component(one: Component) -> str:
-    comment = f"/** {one.description.replace('*/', '* /')} */\n" if one.description else ""
+    comment = _comment(one.description)
     if one.name == "OtherBlock":
         return f"{comment}export type OtherBlock = Record<string, unknown>;\n\n"
     if not one.is_object:
         return f"{comment}export type {one.name} = {_type(one.schema)};\n\n"
-    lines = [f"  {_field(field)}\n" for field in one.fields]
+    lines = [f"{_comment(field.description, '  ')}  {_field(field)}\n" for field in one.fields]
     if one.schema.get("additionalProperties") is True:
         lines.append("  [name: string]: unknown;\n")
     return f"{comment}export interface {one.name} {{\n{''.join(lines)}}}\n\n"
+
+
+def _comment(text: str, indent: str = "") -> str:
+    return f"{indent}/** {text.replace('*/', '* /')} */\n" if text else ""
 
 
 def _events(api: Api) -> str:

@@ -28,6 +28,7 @@ class AgentLogStartedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     """The `meta` of `agent.log.header`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
 
 
 class ApprovalDecidedBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,6 +51,7 @@ class ApprovalDecidedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     approved: bool
     by: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
 
 
 class ApprovalRequestedBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,6 +73,7 @@ class ApprovalRequestedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defa
     tool_call_id: str
     tool_id: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     policy: str = ""
     blobs: dict[str, BlobRef] | None = None
 
@@ -102,6 +105,7 @@ class AttachmentMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The `meta` of `user.attachment`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     digest: Digest | None = None
     shown: Shown | None = None
     hosted_uri: str = ""
@@ -128,6 +132,7 @@ class AttachmentMetaMeta(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """The `meta` of `user.attachment.meta`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     summary: str = ""
 
 
@@ -143,6 +148,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     operation: str
     conversation_id: str = ""
     owner: str = ""
+    """The owner of the conversation if it is another user."""
     call_id: str = ""
     status: int = 0
 
@@ -173,6 +179,7 @@ class CachePoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prefix: str = ""
     lifetime: Literal["1h", "5m"] = "5m"
     small: bool = False
+    """Whether the prefix has fewer tokens than the provider's minimum for caching."""
 
 
 class CacheRates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -188,9 +195,14 @@ class CacheRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     expected: CacheForecast
     recorded: bool
+    """Whether the call recorded the forecast; for an older call it is computed by the current rules."""
     reported: bool
     change: PromptChange | None
+    """The first block that differs from the previous prompt, and the reason; None if the cache was used as
+    expected.
+    """
     reproduced: bool
+    """Whether recomputing the forecast from the log gives the same points, lifetimes and numbers."""
 
 
 class CacheSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -280,8 +292,11 @@ class ChatDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: int
     text: str
     cut: bool = False
+    """Whether the beginning of the text is missing, because the reader joined late."""
     path: str = ""
+    """The file whose text this is, if the model wrote its path before the text."""
     mime: str = ""
+    """The type of that file."""
 
 
 class ChatError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -307,6 +322,7 @@ class ChatStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seq: int
     round: int = 0
     seen: int = 0
+    """For `model`: all entries up to this seq are in the prompt, so a sender knows that its message was seen."""
     tool_id: str = ""
     tool_call_id: str = ""
 
@@ -332,9 +348,13 @@ class CompactionEndedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     message_id: str
     outcome: Literal["completed", "skipped"]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     turns: int = 0
+    """The turns that the summary covers at least in part."""
     covered_tokens: int = 0
+    """Estimated tokens that the summary replaced."""
     summary_tokens: int = 0
+    """Estimated tokens of the summary."""
 
 
 class CompactionRequestedBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -354,8 +374,11 @@ class CompactionRequestedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_de
     """The `meta` of `react.compact.request`."""
 
     message_id: str
+    """The id of the request; a request that is sent again has the same."""
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     keep: int = 0
+    """The number of rounds that stay; 0 means the default."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -389,10 +412,12 @@ class CompletionMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The `meta` of `assistant.completion`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     n: int = 1
     sources_used: tuple[int, ...] = ()
     suggested_followups: tuple[str, ...] = ()
     unformatted: bool = False
+    """Whether it is plain text of a reply that had no decision."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -402,10 +427,13 @@ class ConvStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conversation_id: str
     state: Literal["idle", "interrupted", "running", "waiting"]
     tail: int
+    """The last stored entry. A client that compares two statuses takes the one with the higher tail."""
     turn_id: str
     round: int
     unseen: tuple[int, ...]
+    """The seqs of messages to the turn that are not in any prompt yet."""
     approvals: tuple[PendingApproval, ...]
+    """The calls that wait for a person's decision."""
 
 
 class ConversationDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -420,7 +448,9 @@ class ConversationDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     tail: int
     state: Literal["idle", "interrupted", "running", "waiting"]
     may_write: bool
+    """Whether the caller may send messages; without it, the caller may only read and perhaps decide on calls."""
     may_decide: bool
+    """Whether the caller may decide on calls that wait for approval."""
     bundle: str = ""
     title: str = ""
     parent: str | None = None
@@ -596,6 +626,7 @@ class ErasedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     by: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     forms: tuple[ErasedForm, ...] = ()
 
 
@@ -605,9 +636,13 @@ class ErasureReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     conversation: str
     entries: tuple[ErasedEntry, ...]
     before: int
+    """The number of named entries that had been erased before."""
     quotes: tuple[ErasedEntry, ...]
+    """Blocks that contain the same text independently; they stay unless they are named."""
     files: tuple[str, ...]
+    """Files of the workspace."""
     copies: tuple[str, ...]
+    """Conversations that have a copy because of a fork in either direction; they stay."""
 
 
 class EventBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -617,8 +652,11 @@ class EventBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
     mime: str = "text/markdown"
     started_ts: str = ""
+    """When the event began, as RFC 3339 in UTC; empty means now."""
     keep: int = 0
+    """For `compact`: the number of newest rounds that stay; 0 means two."""
     request_id: str = ""
+    """For `compact`: an id of your choice, so that a request that is sent twice is carried out once."""
 
 
 class ExportedChain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -636,7 +674,9 @@ class ExportedLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     before: str = ""
     content: str = ""
     block: Block | None = None
+    """The block as it was stored, if the export shows it in another state, for example hidden."""
     record: str = ""
+    """The record, if it cannot be made from the block again."""
 
 
 class ExternalEventBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -658,6 +698,7 @@ class ExternalEventMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     kind: str
     message_id: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     started_ts: str = ""
     blobs: dict[str, BlobRef] | None = None
 
@@ -681,8 +722,11 @@ class FeedbackBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reaction: Literal["neutral", "not_ok", "ok"] | None
     text: str = ""
     ts: str = ""
+    """When the feedback was given, as RFC 3339 in UTC; empty means now."""
     origin: Literal["machine", "user"] = "user"
+    """Feedback of a machine is added to that of people; only admins may submit it."""
     confidence: float | None = None
+    """The confidence of the machine, from 0 to 1."""
 
 
 class FeedbackMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -690,9 +734,11 @@ class FeedbackMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     origin: Literal["machine", "user"]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     reaction: Literal["neutral", "not_ok", "ok"] | None = None
     confidence: float | None = None
     given_ts: str = ""
+    """Time of the feedback as reported by its sender; empty if it is the entry's time."""
 
 
 class FeedbackReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -749,8 +795,10 @@ class FollowupMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     message_id: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     started_ts: str = ""
     quoted_roles: tuple[str, ...] = ()
+    """As in `UserPrompt`."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -805,6 +853,7 @@ class GateMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: str
     verdict: Literal["allow", "ask", "refuse"]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     tool_call_id: str | None = None
 
 
@@ -833,6 +882,7 @@ class HiddenMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: str
     replacement: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
 
 
 class ListedConversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -859,12 +909,19 @@ class Me(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: str
     role: Literal["admin", "approver", "user"]
     model: str
+    """The server's model."""
     demo: bool
+    """Whether this model only demonstrates timeloom."""
     examples: tuple[str, ...]
+    """Messages that this model handles well."""
     models: tuple[str, ...]
+    """Models for re-runs; the server's default model comes first."""
     max_uploads: int
+    """Maximum number of files per message."""
     max_upload_bytes: int
+    """For all files of a message together."""
     refused_suffixes: tuple[str, ...]
+    """Suffixes of file names whose types cannot be attached."""
 
 
 class MessageBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -917,17 +974,25 @@ class ModelCalledMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     model: str
     request_sha256: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     purpose: Literal["compaction", "decision", "title"] = "decision"
     attempt: int = 1
     system: str = ""
     tail: str = ""
     estimated_tokens: int = 0
+    """Our estimate for the whole request; 0 if it was not estimated."""
     rendering: int = 1
+    """Version of the rendering code; another version may produce different bytes."""
     seen: int = 0
+    """The last entry that the request contains; 0 if it was not recorded, or for a side call."""
     cache: CacheForecast | None = None
+    """Cache points and the expected cache use; None if caching was not planned."""
     sections: str = ""
+    """The sections of the system text with their versions, such as `agent.1 reply.1`; empty for edition 1."""
     protocol: Literal["channels", "native"] = "channels"
+    """How the model was asked to state its decision."""
     tools: str = ""
+    """The functions of native tool calling, as JSON; empty with channels."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -950,6 +1015,7 @@ class NoteMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_call_id: str
     channel: Literal["internal", "timeline_text"]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -972,6 +1038,7 @@ class NotesMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_call_id: str
     channel: Literal["internal", "timeline_text"]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -993,8 +1060,10 @@ class NoticeMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     code: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     tool_call_id: str | None = None
     in_result: bool = False
+    """Whether the result of the call states the same error, so that a prompt need not show it twice."""
 
 
 class PendingApproval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1066,8 +1135,10 @@ class PinnedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     target: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     pinned: bool = True
     tokens: int = 0
+    """Estimated tokens of the blocks when they were pinned."""
 
 
 class PinnedPath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1097,6 +1168,7 @@ class PlanAcknowledgedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defau
 
     round: int
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     plan_id: str | None = None
 
 
@@ -1117,6 +1189,7 @@ class PlanRecordedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """The `meta` of `react.plan`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     change: Literal["activate", "close", "new", "progress", "replace"] = "new"
 
 
@@ -1137,6 +1210,7 @@ class PlansCompactedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """The `meta` of `react.plan.history`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
 
 
 class PlansText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1216,10 +1290,14 @@ class PrunedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     cuts: tuple[Cut, ...]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     reason: str = ""
     through_seq: int = 0
+    """All turns up to this seq are shown as cards from now on; 0 if the cuts have another purpose."""
     round_tokens: int = 0
+    """Estimated tokens of the rounds that rows replace."""
     row_tokens: int = 0
+    """Estimated tokens of these rows; the next prune expects the same share."""
 
 
 class RangeSummaryBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1240,6 +1318,7 @@ class RangeSummaryMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     covered_turn_ids: tuple[str, ...]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     first_seq: int = 0
     last_seq: int = 0
     n: int = 1
@@ -1263,6 +1342,7 @@ class ReactCompletionMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     """The `meta` of `react.completion`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1282,9 +1362,12 @@ class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     rebuilt_sha256: str
     verdict: Literal["differs", "same", "unchecked"]
     ended: str
+    """The error, or else the stop reason; empty if the log does not contain the outcome."""
     usage: Usage
     erased: bool
+    """Whether something in the request was erased; then it is unchecked, which is correct."""
     cache: CacheRow | None
+    """The expected use of the provider's cache; None if there is no cacheable part or it is incomplete."""
 
 
 class RerunBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1293,6 +1376,7 @@ class RerunBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seq: int
     model: str = ""
     turns: int | None = None
+    """Maximum number of turns; default: all."""
 
 
 class RerunJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1336,6 +1420,7 @@ class ResultContentMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     tool_call_id: str
     role: Literal["content"]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     digest: Digest | None = None
     shown: Shown | None = None
     hosted_uri: str = ""
@@ -1364,6 +1449,7 @@ class ResultDigestMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     tool_call_id: str
     role: Literal["digest"]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
 
 
 class ResultStatusBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1385,6 +1471,7 @@ class ResultStatusMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     tool_call_id: str
     role: Literal["status"]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     error: ToolError | None = None
     shown: Shown | None = None
     blobs: dict[str, BlobRef] | None = None
@@ -1416,6 +1503,7 @@ class RoundStartedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     round: int
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
 
 
 class RoundTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1473,6 +1561,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: int = 0
     text: str = ""
     hint: str = ""
+    """What a large content is about, on one line, for the index of its turn."""
 
 
 class SourceRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1521,6 +1610,7 @@ class SourcesAddedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """The `meta` of `conv.sources.added`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     tool_call_id: str | None = None
 
 
@@ -1556,6 +1646,7 @@ class StageClarificationMeta(msgspec.Struct, frozen=True, kw_only=True, omit_def
     """The `meta` of `stage.clarification`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1576,6 +1667,7 @@ class StageClarificationResolvedMeta(msgspec.Struct, frozen=True, kw_only=True, 
     """The `meta` of `stage.clarification.resolved`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1596,6 +1688,7 @@ class StageCoordinatorMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     """The `meta` of `stage.coordinator`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1616,6 +1709,7 @@ class StageFeedbackMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """The `meta` of `stage.feedback`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1636,6 +1730,7 @@ class StageGateMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The `meta` of `stage.gate`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1657,6 +1752,7 @@ class SteerMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     message_id: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     started_ts: str = ""
     blobs: dict[str, BlobRef] | None = None
 
@@ -1679,6 +1775,7 @@ class ThinkingMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     round: int
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1733,6 +1830,7 @@ class TitledMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The `meta` of `conv.title`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
 
 
 class ToolCallBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1752,8 +1850,11 @@ class ToolCallMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The `meta` of `react.tool.call`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     by: str | None = None
+    """The call whose program made this one; None if the model made it."""
     traits: ToolTraits | None = None
+    """The tool's traits at the time of the call; None stands for the built-in traits of the tool id."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1775,6 +1876,7 @@ class ToolCodeMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     tool_call_id: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1782,18 +1884,31 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts about one tool; the defaults describe a tool that brings text from outside and writes no files."""
 
     result_text: Literal["file", "foreign", "own"] = "foreign"
+    """The origin of the text in its results; gates use it to detect untrusted text."""
     reads_artifacts: bool = False
+    """Whether its results show existing artifacts at their paths; such a result is not a new version."""
     numbers_lines: bool = False
+    """Whether prompts number the lines of the files in its results, because the model requests lines by number."""
     lists_matches: bool = False
+    """Whether its JSON results list found lines: rows with `logical_path` and `matches`."""
     copies_files: bool = False
+    """Whether its JSON results list copied files: rows with `path` and `copied_from`."""
     brings_files: bool = False
+    """Whether its JSON results list files for programs of the turn: `pulled`, rows with `path`."""
     path_param: str = ""
+    """The parameter with the path of the file that it writes; empty if it has none."""
     content_param: str = ""
+    """The parameter with the text that its files contain; empty if its files contain none of its parameters."""
     allows_answer: bool = False
+    """Whether the model needs no result of it, so that a final answer may follow it in the same reply."""
     manages_plans: bool = False
+    """Whether it starts, replaces or closes plans."""
     runs_code: bool = False
+    """Whether it runs the program of the code channel."""
     polled: bool = False
+    """Whether it is meant to be called again until its result changes, so that repeated calls are not stopped."""
     conversation_only: bool = False
+    """Whether it reads and writes only the conversation and its files; re-runs then execute it again."""
 
 
 class TurnEndedBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1826,6 +1941,7 @@ class TurnEndedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         "stopped",
     ]
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
 
 
 class TurnFeedback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1889,6 +2005,7 @@ class TurnPair(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recorded_end: str
     rerun_end: str
     rerun_end_text: str
+    """The explanation of that end, such as why the re-run was interrupted."""
     rounds: tuple[RoundPair, ...]
 
 
@@ -1911,9 +2028,12 @@ class TurnStartedMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     n: int
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     rerun: bool = False
     edition: int = 1
+    """The edition of everything that the model reads and writes in the turn."""
     output: str = ""
+    """The JSON schema of the turn's answer, as compact JSON; empty if the answer is plain text."""
 
 
 class TurnsBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1951,6 +2071,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
+    """The part of `cache_write_tokens` that the provider keeps for an hour."""
     output_tokens: int = 0
     cost_nano_usd: int = 0
 
@@ -1972,7 +2093,9 @@ class UserPromptMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The `meta` of `user.prompt`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     quoted_roles: tuple[str, ...] = ()
+    """Roles of the messages that the text quotes from a client's history, except those of the user."""
     blobs: dict[str, BlobRef] | None = None
 
 
@@ -1982,13 +2105,16 @@ class WaitingApproval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     conversation_id: str
     title: str
     user: str
+    """The owner of the conversation."""
     turn_id: str
     seq: int
     tool_call_id: str
     tool_id: str
     text: str
+    """The question."""
     policy: str
     ts: str
+    """When the question was asked."""
 
 
 class WorkingSummaryBlock(Block, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -2008,6 +2134,7 @@ class WorkingSummaryMeta(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """The `meta` of `conv.working.summary`."""
 
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     n: int = 1
     blobs: dict[str, BlobRef] | None = None
 
@@ -2018,17 +2145,22 @@ class CacheForecast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """
 
     at: str
+    """Time for which the forecast was made."""
     system: str
+    """Hash of the system text."""
     points: tuple[CachePoint, ...] = ()
     hit: CachePoint | None = None
+    """Longest prefix that the provider should still have cached; None if it should have none."""
     read_tokens: int = 0
     written_5m_tokens: int = 0
     written_1h_tokens: int = 0
     uncached_tokens: int = 0
     last: bool = False
+    """Whether this call was certain to be the last of its turn."""
     settings: CacheSettings = msgspec.field(default_factory=CacheSettings)
     rates: CacheRates = msgspec.field(default_factory=CacheRates)
     version: int = 1
+    """Version of the arithmetic; another version may choose other points."""
 
 
 class ModelAnsweredMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -2038,18 +2170,26 @@ class ModelAnsweredMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     model: str
     stop_reason: str
     erased: bool = False
+    """Whether the content was erased permanently; type, seq and path remain."""
     purpose: Literal["compaction", "decision", "title"] = "decision"
     attempt: int = 1
     usage: Usage = msgspec.field(default_factory=Usage)
     usage_reported: bool = True
+    """Whether the provider reported usage; if not, `usage` is empty and the cost unknown."""
     priced: bool = True
+    """Whether the model's price is known; if not, the cost is 0."""
     interrupted: bool = False
     error: str = ""
     detail: str = ""
+    """Details of the error, from the provider or from timeloom."""
     repairs: tuple[str, ...] = ()
+    """Names of the repairs that made the reply readable; empty if it was read as it stands."""
     repaired: str = ""
+    """The repaired reply, which is executed in place of `text`."""
     protocol: Literal["channels", "native"] = "channels"
+    """How the reply states the decision."""
     tool_calls: str = ""
+    """The native tool calls of the reply, as JSON; empty if there are none."""
     blobs: dict[str, BlobRef] | None = None
 
 

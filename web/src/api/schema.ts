@@ -14,6 +14,7 @@ export interface AgentLogStartedBlock {
 
 /** The `meta` of `agent.log.header`. */
 export interface AgentLogStartedMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
 }
 
@@ -34,6 +35,7 @@ export interface ApprovalDecidedMeta {
   tool_call_id: string;
   approved: boolean;
   by: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
 }
 
@@ -53,6 +55,7 @@ export interface ApprovalRequestedBlock {
 export interface ApprovalRequestedMeta {
   tool_call_id: string;
   tool_id: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   policy?: string;
   blobs?: Record<string, BlobRef>;
@@ -79,6 +82,7 @@ export interface AttachmentBlock {
 
 /** The `meta` of `user.attachment`. */
 export interface AttachmentMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   digest?: Digest;
   shown?: Shown;
@@ -103,6 +107,7 @@ export interface AttachmentMetaBlock {
 
 /** The `meta` of `user.attachment.meta`. */
 export interface AttachmentMetaMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   summary?: string;
 }
@@ -117,6 +122,7 @@ export interface AuditEntry {
   role: string;
   operation: string;
   conversation_id?: string;
+  /** The owner of the conversation if it is another user. */
   owner?: string;
   call_id?: string;
   status?: number;
@@ -139,17 +145,22 @@ export type Block = KnownBlock | OtherBlock;
 
 /** Cache points of a request and the usage its provider is expected to report, in the model's tokens. The points and lifetimes are a function of the log and of `at`, `last`, `settings` and `rates`. */
 export interface CacheForecast {
+  /** Time for which the forecast was made. */
   at: string;
+  /** Hash of the system text. */
   system: string;
   points?: CachePoint[];
+  /** Longest prefix that the provider should still have cached; None if it should have none. */
   hit?: CachePoint;
   read_tokens?: number;
   written_5m_tokens?: number;
   written_1h_tokens?: number;
   uncached_tokens?: number;
+  /** Whether this call was certain to be the last of its turn. */
   last?: boolean;
   settings?: CacheSettings;
   rates?: CacheRates;
+  /** Version of the arithmetic; another version may choose other points. */
   version?: number;
 }
 
@@ -160,6 +171,7 @@ export interface CachePoint {
   tokens: number;
   prefix?: string;
   lifetime?: "1h" | "5m";
+  /** Whether the prefix has fewer tokens than the provider's minimum for caching. */
   small?: boolean;
 }
 
@@ -173,9 +185,12 @@ export interface CacheRates {
 /** The cache forecast of a call, and why the reported use differs or less was read than possible. */
 export interface CacheRow {
   expected: CacheForecast;
+  /** Whether the call recorded the forecast; for an older call it is computed by the current rules. */
   recorded: boolean;
   reported: boolean;
+  /** The first block that differs from the previous prompt, and the reason; None if the cache was used as expected. */
   change: PromptChange | null;
+  /** Whether recomputing the forecast from the log gives the same points, lifetimes and numbers. */
   reproduced: boolean;
 }
 
@@ -241,8 +256,11 @@ export interface ChatDelta {
   channel: string;
   index: number;
   text: string;
+  /** Whether the beginning of the text is missing, because the reader joined late. */
   cut?: boolean;
+  /** The file whose text this is, if the model wrote its path before the text. */
   path?: string;
+  /** The type of that file. */
   mime?: string;
 }
 
@@ -265,6 +283,7 @@ export interface ChatStep {
   turn_id: string;
   seq: number;
   round?: number;
+  /** For `model`: all entries up to this seq are in the prompt, so a sender knows that its message was seen. */
   seen?: number;
   tool_id?: string;
   tool_call_id?: string;
@@ -286,9 +305,13 @@ export interface CompactionEndedBlock {
 export interface CompactionEndedMeta {
   message_id: string;
   outcome: "completed" | "skipped";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
+  /** The turns that the summary covers at least in part. */
   turns?: number;
+  /** Estimated tokens that the summary replaced. */
   covered_tokens?: number;
+  /** Estimated tokens of the summary. */
   summary_tokens?: number;
 }
 
@@ -306,8 +329,11 @@ export interface CompactionRequestedBlock {
 
 /** The `meta` of `react.compact.request`. */
 export interface CompactionRequestedMeta {
+  /** The id of the request; a request that is sent again has the same. */
   message_id: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
+  /** The number of rounds that stay; 0 means the default. */
   keep?: number;
 }
 
@@ -336,10 +362,12 @@ export interface CompletionBlock {
 
 /** The `meta` of `assistant.completion`. */
 export interface CompletionMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   n?: number;
   sources_used?: number[];
   suggested_followups?: string[];
+  /** Whether it is plain text of a reply that had no decision. */
   unformatted?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -348,10 +376,13 @@ export interface CompletionMeta {
 export interface ConvStatus {
   conversation_id: string;
   state: "idle" | "interrupted" | "running" | "waiting";
+  /** The last stored entry. A client that compares two statuses takes the one with the higher tail. */
   tail: number;
   turn_id: string;
   round: number;
+  /** The seqs of messages to the turn that are not in any prompt yet. */
   unseen: number[];
+  /** The calls that wait for a person's decision. */
   approvals: PendingApproval[];
 }
 
@@ -365,7 +396,9 @@ export interface ConversationDetails {
   last_ts: string;
   tail: number;
   state: "idle" | "interrupted" | "running" | "waiting";
+  /** Whether the caller may send messages; without it, the caller may only read and perhaps decide on calls. */
   may_write: boolean;
+  /** Whether the caller may decide on calls that wait for approval. */
   may_decide: boolean;
   bundle?: string;
   title?: string;
@@ -512,6 +545,7 @@ export interface ErasedForm {
 /** The `meta` of `conv.erased`. */
 export interface ErasedMeta {
   by: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   forms?: ErasedForm[];
 }
@@ -520,9 +554,13 @@ export interface ErasedMeta {
 export interface ErasureReport {
   conversation: string;
   entries: ErasedEntry[];
+  /** The number of named entries that had been erased before. */
   before: number;
+  /** Blocks that contain the same text independently; they stay unless they are named. */
   quotes: ErasedEntry[];
+  /** Files of the workspace. */
   files: string[];
+  /** Conversations that have a copy because of a fork in either direction; they stay. */
   copies: string[];
 }
 
@@ -531,8 +569,11 @@ export interface EventBody {
   kind: string;
   text?: string;
   mime?: string;
+  /** When the event began, as RFC 3339 in UTC; empty means now. */
   started_ts?: string;
+  /** For `compact`: the number of newest rounds that stay; 0 means two. */
   keep?: number;
+  /** For `compact`: an id of your choice, so that a request that is sent twice is carried out once. */
   request_id?: string;
 }
 
@@ -548,7 +589,9 @@ export interface ExportedLink {
   salt?: string;
   before?: string;
   content?: string;
+  /** The block as it was stored, if the export shows it in another state, for example hidden. */
   block?: Block;
+  /** The record, if it cannot be made from the block again. */
   record?: string;
 }
 
@@ -568,6 +611,7 @@ export interface ExternalEventBlock {
 export interface ExternalEventMeta {
   kind: string;
   message_id: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   started_ts?: string;
   blobs?: Record<string, BlobRef>;
@@ -589,17 +633,22 @@ export interface FeedbackBlock {
 export interface FeedbackBody {
   reaction: "neutral" | "not_ok" | "ok" | null;
   text?: string;
+  /** When the feedback was given, as RFC 3339 in UTC; empty means now. */
   ts?: string;
+  /** Feedback of a machine is added to that of people; only admins may submit it. */
   origin?: "machine" | "user";
+  /** The confidence of the machine, from 0 to 1. */
   confidence?: number | null;
 }
 
 /** The `meta` of `turn.feedback`. */
 export interface FeedbackMeta {
   origin: "machine" | "user";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   reaction?: "neutral" | "not_ok" | "ok";
   confidence?: number;
+  /** Time of the feedback as reported by its sender; empty if it is the entry's time. */
   given_ts?: string;
 }
 
@@ -650,8 +699,10 @@ export interface FollowupBlock {
 /** The `meta` of `user.followup`. */
 export interface FollowupMeta {
   message_id: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   started_ts?: string;
+  /** As in `UserPrompt`. */
   quoted_roles?: string[];
   blobs?: Record<string, BlobRef>;
 }
@@ -700,6 +751,7 @@ export interface GateBlock {
 export interface GateMeta {
   policy: string;
   verdict: "allow" | "ask" | "refuse";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   tool_call_id?: string;
 }
@@ -725,6 +777,7 @@ export interface HiddenBlock {
 export interface HiddenMeta {
   target: string;
   replacement: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
 }
 
@@ -752,12 +805,19 @@ export interface Me {
   project: string;
   user: string;
   role: "admin" | "approver" | "user";
+  /** The server's model. */
   model: string;
+  /** Whether this model only demonstrates timeloom. */
   demo: boolean;
+  /** Messages that this model handles well. */
   examples: string[];
+  /** Models for re-runs; the server's default model comes first. */
   models: string[];
+  /** Maximum number of files per message. */
   max_uploads: number;
+  /** For all files of a message together. */
   max_upload_bytes: number;
+  /** Suffixes of file names whose types cannot be attached. */
   refused_suffixes: string[];
 }
 
@@ -794,18 +854,26 @@ export interface ModelAnsweredMeta {
   round: number;
   model: string;
   stop_reason: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   purpose?: "compaction" | "decision" | "title";
   attempt?: number;
   usage?: Usage;
+  /** Whether the provider reported usage; if not, `usage` is empty and the cost unknown. */
   usage_reported?: boolean;
+  /** Whether the model's price is known; if not, the cost is 0. */
   priced?: boolean;
   interrupted?: boolean;
   error?: string;
+  /** Details of the error, from the provider or from timeloom. */
   detail?: string;
+  /** Names of the repairs that made the reply readable; empty if it was read as it stands. */
   repairs?: string[];
+  /** The repaired reply, which is executed in place of `text`. */
   repaired?: string;
+  /** How the reply states the decision. */
   protocol?: "channels" | "native";
+  /** The native tool calls of the reply, as JSON; empty if there are none. */
   tool_calls?: string;
   blobs?: Record<string, BlobRef>;
 }
@@ -826,17 +894,25 @@ export interface ModelCalledMeta {
   round: number;
   model: string;
   request_sha256: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   purpose?: "compaction" | "decision" | "title";
   attempt?: number;
   system?: string;
   tail?: string;
+  /** Our estimate for the whole request; 0 if it was not estimated. */
   estimated_tokens?: number;
+  /** Version of the rendering code; another version may produce different bytes. */
   rendering?: number;
+  /** The last entry that the request contains; 0 if it was not recorded, or for a side call. */
   seen?: number;
+  /** Cache points and the expected cache use; None if caching was not planned. */
   cache?: CacheForecast;
+  /** The sections of the system text with their versions, such as `agent.1 reply.1`; empty for edition 1. */
   sections?: string;
+  /** How the model was asked to state its decision. */
   protocol?: "channels" | "native";
+  /** The functions of native tool calling, as JSON; empty with channels. */
   tools?: string;
   blobs?: Record<string, BlobRef>;
 }
@@ -857,6 +933,7 @@ export interface NoteBlock {
 export interface NoteMeta {
   tool_call_id: string;
   channel: "internal" | "timeline_text";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -877,6 +954,7 @@ export interface NotesBlock {
 export interface NotesMeta {
   tool_call_id: string;
   channel: "internal" | "timeline_text";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -896,8 +974,10 @@ export interface NoticeBlock {
 /** The `meta` of `react.notice`. */
 export interface NoticeMeta {
   code: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   tool_call_id?: string;
+  /** Whether the result of the call states the same error, so that a prompt need not show it twice. */
   in_result?: boolean;
 }
 
@@ -964,8 +1044,10 @@ export interface PinnedBlock {
 /** The `meta` of `react.pinned`. */
 export interface PinnedMeta {
   target: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   pinned?: boolean;
+  /** Estimated tokens of the blocks when they were pinned. */
   tokens?: number;
 }
 
@@ -992,6 +1074,7 @@ export interface PlanAcknowledgedBlock {
 /** The `meta` of `react.plan.ack`. */
 export interface PlanAcknowledgedMeta {
   round: number;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   plan_id?: string;
 }
@@ -1010,6 +1093,7 @@ export interface PlanRecordedBlock {
 
 /** The `meta` of `react.plan`. */
 export interface PlanRecordedMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   change?: "activate" | "close" | "new" | "progress" | "replace";
 }
@@ -1043,6 +1127,7 @@ export interface PlansCompactedBlock {
 
 /** The `meta` of `react.plan.history`. */
 export interface PlansCompactedMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
 }
 
@@ -1098,10 +1183,14 @@ export interface PrunedBlock {
 /** The `meta` of `react.pruned`. */
 export interface PrunedMeta {
   cuts: Cut[];
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   reason?: string;
+  /** All turns up to this seq are shown as cards from now on; 0 if the cuts have another purpose. */
   through_seq?: number;
+  /** Estimated tokens of the rounds that rows replace. */
   round_tokens?: number;
+  /** Estimated tokens of these rows; the next prune expects the same share. */
   row_tokens?: number;
 }
 
@@ -1120,6 +1209,7 @@ export interface RangeSummaryBlock {
 /** The `meta` of `conv.range.summary`. */
 export interface RangeSummaryMeta {
   covered_turn_ids: string[];
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   first_seq?: number;
   last_seq?: number;
@@ -1141,6 +1231,7 @@ export interface ReactCompletionBlock {
 
 /** The `meta` of `react.completion`. */
 export interface ReactCompletionMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -1159,9 +1250,12 @@ export interface ReplayedCall {
   stored_sha256: string;
   rebuilt_sha256: string;
   verdict: "differs" | "same" | "unchecked";
+  /** The error, or else the stop reason; empty if the log does not contain the outcome. */
   ended: string;
   usage: Usage;
+  /** Whether something in the request was erased; then it is unchecked, which is correct. */
   erased: boolean;
+  /** The expected use of the provider's cache; None if there is no cacheable part or it is incomplete. */
   cache: CacheRow | null;
 }
 
@@ -1169,6 +1263,7 @@ export interface ReplayedCall {
 export interface RerunBody {
   seq: number;
   model?: string;
+  /** Maximum number of turns; default: all. */
   turns?: number | null;
 }
 
@@ -1207,6 +1302,7 @@ export interface ResultContentBlock {
 export interface ResultContentMeta {
   tool_call_id: string;
   role: "content";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   digest?: Digest;
   shown?: Shown;
@@ -1233,6 +1329,7 @@ export interface ResultDigestBlock {
 export interface ResultDigestMeta {
   tool_call_id: string;
   role: "digest";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
 }
 
@@ -1252,6 +1349,7 @@ export interface ResultStatusBlock {
 export interface ResultStatusMeta {
   tool_call_id: string;
   role: "status";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   error?: ToolError;
   shown?: Shown;
@@ -1280,6 +1378,7 @@ export interface RoundStartedBlock {
 /** The `meta` of `react.round.start`. */
 export interface RoundStartedMeta {
   round: number;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
 }
 
@@ -1325,6 +1424,7 @@ export interface Shown {
   how: "preview" | "stub" | "whole";
   tokens?: number;
   text?: string;
+  /** What a large content is about, on one line, for the index of its turn. */
   hint?: string;
 }
 
@@ -1370,6 +1470,7 @@ export interface SourcesAddedBlock {
 
 /** The `meta` of `conv.sources.added`. */
 export interface SourcesAddedMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   tool_call_id?: string;
 }
@@ -1401,6 +1502,7 @@ export interface StageClarificationBlock {
 
 /** The `meta` of `stage.clarification`. */
 export interface StageClarificationMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -1419,6 +1521,7 @@ export interface StageClarificationResolvedBlock {
 
 /** The `meta` of `stage.clarification.resolved`. */
 export interface StageClarificationResolvedMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -1437,6 +1540,7 @@ export interface StageCoordinatorBlock {
 
 /** The `meta` of `stage.coordinator`. */
 export interface StageCoordinatorMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -1455,6 +1559,7 @@ export interface StageFeedbackBlock {
 
 /** The `meta` of `stage.feedback`. */
 export interface StageFeedbackMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -1473,6 +1578,7 @@ export interface StageGateBlock {
 
 /** The `meta` of `stage.gate`. */
 export interface StageGateMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -1492,6 +1598,7 @@ export interface SteerBlock {
 /** The `meta` of `user.steer`. */
 export interface SteerMeta {
   message_id: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   started_ts?: string;
   blobs?: Record<string, BlobRef>;
@@ -1512,6 +1619,7 @@ export interface ThinkingBlock {
 /** The `meta` of `react.thinking`. */
 export interface ThinkingMeta {
   round: number;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -1561,6 +1669,7 @@ export interface TitledBlock {
 
 /** The `meta` of `conv.title`. */
 export interface TitledMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
 }
 
@@ -1578,8 +1687,11 @@ export interface ToolCallBlock {
 
 /** The `meta` of `react.tool.call`. */
 export interface ToolCallMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
+  /** The call whose program made this one; None if the model made it. */
   by?: string;
+  /** The tool's traits at the time of the call; None stands for the built-in traits of the tool id. */
   traits?: ToolTraits;
   blobs?: Record<string, BlobRef>;
 }
@@ -1599,6 +1711,7 @@ export interface ToolCodeBlock {
 /** The `meta` of `react.tool.code`. */
 export interface ToolCodeMeta {
   tool_call_id: string;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   blobs?: Record<string, BlobRef>;
 }
@@ -1616,18 +1729,31 @@ export type ToolResultBlock = ResultDigestBlock | ResultStatusBlock | ResultCont
 
 /** Facts about one tool; the defaults describe a tool that brings text from outside and writes no files. */
 export interface ToolTraits {
+  /** The origin of the text in its results; gates use it to detect untrusted text. */
   result_text?: "file" | "foreign" | "own";
+  /** Whether its results show existing artifacts at their paths; such a result is not a new version. */
   reads_artifacts?: boolean;
+  /** Whether prompts number the lines of the files in its results, because the model requests lines by number. */
   numbers_lines?: boolean;
+  /** Whether its JSON results list found lines: rows with `logical_path` and `matches`. */
   lists_matches?: boolean;
+  /** Whether its JSON results list copied files: rows with `path` and `copied_from`. */
   copies_files?: boolean;
+  /** Whether its JSON results list files for programs of the turn: `pulled`, rows with `path`. */
   brings_files?: boolean;
+  /** The parameter with the path of the file that it writes; empty if it has none. */
   path_param?: string;
+  /** The parameter with the text that its files contain; empty if its files contain none of its parameters. */
   content_param?: string;
+  /** Whether the model needs no result of it, so that a final answer may follow it in the same reply. */
   allows_answer?: boolean;
+  /** Whether it starts, replaces or closes plans. */
   manages_plans?: boolean;
+  /** Whether it runs the program of the code channel. */
   runs_code?: boolean;
+  /** Whether it is meant to be called again until its result changes, so that repeated calls are not stopped. */
   polled?: boolean;
+  /** Whether it reads and writes only the conversation and its files; re-runs then execute it again. */
   conversation_only?: boolean;
 }
 
@@ -1646,6 +1772,7 @@ export interface TurnEndedBlock {
 /** The `meta` of `react.turn.end`. */
 export interface TurnEndedMeta {
   reason: "budget_exhausted" | "cancelled" | "completed" | "exited" | "max_iterations" | "no_progress" | "protocol_failure" | "provider_error" | "refused" | "runtime_error" | "stopped";
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
 }
 
@@ -1690,6 +1817,7 @@ export interface TurnPair {
   verdict: "differs" | "only_recorded" | "only_rerun" | "same";
   recorded_end: string;
   rerun_end: string;
+  /** The explanation of that end, such as why the re-run was interrupted. */
   rerun_end_text: string;
   rounds: RoundPair[];
 }
@@ -1708,9 +1836,12 @@ export interface TurnStartedBlock {
 /** The `meta` of `turn.header`. */
 export interface TurnStartedMeta {
   n: number;
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   rerun?: boolean;
+  /** The edition of everything that the model reads and writes in the turn. */
   edition?: number;
+  /** The JSON schema of the turn's answer, as compact JSON; empty if the answer is plain text. */
   output?: string;
 }
 
@@ -1744,6 +1875,7 @@ export interface Usage {
   input_tokens?: number;
   cache_read_tokens?: number;
   cache_write_tokens?: number;
+  /** The part of `cache_write_tokens` that the provider keeps for an hour. */
   cache_write_1h_tokens?: number;
   output_tokens?: number;
   cost_nano_usd?: number;
@@ -1763,7 +1895,9 @@ export interface UserPromptBlock {
 
 /** The `meta` of `user.prompt`. */
 export interface UserPromptMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
+  /** Roles of the messages that the text quotes from a client's history, except those of the user. */
   quoted_roles?: string[];
   blobs?: Record<string, BlobRef>;
 }
@@ -1772,13 +1906,16 @@ export interface UserPromptMeta {
 export interface WaitingApproval {
   conversation_id: string;
   title: string;
+  /** The owner of the conversation. */
   user: string;
   turn_id: string;
   seq: number;
   tool_call_id: string;
   tool_id: string;
+  /** The question. */
   text: string;
   policy: string;
+  /** When the question was asked. */
   ts: string;
 }
 
@@ -1796,6 +1933,7 @@ export interface WorkingSummaryBlock {
 
 /** The `meta` of `conv.working.summary`. */
 export interface WorkingSummaryMeta {
+  /** Whether the content was erased permanently; type, seq and path remain. */
   erased?: boolean;
   n?: number;
   blobs?: Record<string, BlobRef>;
