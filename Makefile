@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz needles mutants check bench lock format docs site clean setup
+.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz needles mutants check bench lock format docs clients site clean setup
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -84,8 +84,11 @@ format: setup ## Put the code into its one format and mend what ruff can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: setup ## Write the parts of the documentation that come from the code
+docs: setup clients ## Write the clients and the parts of the documentation that come from the code
 	$(BIN)/python scripts/docs.py
+
+clients: setup ## Write the Python and TypeScript clients of the HTTP API from its OpenAPI document
+	$(BIN)/python -m scripts.clients
 
 clean: ## Remove .venv, caches and build products, but no data
 	rm -rf .venv .venv-bench .venv-pythons .venv-site build dist .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results

@@ -6,7 +6,6 @@ sources, which can be compared without node. If npm is installed, `--check` also
 
 import argparse
 import hashlib
-import json
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WEB = ROOT / "web"
 BUILT = ROOT / "src" / "timeloom" / "web"
 STAMP = "sources.sha256"
-ASIDE = {"node_modules", "openapi.json"}
+ASIDE = {"node_modules"}
 
 
 def main() -> int:
@@ -29,9 +28,8 @@ def main() -> int:
 
 def build() -> int:
     """Build the page and record the checksum of its sources."""
-    write_document()
+    subprocess.run([sys.executable, "-m", "scripts.clients"], cwd=ROOT, check=True)
     install()
-    run("npm", "run", "types")
     run("npm", "run", "build")
     (BUILT / STAMP).write_text(f"{checksum(WEB)}\n")
     return 0
@@ -76,15 +74,6 @@ def contents(folder: Path) -> dict[str, bytes]:
         if file.is_file() and not ASIDE.intersection(name.parts):
             found[name.as_posix()] = file.read_bytes()
     return found
-
-
-def write_document() -> None:
-    """Write the OpenAPI document, from which the page's types are generated."""
-    from timeloom.server.endpoints import ENDPOINTS  # noqa: PLC0415
-    from timeloom.server.openapi.document import build_document  # noqa: PLC0415 - what only checks does not need the package
-
-    described = json.loads(build_document(ENDPOINTS))
-    (WEB / "openapi.json").write_text(json.dumps(described, indent=1) + "\n")
 
 
 def install() -> None:

@@ -42,6 +42,8 @@ def test_the_page_has_every_route_and_every_schema() -> None:
 
 def test_the_page_says_what_parameters_accept_and_which_errors_there_are() -> None:
     assert "integer, from 1, to 1000, default <code>500</code>" in page()
+    assert "The owner; empty means the caller." in page()
+    assert "For <code>model</code>: all entries up to this seq" in page()
     assert "<li><code>pins_full</code>: The pinned blocks would exceed" in page()
 
 

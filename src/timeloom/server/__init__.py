@@ -4,8 +4,8 @@
 `create_app` makes an application of an agent, to mount in another one.
 
 Reading order: `bootstrap`, `mount`, `http_server`, `app`, `endpoints` (the table of routes), `authorize`,
-`request_context`, `services`, `openapi`, `rate_limit`, `conversation_states`, `history_match`, `rerun_jobs`; then the
-packages `routes`, `protocols`, `http`, `auth` and `observability`.
+`request_context`, `services`, `openapi` (the document and `/docs`), `rate_limit`, `conversation_states`,
+`history_match`, `rerun_jobs`; then the packages `routes`, `protocols`, `http`, `auth` and `observability`.
 """
 
 from importlib import import_module

@@ -76,11 +76,12 @@ class AppOptions:
 def build_app(services: Services, options: AppOptions | None = None) -> ASGIApp:
     """Return the application that serves these services."""
     options = options or AppOptions()
-    openapi_json = build_document(ENDPOINTS)
-    render_docs = cache(lambda: render_page(openapi_json))
+    # Both take a while, and few servers are asked for them.
+    openapi_json = cache(lambda: build_document(ENDPOINTS))
+    render_docs = cache(lambda: render_page(openapi_json()))
 
     async def openapi(_: Request) -> Response:
-        return Response(openapi_json, media_type="application/json")
+        return Response(await asyncio.to_thread(openapi_json), media_type="application/json")
 
     async def docs(_: Request) -> Response:
         headers = {"content-security-policy": DOCS_CSP}

@@ -1,53 +1,29 @@
 /** HTTP requests to the server, typed by its OpenAPI document. Problem responses become a `ProblemError`. */
-import type { components } from "./schema";
-
-type Schemas = components["schemas"];
+import { type FeedbackBody, type Operations, type ProblemDetails, ROUTES } from "./schema";
 
 // The only names of the generated schema that the page uses: a rename on the server is repaired here.
-export type CacheForecast = Schemas["CacheForecast"];
-export type CachePoint = Schemas["CachePoint"];
-export type ConversationInfo = Schemas["ConversationInfo"] & { state?: ConversationState };
-export type ConversationMatch = Schemas["ConversationMatch"];
-export type ConversationState = ConversationStatus["state"];
-export type ConversationStatus = Schemas["ConvStatus"];
-export type Effort = Schemas["Effort"];
-export type ForkComparison = Schemas["ForkComparison"];
-export type ForkResult = Schemas["ForkResult"];
-export type Me = Schemas["Me"];
-export type Prompt = Schemas["PromptDetails"];
-export type PromptChange = Schemas["PromptChange"];
-export type ReplayedCall = Schemas["ReplayedCall"];
-export type RerunJob = Schemas["RerunJob"];
-export type RoundPair = Schemas["RoundPair"];
-export type SearchPage = Schemas["SearchPage"];
-export type SendReceipt = Schemas["SendReceipt"];
-
-export interface ConversationPage {
-  conversations: ConversationInfo[];
-  cursor?: string;
-}
-
-/** A call that waits for a decision, in a conversation that the user may read. */
-export interface WaitingApproval {
-  conversation_id: string;
-  tool_call_id: string;
-  title?: string;
-  user?: string;
-  tool_id?: string;
-  text?: string;
-}
-
-export interface ApprovalPage {
-  approvals?: WaitingApproval[];
-  cursor?: string;
-}
-
-/** Whether the user may send messages to a conversation and decide on its calls; an older server does not say. */
-export interface ConversationAccess {
-  may_write?: boolean;
-  may_decide?: boolean;
-  user?: string;
-}
+export type {
+  CacheForecast,
+  CachePoint,
+  ChatBlock,
+  ChatDelta,
+  ChatStep,
+  ConversationInfo,
+  ConversationMatch,
+  ConvStatus as ConversationStatus,
+  Effort,
+  ForkComparison,
+  ListedConversation,
+  Me,
+  PromptChange,
+  PromptDetails as Prompt,
+  ReplayedCall,
+  RoundPair,
+  SendReceipt,
+  StreamData,
+  StreamEvent,
+  WaitingApproval,
+} from "./schema";
 
 export class ProblemError extends Error {
   constructor(
@@ -74,27 +50,29 @@ export function serverPath(...parts: string[]): string {
   return ROOT + parts.map(encodeURIComponent).join("/");
 }
 
-/** Return the path of a resource of the current project. */
-export function apiPath(family: string, ...parts: string[]): string {
-  return serverPath(family, current.tenant, current.project, ...parts);
+type Arguments = { query?: Record<string, string | number | null | undefined>; body?: unknown; [name: string]: unknown };
+
+export type Reaction = NonNullable<FeedbackBody["reaction"]>;
+
+/** Return the address of an operation: its path in the current project, with each part URL-encoded, and its query. */
+export function addressOf<K extends keyof Operations>(name: K, given: Omit<Operations[K]["arguments"], "body">): string {
+  const { query, ...names } = given as Arguments;
+  const values: Record<string, unknown> = { ...current, ...names };
+  const path = ROUTES[name][1].replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(values[key])));
+  const sent = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return ROOT + (sent.length ? `${path}?${new URLSearchParams(sent.map(([key, value]) => [key, String(value)]))}` : path).slice(1);
 }
 
-export function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return given.length ? `${path}?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : path;
-}
-
-interface ProblemBody {
-  code?: string;
-  detail?: string;
-  title?: string;
+/** Call an operation and return its result; a query without a value is not sent. */
+export function call<K extends keyof Operations>(name: K, given: Operations[K]["arguments"]): Promise<Operations[K]["result"]> {
+  return request(ROUTES[name][0], addressOf(name, given), (given as Arguments).body);
 }
 
 export async function problemOf(response: Response): Promise<ProblemError> {
   let code = "";
   let detail = "";
   try {
-    const problem = (await response.json()) as ProblemBody;
+    const problem = (await response.json()) as Partial<ProblemDetails>;
     code = problem.code ?? "";
     detail = problem.detail || problem.title || "";
   } catch {
@@ -103,7 +81,7 @@ export async function problemOf(response: Response): Promise<ProblemError> {
   return new ProblemError(response.status, code, detail || `The server returned status ${response.status}.`);
 }
 
-export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
   const init: RequestInit = { method, credentials: "same-origin" };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
@@ -119,8 +97,8 @@ export async function request<T>(method: string, path: string, body?: unknown): 
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
-export const get = <T>(path: string) => request<T>("GET", path);
-export const post = <T>(path: string, body: unknown) => request<T>("POST", path, body);
+/** Sign in with a token or sign out, which sets or removes the cookie of the browser. */
+export const sign = (path: string, body: { token?: string }) => request<undefined>("POST", path, body);
 
 /** The code of an upload that was aborted before it was complete, so the server stored nothing. */
 export const UPLOAD_ABORTED = "upload_aborted";
@@ -147,9 +125,9 @@ export function upload<T>(path: string, form: FormData, progress: (share: number
     xhr.onabort = () => reject(new ProblemError(0, UPLOAD_ABORTED, "The upload was cancelled. Nothing was sent."));
     xhr.onerror = () => reject(new ProblemError(0, "unreachable", "The upload failed. Your files are still attached: send the message again."));
     xhr.onload = () => {
-      let body: ProblemBody = {};
+      let body: Partial<ProblemDetails> = {};
       try {
-        body = JSON.parse(xhr.responseText) as ProblemBody;
+        body = JSON.parse(xhr.responseText) as Partial<ProblemDetails>;
       } catch {
         body = {};
       }

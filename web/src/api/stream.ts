@@ -1,11 +1,6 @@
 /** The event stream of a conversation: resumes after the last known block and reconnects until it is closed. */
 import { createParser } from "eventsource-parser";
-import { apiPath, ProblemError, problemOf } from "./client";
-
-export interface StreamEvent {
-  event: string;
-  data: unknown;
-}
+import { addressOf, ProblemError, problemOf, type StreamEvent } from "./client";
 
 /** A lost connection is retried; a closed one is not. */
 export type Connection = "connecting" | "live" | "lost" | "closed";
@@ -56,7 +51,7 @@ async function read(conversation: string, listener: StreamListener, closed: Abor
   window.addEventListener("offline", end);
   let silence = window.setTimeout(end, MAX_SILENCE_MS);
   try {
-    const response = await fetch(apiPath("chat", conversation, "stream"), {
+    const response = await fetch(addressOf("get_stream", { conversation_id: conversation }), {
       headers: { accept: "text/event-stream", "last-event-id": String(listener.lastSeq()) },
       credentials: "same-origin",
       signal: attempt.signal,
@@ -65,7 +60,7 @@ async function read(conversation: string, listener: StreamListener, closed: Abor
     listener.onConnection("live");
     onOpen();
     let found: StreamEvent[] = [];
-    const parser = createParser({ onEvent: ({ event = "message", data }) => found.push({ event, data: JSON.parse(data) as unknown }) });
+    const parser = createParser({ onEvent: ({ event = "message", data }) => found.push({ event, data: JSON.parse(data) as unknown } as StreamEvent) });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();

@@ -1,6 +1,6 @@
 /** The state of the page: the signed-in user, the list of conversations, the open conversation and the side panel. */
 import { create } from "zustand";
-import { type ApprovalPage, apiPath, type ConversationInfo, type ConversationPage, get as fetchJson, type Me, post, ProblemError, serverPath, setProject, type WaitingApproval, withQuery } from "../api/client";
+import { call, type ListedConversation, type Me, ProblemError, serverPath, setProject, sign, type WaitingApproval } from "../api/client";
 import type { OpenConversation } from "./liveConversation";
 
 export type Panel = "" | "sources" | "canvas" | "inspector";
@@ -12,7 +12,7 @@ interface AppState {
    * unreachable, or it rejected the request for a reason other than a missing sign-in.
    */
   authState: "checking" | "signedIn" | "signedOut" | "signedOutOfApp" | "failed";
-  conversations: ConversationInfo[];
+  conversations: ListedConversation[];
   cursor: string;
   /** The calls that wait for a decision of this user, in all conversations. */
   approvals: WaitingApproval[];
@@ -46,7 +46,7 @@ const get = useAppStore.getState;
 /** Load the user behind the session cookie, then the conversations. */
 export async function loadUser(): Promise<void> {
   try {
-    const me = await fetchJson<Me>(serverPath("me"));
+    const me = await call("get_me", {});
     setProject(me.tenant, me.project);
     // The server puts a fragment there when the token of the URL was wrong.
     if (window.location.hash === REFUSED) window.history.replaceState(null, "", window.location.pathname);
@@ -62,13 +62,13 @@ export const REFUSED = "#refused";
 
 /** Sign in with a token or an API key, which the server turns into an HttpOnly cookie. Throws the server's error. */
 export async function signIn(token: string): Promise<void> {
-  await post(serverPath("login"), { token });
+  await sign(serverPath("login"), { token });
   await loadUser();
 }
 
 /** Sign out and forget everything that this tab has of the user. */
 export async function signOut(): Promise<void> {
-  await post(serverPath("logout"), {});
+  await sign(serverPath("logout"), {});
   window.sessionStorage.clear();
   window.location.hash = "";
   set({ ...SIGNED_OUT, authState: "signedOut" });
@@ -82,17 +82,15 @@ const SIGNED_OUT = { me: null, conversations: [], cursor: "", approvals: [], ope
 
 /** Load the first page of conversations, or append the next one. */
 export async function listConversations(more = false): Promise<void> {
-  const page = await fetchJson<ConversationPage>(
-    withQuery(apiPath("conversations"), { limit: 50, cursor: more ? get().cursor : "" }),
-  );
-  set({ conversations: more ? [...get().conversations, ...page.conversations] : page.conversations, cursor: page.cursor ?? "" });
+  const page = await call("list_conversations", { query: { limit: 50, cursor: more ? get().cursor : "" } });
+  set({ conversations: more ? [...get().conversations, ...page.conversations] : page.conversations, cursor: page.cursor });
 }
 
 /** Load the calls that wait for this user's decision. */
 export async function listApprovals(): Promise<void> {
   try {
-    const page = await fetchJson<ApprovalPage>(withQuery(apiPath("approvals"), { limit: 50 }));
-    set({ approvals: page.approvals ?? [] });
+    const page = await call("list_approvals", { query: { limit: 50 } });
+    set({ approvals: page.approvals });
   } catch (error) {
     // The user's role may not include decisions.
     if (!(error instanceof ProblemError && [403, 404].includes(error.status))) throw error;
@@ -102,7 +100,7 @@ export async function listApprovals(): Promise<void> {
 /** Load the newest conversations and approvals again. Conversations further down the list stay as they are. */
 export async function refreshLists(): Promise<void> {
   try {
-    const [page] = await Promise.all([fetchJson<ConversationPage>(withQuery(apiPath("conversations"), { limit: 50 })), listApprovals()]);
+    const [page] = await Promise.all([call("list_conversations", { query: { limit: 50 } }), listApprovals()]);
     const newest = new Set(page.conversations.map((one) => one.id));
     const oldestTs = page.cursor ? (page.conversations.at(-1)?.last_ts ?? "") : "";
     const older = get().conversations.filter((one) => !newest.has(one.id) && one.last_ts < oldestTs);

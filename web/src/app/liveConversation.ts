@@ -1,6 +1,6 @@
 /** The open conversation: applies the events of its stream to its state, and sends messages to it. */
-import { apiPath, type ConversationAccess, type ConversationStatus, get as fetchJson, post, type SendReceipt, upload } from "../api/client";
-import { type Connection, type StreamEvent, subscribe } from "../api/stream";
+import { addressOf, call, type ChatDelta, type ConversationStatus, type SendReceipt, type StreamEvent, upload } from "../api/client";
+import { type Connection, subscribe } from "../api/stream";
 import { asString, type Block, isObject, meta, objectOf, table } from "../timeline/blocks";
 import { addOutput, applyBlock, clearOutput, emptyTimeline, fileKey, markSeen, type StreamTimings, type Timeline } from "../timeline/fold";
 import type { Live, LiveFile, LiveText } from "../timeline/model";
@@ -60,7 +60,7 @@ export function openConversation(id: string): void {
 
 async function loadAccess(id: string): Promise<void> {
   try {
-    const { may_write = true, may_decide = true, user = "" } = await fetchJson<ConversationAccess>(apiPath("conversations", id));
+    const { may_write, may_decide, user } = await call("get_conversation", { conversation_id: id });
     updateOpen(id, (open) => ({ ...open, mayWrite: may_write, mayDecide: may_decide, owner: user }));
   } catch {
     // The stream of the same conversation reports why it cannot be read.
@@ -101,16 +101,18 @@ function newOpenConversation(id: string): OpenConversation {
 /** An event of this page, not of the server: a stream has started and resends all unfinished text. */
 const STREAM_STARTED = "stream.started";
 
+type PageEvent = StreamEvent | { event: typeof STREAM_STARTED; data: null };
+
 const emptyLive = (): Live => ({ channels: {}, files: [], texts: [], since: {}, stale: false, expectedStatuses: 0, lastStatusAt: 0 });
 /** Drop all unfinished text, but remember that a stream has just started. */
 const clearLive = (live: Live): Live =>
   Object.keys(live.since).length ? { ...emptyLive(), expectedStatuses: live.expectedStatuses, lastStatusAt: live.lastStatusAt } : live;
 
-let queued: { id: string; events: StreamEvent[] } = { id: "", events: [] };
+let queued: { id: string; events: PageEvent[] } = { id: "", events: [] };
 let isFlushScheduled = false;
 
 /** Apply events once per frame: a stream sends hundreds per second, a screen draws sixty. */
-function queueEvents(id: string, events: StreamEvent[]): void {
+function queueEvents(id: string, events: PageEvent[]): void {
   if (queued.id !== id) queued = { id, events: [] };
   queued.events.push(...events);
   if (isFlushScheduled) return;
@@ -133,32 +135,31 @@ function updateOpen(id: string, change: (open: OpenConversation) => OpenConversa
   if (open?.id === id) set({ open: change(open) });
 }
 
-function applyEvent(open: OpenConversation, { event, data }: StreamEvent): OpenConversation {
+function applyEvent(open: OpenConversation, { event, data }: PageEvent): OpenConversation {
   switch (event) {
     case "chat.block": {
-      const { seq, block } = data as { seq: number; block: Block };
+      const { seq } = data;
+      // A foreign block can have any form; the functions of the timeline read it safely.
+      const block = data.block as Block;
       applyBlock(open.timeline, seq, block, streamTimings(open.live));
       return afterBlock({ ...open, live: closeChannels(open.live, block), sending: withoutStored(open.sending, block) }, block);
     }
     case "chat.step": {
-      const step = data as { step: string; turn_id: string; seen?: number };
-      if (step.step === "model" && step.seen) {
-        markSeen(open.timeline, step.turn_id, step.seen, open.timeline.blocks[open.timeline.tail - 1]?.ts ?? "");
+      if (data.step === "model" && data.seen) {
+        markSeen(open.timeline, data.turn_id, data.seen, open.timeline.blocks[open.timeline.tail - 1]?.ts ?? "");
       }
       return open;
     }
     case STREAM_STARTED:
       return { ...open, live: { ...open.live, stale: true, expectedStatuses: 2, lastStatusAt: 0 } };
     case "chat.delta":
-      return applyDelta(open, data as Delta);
+      return applyDelta(open, data);
     case "conv.status":
-      return applyStatus(open, data as ConversationStatus);
+      return applyStatus(open, data);
     case "chat.compaction":
-      return { ...open, compacting: (data as { status: string }).status === "started" };
-    case "chat.error": {
-      const { code, message } = data as { code: string; message: string };
-      return ["reader_too_slow", "server_closing"].includes(code) ? open : { ...open, problem: toSentence(message) };
-    }
+      return { ...open, compacting: data.status === "started" };
+    case "chat.error":
+      return ["reader_too_slow", "server_closing"].includes(data.code) ? open : { ...open, problem: toSentence(data.message) };
     default:
       return open;
   }
@@ -185,20 +186,9 @@ function noteState(id: string, state: ConversationStatus["state"]): void {
 /** Channels of the model's reply. Every other channel is output of a running tool. */
 const REPLY_CHANNELS = new Set(["answer", "thinking", "timeline_text", "canvas", "code"]);
 
-interface Delta {
-  turn_id: string;
-  channel: string;
-  index: number;
-  text: string;
-  path?: string;
-  mime?: string;
-  /** The server resends only the end of a long text, and this is its first part. */
-  cut?: boolean;
-}
-
 const WIDE_SCREEN = "(min-width: 901px)";
 
-function applyDelta(open: OpenConversation, delta: Delta): OpenConversation {
+function applyDelta(open: OpenConversation, delta: ChatDelta): OpenConversation {
   const { turn_id, channel, text, cut } = delta;
   const { channels: known, files: knownFiles, texts: knownTexts, since, stale, lastStatusAt } = open.live;
   if (stale) clearOutput(open.timeline, turn_id);
@@ -225,7 +215,7 @@ function isDeclared(open: OpenConversation, channel: string): boolean {
   return !REPLY_CHANNELS.has(channel) && (open.timeline.turns.at(-1)?.channels.some((one) => one.name === channel) ?? false);
 }
 
-function withText(texts: LiveText[], { channel, index, text, cut }: Delta): LiveText[] {
+function withText(texts: LiveText[], { channel, index, text, cut }: ChatDelta): LiveText[] {
   const at = texts.findIndex((one) => one.channel === channel && one.index === index);
   const known = texts[at];
   const whole = (cut ? TRUNCATED_START : (known?.text ?? "")) + text;
@@ -233,7 +223,7 @@ function withText(texts: LiveText[], { channel, index, text, cut }: Delta): Live
 }
 
 /** Return the unfinished files with the text of a delta. The panel shows a new file of the canvas. */
-function withFileText(files: LiveFile[], { channel, index, text, cut, path = "", mime = "" }: Delta): LiveFile[] {
+function withFileText(files: LiveFile[], { channel, index, text, cut, path = "", mime = "" }: ChatDelta): LiveFile[] {
   const at = files.findIndex((one) => one.index === index && one.path === path && one.channel === channel);
   const known = files[at];
   if (known) return files.with(at, { ...known, text: (cut ? TRUNCATED_START : known.text) + text });
@@ -320,11 +310,8 @@ export async function sendMessage(text: string, mode: SendMode, files: File[] = 
   const { open } = get();
   const one = { text, mode };
   if (open) updateOpen(open.id, (before) => ({ ...before, sending: [...before.sending, one] }));
-  const path = mode === "steer" && open ? apiPath("events", open.id) : apiPath("chat");
-  const body: Record<string, string> = mode === "steer" && open ? { kind: "steer", text } : { message: text };
-  if (open && mode !== "steer") body["conversation_id"] = open.id;
   try {
-    const receipt = files.length ? await upload<SendReceipt>(path, formOf(body, files), options.progress ?? (() => undefined), options.abort) : await post<SendReceipt>(path, body);
+    const receipt = await (mode === "steer" && open ? sendSteer(open.id, text, files, options) : sendText(open?.id, text, files, options));
     if (!open) void listConversations();
     return receipt.conversation_id;
   } catch (error) {
@@ -333,11 +320,26 @@ export async function sendMessage(text: string, mode: SendMode, files: File[] = 
   }
 }
 
+function sendSteer(id: string, text: string, files: File[], options: UploadOptions): Promise<SendReceipt> {
+  const names = { conversation_id: id };
+  const body = { kind: "steer", text };
+  return files.length ? send(addressOf("post_event", names), body, files, options) : call("post_event", { ...names, body });
+}
+
+function sendText(id: string | undefined, message: string, files: File[], options: UploadOptions): Promise<SendReceipt> {
+  const body: { message: string; conversation_id?: string } = id ? { message, conversation_id: id } : { message };
+  return files.length ? send(addressOf("post_message", {}), body, files, options) : call("post_message", { body });
+}
+
+function send(address: string, body: object, files: File[], options: UploadOptions): Promise<SendReceipt> {
+  return upload(address, formOf(body, files), options.progress ?? (() => undefined), options.abort);
+}
+
 /** Request a summary of the older parts of the open conversation; returns what the user is told. */
 export async function compactConversation(focus: string): Promise<string> {
   const { open } = get();
   if (!open) return "There is nothing to compact yet.";
-  const { status } = await post<SendReceipt>(apiPath("events", open.id), { kind: "compact", text: focus });
+  const { status } = await call("post_event", { conversation_id: open.id, body: { kind: "compact", text: focus } });
   updateOpen(open.id, (before) => ({ ...before, endRequests: before.endRequests + 1 }));
   return status === "queued" ? "The conversation is compacted before the next round." : "The conversation is being compacted.";
 }
@@ -347,9 +349,9 @@ interface UploadOptions {
   abort?: AbortSignal;
 }
 
-function formOf(body: Record<string, string>, files: File[]): FormData {
+function formOf(body: object, files: File[]): FormData {
   const form = new FormData();
-  for (const [key, value] of Object.entries(body)) form.append(key, value);
+  for (const [key, value] of Object.entries(body)) form.append(key, String(value));
   for (const file of files) form.append("files", file, file.name);
   return form;
 }
@@ -357,5 +359,5 @@ function formOf(body: Record<string, string>, files: File[]): FormData {
 /** Stop the running turn. */
 export async function stopTurn(): Promise<void> {
   const { open } = get();
-  if (open) await post(apiPath("events", open.id), { kind: "steer", text: "" });
+  if (open) await call("post_event", { conversation_id: open.id, body: { kind: "steer", text: "" } });
 }

@@ -3,7 +3,7 @@ import { useMemo, useState } from "react";
 import { bytes, clock } from "../app/format";
 import { Icon } from "../app/Icon";
 import { DRAFT, showPanel, useAppStore } from "../app/appStore";
-import { apiPath, withQuery } from "../api/client";
+import { addressOf } from "../api/client";
 import { textForClipboard } from "../markdown/clipboard";
 import { CopyButton } from "../markdown/CodeBlock";
 import type { Artifact, Version } from "../timeline/model";
@@ -63,7 +63,7 @@ function OpenFile({ file, conversation }: { file: Artifact; conversation: string
   const modes = useMemo<Mode[]>(() => modesOf(file, version, before), [file, version, before]);
   const current = modes.includes(mode) ? mode : modes[0]!;
   if (!version) return null;
-  const url = withQuery(apiPath("conversations", conversation, "file"), { path: file.path });
+  const url = addressOf("get_file", { conversation_id: conversation, query: { path: file.path } });
   return (
     <>
       <div className="canvas-bar">

@@ -1,6 +1,6 @@
 /** Asks the user to allow or refuse a call. */
 import { type ReactNode, useState } from "react";
-import { apiPath, post } from "../api/client";
+import { call as callApi } from "../api/client";
 import { errorMessage, showToast, useAppStore } from "../app/appStore";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { objectOf } from "../timeline/blocks";
@@ -17,7 +17,7 @@ export function ApprovalBox({ call }: { call: Call }) {
     setSent(true);
     // The buttons disappear with the decision, so the focus needs a new place.
     focusComposer();
-    post(apiPath("conversations", conversation, "approvals", call.id), { approved, text: comment }).catch((error: unknown) => {
+    callApi("post_approval", { conversation_id: conversation, call_id: call.id, body: { approved, text: comment } }).catch((error: unknown) => {
       setSent(false);
       showToast(errorMessage(error));
     });

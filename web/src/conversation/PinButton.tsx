@@ -1,5 +1,5 @@
 /** Pins a block, so that it stays in the model's sight when older parts are summarized, or ends its pin. */
-import { apiPath, post } from "../api/client";
+import { call } from "../api/client";
 import { Icon } from "../app/Icon";
 import { errorMessage, showToast, useAppStore } from "../app/appStore";
 
@@ -24,7 +24,7 @@ export function PinButton({ path }: { path: string }) {
 
 export async function setPinned(conversation: string, path: string, pinned: boolean): Promise<void> {
   try {
-    await post(apiPath("conversations", conversation, "pins"), { path, pinned });
+    await call("post_pin", { conversation_id: conversation, body: { path, pinned } });
   } catch (error) {
     showToast(errorMessage(error));
   }

@@ -1,6 +1,6 @@
 /** Buttons below an answer: copy and feedback. The feedback belongs to the turn. */
 import { useState } from "react";
-import { apiPath, post } from "../api/client";
+import { call, type Reaction } from "../api/client";
 import { Icon } from "../app/Icon";
 import { errorMessage, showToast, useAppStore } from "../app/appStore";
 import { textForClipboard } from "../markdown/clipboard";
@@ -31,9 +31,9 @@ export function FeedbackButtons({ turn, answer }: { turn: Turn; answer?: Answer 
   const conversation = useAppStore((state) => state.open?.id ?? "");
   const [commenting, setCommenting] = useState(false);
   const [comment, setComment] = useState(turn.reactionText);
-  const react = (reaction: string | null, text: string) =>
-    post(apiPath("conversations", conversation, "turns", turn.id, "feedback"), { reaction, text }).catch((error: unknown) => showToast(errorMessage(error)));
-  const press = (reaction: string) => {
+  const react = (reaction: Reaction | null, text: string) =>
+    call("post_feedback", { conversation_id: conversation, turn_id: turn.id, body: { reaction, text } }).catch((error: unknown) => showToast(errorMessage(error)));
+  const press = (reaction: Reaction) => {
     const again = turn.reaction === reaction;
     setCommenting(!again);
     void react(again ? null : reaction, again ? "" : comment);
@@ -48,7 +48,7 @@ export function FeedbackButtons({ turn, answer }: { turn: Turn; answer?: Answer 
           className="feedback-box"
           onSubmit={(event) => {
             event.preventDefault();
-            void react(turn.reaction, comment).then(() => setCommenting(false));
+            void react(turn.reaction || null, comment).then(() => setCommenting(false));
           }}
         >
           <label htmlFor={field}>What was {turn.reaction === "ok" ? "good" : "wrong"}?</label>

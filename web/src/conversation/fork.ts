@@ -1,5 +1,5 @@
 /** Forks the open conversation. */
-import { apiPath, type ForkResult, post } from "../api/client";
+import { call } from "../api/client";
 import { navigate } from "../app/route";
 import { errorMessage, listConversations, showToast, useAppStore } from "../app/appStore";
 import { draftKey } from "./draft";
@@ -8,7 +8,7 @@ import { draftKey } from "./draft";
 export async function fork(upTo: { turn: string } | { seq: number }, draft = ""): Promise<void> {
   const conversation = useAppStore.getState().open?.id ?? "";
   try {
-    const { conversation: forkId } = await post<ForkResult>(apiPath("conversations", conversation, "fork"), upTo);
+    const { conversation: forkId } = await call("post_fork", { conversation_id: conversation, body: upTo });
     await listConversations();
     if (draft) window.sessionStorage.setItem(draftKey(forkId), draft);
     navigate(forkId);

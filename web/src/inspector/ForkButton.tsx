@@ -1,6 +1,6 @@
 /** A button that forks the conversation after an entry and opens the fork. */
 import { useState } from "react";
-import { apiPath, type ForkResult, post } from "../api/client";
+import { call } from "../api/client";
 import { Icon } from "../app/Icon";
 import { navigate } from "../app/route";
 import { errorMessage, listConversations, showToast, useAppStore } from "../app/appStore";
@@ -11,7 +11,7 @@ export function ForkButton({ seq, label = "Fork here" }: { seq: number; label?: 
   const fork = async () => {
     setBusy(true);
     try {
-      const forked = await post<ForkResult>(apiPath("conversations", id, "fork"), { seq });
+      const forked = await call("post_fork", { conversation_id: id, body: { seq } });
       await listConversations();
       navigate(forked.conversation);
       showToast(`This is a fork up to block ${seq}. The original conversation is unchanged.`);

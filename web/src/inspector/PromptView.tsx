@@ -1,6 +1,6 @@
 /** The exact prompt of a round, with its cache points, its cache usage and the change that broke the cached prefix. */
 import { Fragment, useEffect, useState } from "react";
-import { apiPath, type CachePoint, get, type Prompt, type PromptChange, type ReplayedCall, withQuery } from "../api/client";
+import { type CachePoint, call, type Prompt, type PromptChange, type ReplayedCall } from "../api/client";
 import { between, bytes, count, money } from "../app/format";
 import { errorMessage, useAppStore } from "../app/appStore";
 import { CopyButton } from "../markdown/CodeBlock";
@@ -44,8 +44,8 @@ function usePrompt(round: Round): { prompt: Prompt | null; problem: string } {
   useEffect(() => {
     if (cached.has(key)) return undefined;
     let isActive = true;
-    const path = withQuery(apiPath("conversations", id, "prompt"), { turn: round.turnId, round: round.round, attempt: round.attempt });
-    get<Prompt>(path).then(
+    const query = { turn: round.turnId, round: round.round, attempt: round.attempt };
+    call("get_prompt", { conversation_id: id, query }).then(
       (prompt) => {
         cached.set(key, prompt);
         if (cached.size > MAX_CACHED) cached.delete(cached.keys().next().value!);

@@ -1,6 +1,6 @@
 /** Re-runs a turn from a round with a chosen model and compares the result with the recorded one. */
 import { useEffect, useState } from "react";
-import { apiPath, type Effort, type ForkComparison, get, post, ProblemError, request, type RerunJob, type RoundPair, withQuery } from "../api/client";
+import { call, type Effort, type ForkComparison, ProblemError, type RoundPair } from "../api/client";
 import { pause } from "../api/stream";
 import { count, duration, money } from "../app/format";
 import { Icon } from "../app/Icon";
@@ -38,7 +38,7 @@ export function RerunPanel({ round }: { round: Round }) {
     setIsStarting(true);
     setProblem("");
     try {
-      const started = await post<RerunJob>(apiPath("conversations", id, "rerun"), { seq: round.seq - 1, model, turns: 1 });
+      const started = await call("post_rerun", { conversation_id: id, body: { seq: round.seq - 1, model, turns: 1 } });
       forks.set(key, started.conversation_id);
       setFork(started.conversation_id);
     } catch (error) {
@@ -49,7 +49,7 @@ export function RerunPanel({ round }: { round: Round }) {
   };
   const stop = async () => {
     try {
-      await request("DELETE", apiPath("conversations", fork, "rerun"));
+      await call("delete_rerun", { conversation_id: fork });
     } catch (error) {
       // The re-run may have ended in the meantime.
       if (!(error instanceof ProblemError && error.code === "turn_not_running")) showToast(errorMessage(error));
@@ -95,7 +95,7 @@ async function poll(fork: string, update: (change: (before: PollState) => PollSt
   let wait = POLL_MS;
   while (!closed.aborted) {
     try {
-      const found = await get<ForkComparison>(withQuery(apiPath("conversations", fork, "comparison"), { turns: 1 }));
+      const found = await call("get_comparison", { conversation_id: fork, query: { turns: 1 } });
       if (closed.aborted) return;
       update(() => ({ found, lost: "" }));
       if (!isUnderWay(found)) {
@@ -187,13 +187,13 @@ function Comparison({ found }: { found: ForkComparison }) {
 }
 
 const FIGURES: [string, (effort: Effort) => string][] = [
-  ["Requests", (effort) => count(effort.requests ?? 0)],
-  ["Tool calls", (effort) => count(effort.calls ?? 0)],
-  ["Tokens sent", ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.cache_write_tokens ?? 0) + (usage?.cache_read_tokens ?? 0))],
-  ["From cache", ({ usage }) => count(usage?.cache_read_tokens ?? 0)],
-  ["Reply", ({ usage }) => count(usage?.output_tokens ?? 0)],
-  ["Cost", ({ usage }) => (usage?.cost_nano_usd ? money(usage.cost_nano_usd) : "not priced")],
-  ["Time", (effort) => duration(effort.model_ms ?? 0)],
+  ["Requests", (effort) => count(effort.requests)],
+  ["Tool calls", (effort) => count(effort.calls)],
+  ["Tokens sent", ({ usage }) => count((usage.input_tokens ?? 0) + (usage.cache_write_tokens ?? 0) + (usage.cache_read_tokens ?? 0))],
+  ["From cache", ({ usage }) => count(usage.cache_read_tokens ?? 0)],
+  ["Reply", ({ usage }) => count(usage.output_tokens ?? 0)],
+  ["Cost", ({ usage }) => (usage.cost_nano_usd ? money(usage.cost_nano_usd) : "not priced")],
+  ["Time", (effort) => duration(effort.model_ms)],
 ];
 
 function statusText({ comparison, status }: ForkComparison): string {

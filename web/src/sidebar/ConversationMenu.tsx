@@ -1,7 +1,7 @@
 /** The menu of a conversation: rename, duplicate, erase and delete. */
 import { Menu } from "@base-ui/react/menu";
 import { useState } from "react";
-import { apiPath, type ForkResult, post, request } from "../api/client";
+import { call } from "../api/client";
 import { Icon } from "../app/Icon";
 import { navigate } from "../app/route";
 import { errorMessage, listConversations, showToast, useAppStore } from "../app/appStore";
@@ -19,10 +19,10 @@ export function ConversationMenu({ id, title }: { id: string; title: string }) {
     action.then(() => listConversations()).catch((error: unknown) => showToast(errorMessage(error)));
   };
   const fork = () =>
-    run(post<ForkResult>(apiPath("conversations", id, "fork"), {}).then(({ conversation }) => navigate(conversation)));
+    run(call("post_fork", { conversation_id: id, body: {} }).then(({ conversation }) => navigate(conversation)));
   const remove = () =>
     run(
-      request("DELETE", apiPath("conversations", id)).then(() => {
+      call("delete_conversation", { conversation_id: id }).then(() => {
         if (useAppStore.getState().open?.id === id) navigate("");
       }),
     );
@@ -41,9 +41,9 @@ export function ConversationMenu({ id, title }: { id: string; title: string }) {
           </Menu.Positioner>
         </Menu.Portal>
       </Menu.Root>
-      {dialog === "rename" && <RenameDialog title={title} close={close} save={(text) => run(post(apiPath("conversations", id, "title"), { title: text }))} />}
+      {dialog === "rename" && <RenameDialog title={title} close={close} save={(text) => run(call("post_title", { conversation_id: id, body: { title: text } }))} />}
       {dialog === "erase" && (
-        <Confirm title={`Erase the content of “${name}”?`} button="Erase" close={close} confirm={() => run(post(apiPath("conversations", id, "erase"), { all: true }).then(() => (reloadConversation(id), showToast("The content was erased. The timeline only shows where it was."))))}>
+        <Confirm title={`Erase the content of “${name}”?`} button="Erase" close={close} confirm={() => run(call("post_erase", { conversation_id: id, body: { all: true } }).then(() => (reloadConversation(id), showToast("The content was erased. The timeline only shows where it was."))))}>
           This permanently removes all messages, files and sources of the conversation, and everything derived from them. The timeline only shows where they were. This cannot be undone.
         </Confirm>
       )}

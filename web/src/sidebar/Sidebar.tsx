@@ -1,6 +1,6 @@
 /** The list of conversations by day, newest first, or the results of a search. */
 import { Fragment, useEffect, useState } from "react";
-import { apiPath, type ConversationInfo, type ConversationMatch, type ConversationState, get, type SearchPage, withQuery } from "../api/client";
+import { call, type ConversationMatch, type ListedConversation } from "../api/client";
 import { day } from "../app/format";
 import { Icon } from "../app/Icon";
 import { conversationHash, navigate } from "../app/route";
@@ -84,9 +84,9 @@ function Approvals({ close }: { close: () => void }) {
   );
 }
 
-const STATES: Partial<Record<ConversationState, string>> = { running: "running", waiting: "waiting for approval" };
+const STATES: Partial<Record<ListedConversation["state"], string>> = { running: "running", waiting: "waiting for approval" };
 
-function ConversationRow({ conversation, close }: { conversation: ConversationInfo; close: () => void }) {
+function ConversationRow({ conversation, close }: { conversation: ListedConversation; close: () => void }) {
   const { id, parent, state = "idle" } = conversation;
   const current = useAppStore((page) => page.open?.id === id);
   // A new conversation has no title until its first turn has ended.
@@ -143,7 +143,7 @@ function useSearch(query: string): ConversationMatch[] | null {
     }
     let isActive = true;
     const timer = window.setTimeout(() => {
-      get<SearchPage>(withQuery(apiPath("conversations", "search"), { words: query, limit: 30, hits: 2 })).then(
+      call("search_conversations", { query: { words: query, limit: 30, hits: 2 } }).then(
         (page) => isActive && setResults(page.found),
         (error: unknown) => isActive && showToast(errorMessage(error)),
       );

@@ -111,7 +111,7 @@ const FOLDS = table<Fold>({
     if (meta(block, "origin") === "machine") return;
     updateTurn(timeline, block.turn_id, (turn) => ({
       ...turn,
-      reaction: asString(meta(block, "reaction")),
+      reaction: reactionOf(meta(block, "reaction")),
       reactionText: block.text ?? "",
     }));
   },
@@ -178,6 +178,10 @@ const FOLDS = table<Fold>({
       isUnformatted: meta(block, "unformatted") === true,
     }),
 });
+
+function reactionOf(value: unknown): Turn["reaction"] {
+  return value === "ok" || value === "not_ok" || value === "neutral" ? value : "";
+}
 
 function newTurn(seq: number, block: Block): Turn {
   return {

@@ -1,4 +1,5 @@
 /** What the page shows of a timeline: turns and their items in chronological order. */
+import type { Reaction } from "../api/client";
 import type { Usage } from "./blocks";
 import type { PartialReply } from "./partialReply";
 
@@ -160,7 +161,7 @@ export interface Turn {
   usage: Required<Usage>;
   rounds: number;
   model: string;
-  reaction: string;
+  reaction: Reaction | "";
   reactionText: string;
 }
 

@@ -1,6 +1,6 @@
 /** A widget in a frame without an origin and without network access. It gets its text by messages and reports its height. */
 import { useCallback, useEffect, useRef, useState } from "react";
-import { withQuery } from "../api/client";
+import { addressOf } from "../api/client";
 import { useDark } from "../app/theme";
 import { type DeltaMessage, reportedHeight, type StateMessage } from "./messages";
 
@@ -55,7 +55,7 @@ export function WidgetFrame({ bundle, name, title, channel, mime, text, complete
       ref={frame}
       className="widget-frame"
       title={title}
-      src={withQuery(`./widgets/${encodeURIComponent(name)}`, { bundle })}
+      src={addressOf("get_widget", { widget: name, query: { bundle } })}
       sandbox="allow-scripts"
       referrerPolicy="no-referrer"
       height={height || 160}

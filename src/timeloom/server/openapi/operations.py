@@ -71,14 +71,19 @@ def _query_parameters(one: Endpoint, schemas: Schemas) -> Iterator[Json]:
         return
     schema = _component(schemas.refs[one.query_type], schemas)
     for name, value in cast(dict[str, Json], schema["properties"]).items():
-        is_required = name in cast(list[str], schema["required"])
-        yield {"name": name, "in": "query", "required": is_required, "schema": _query_schema(value)}
+        parameter: Json = {
+            "name": name,
+            "in": "query",
+            "required": name in cast(list[str], schema["required"]),
+            "schema": _query_schema(value),
+        }
+        yield parameter | ({"description": value["description"]} if "description" in value else {})
 
 
 def _query_schema(schema: Json) -> Json:
     """Return the schema without null, which an address cannot express: the parameter is left out instead."""
     options = [option for option in cast(list[Json], schema.get("anyOf", [])) if option != _NULL]
-    return options[0] if len(options) == 1 else schema
+    return options[0] if len(options) == 1 else {key: value for key, value in schema.items() if key != "description"}
 
 
 def _header_parameters(one: Endpoint) -> list[Json]:
@@ -110,7 +115,7 @@ def _results(one: Endpoint, schemas: Schemas) -> Json:
         elif issubclass(kind, Response) and kind.media_type:
             contents.setdefault("200", {})[kind.media_type.partition(";")[0]] = {"schema": _binary_schema(kind)}
     if options:
-        schema = options[0] if len(options) == 1 else {"oneOf": options}
+        schema = options[0] if len(options) == 1 else {"anyOf": options}
         contents.setdefault(str(one.status), {})[JSON_TYPE] = {"schema": schema}
     results: Json = {status: {"description": _meaning(one), "content": content} for status, content in contents.items()}
     if not results:

@@ -1,5 +1,6 @@
 """Renders the OpenAPI document as one HTML page without scripts or files from elsewhere."""
 
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
@@ -24,6 +25,8 @@ PAGE_CSP: Final = (
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The Content-Security-Policy of the page: its own style, and nothing else."""
+
+_CODE: Final = re.compile(r"`([^`]+)`")
 
 METHODS: Final = ("get", "post", "delete")
 
@@ -69,8 +72,8 @@ def _render_operation(path: str, method: str, one: Json) -> str:
     return "".join(
         (
             f'<h3 id="{one["operationId"]}"><span class="method">{method.upper()}</span> ',
-            f'<span class="path">{escape(path)}</span></h3><p>{escape(str(one["summary"]))}</p>',
-            f"<p>{escape(str(one.get('description', '')))}</p>",
+            f'<span class="path">{escape(path)}</span></h3><p>{_prose(one["summary"])}</p>',
+            f"<p>{_prose(one.get('description', ''))}</p>",
             "" if one["security"] else "<p>Needs no token.</p>",
             f"<h4>Parameters</h4>{_render_parameters(parameters)}" if parameters else "",
             f"<h4>Body</h4>{_render_content(cast(dict[str, Json], body['content']))}" if body else "",
@@ -85,7 +88,7 @@ def _render_parameters(parameters: list[Json]) -> str:
             f"<code>{escape(str(one['name']))}</code>",
             f"{one['in']}{', required' if one['required'] else ''}",
             _type_of(cast(Json, one["schema"])),
-            escape(str(one.get("description", ""))),
+            _prose(one.get("description", "")),
         )
         for one in parameters
     )
@@ -120,11 +123,11 @@ def _render_result(response: Json) -> str:
 
 def _render_codes(description: str) -> str:
     lines = (line.removeprefix("- ").split("`", 2) for line in description.splitlines())
-    return "".join(f"<li><code>{escape(code)}</code>{escape(rest)}" for _, code, rest in lines)
+    return "".join(f"<li><code>{escape(code)}</code>{_prose(rest)}" for _, code, rest in lines)
 
 
 def _render_schema(name: str, schema: Json) -> str:
-    head = f'<h3 id="schema-{name}"><code>{name}</code></h3><p>{escape(str(schema.get("description", "")))}</p>'
+    head = f'<h3 id="schema-{name}"><code>{name}</code></h3><p>{_prose(schema.get("description", ""))}</p>'
     properties = cast(dict[str, Json], schema.get("properties", {}))
     if not properties:
         return f"{head}<p>{_type_of(schema)}</p>"
@@ -134,11 +137,16 @@ def _render_schema(name: str, schema: Json) -> str:
             f"<code>{escape(field)}</code>",
             "required" if field in required else "",
             _type_of(value),
-            escape(str(value.get("description", ""))),
+            _prose(value.get("description", "")),
         )
         for field, value in properties.items()
     )
     return f"{head}<table>{''.join(rows)}</table>"
+
+
+def _prose(text: object) -> str:
+    """Return the text with its code in backticks as code."""
+    return _CODE.sub(r"<code>\1</code>", escape(str(text)))
 
 
 def _row(*cells: str) -> str:

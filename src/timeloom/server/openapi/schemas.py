@@ -6,9 +6,11 @@ from typing import Final, cast
 
 import msgspec
 from msgspec import inspect
+from msgspec.structs import fields as struct_fields
 
 from timeloom.server.endpoints import Endpoint
 from timeloom.server.openapi.component_types import StructType, collect_types, is_always_sent, parts_of
+from timeloom.server.openapi.field_docs import field_docs
 from timeloom.server.openapi.stream_items import build_stream_items
 from timeloom.wire.block_schema import block_types, source_row_type
 from timeloom.wire.layouts import SCHEMA_REF
@@ -48,6 +50,11 @@ def build_schemas(endpoints: Sequence[Endpoint]) -> Schemas:
     _check_sides(types.requests, sent)
     for kind in parts_of(sent):
         _describe_encoding(kind, components[kind.__name__])
+    for kind in parts_of(roots):
+        _describe_fields(components[kind.__name__], kind)
+    for block in blocks:
+        if meta := components.get(f"{block.cls.__name__}Meta"):
+            _describe_fields(meta, block.cls)
     for kind in types.streams:
         components |= build_stream_items(kind)
     components |= _block_unions()
@@ -66,6 +73,15 @@ def _describe_encoding(kind: StructType, schema: Json) -> None:
         elif "default" in value and value["default"] is None:
             properties[name] = _without_null(value)
     schema["required"] = required
+
+
+def _describe_fields(schema: Json, kind: StructType) -> None:
+    """Add the docstrings of the fields."""
+    properties = cast(dict[str, Json], schema["properties"])
+    encoded = {one.name: one.encode_name for one in struct_fields(kind)}
+    for name, doc in field_docs(kind).items():
+        if (field := encoded.get(name, "")) in properties:
+            properties[field]["description"] = doc
 
 
 def _without_null(schema: Json) -> Json:
