@@ -793,6 +793,8 @@ export interface components {
             mime?: string;
             /** @default  */
             started_ts?: string;
+            /** @default  */
+            form?: string;
             /** @default 0 */
             keep?: number;
             /** @default  */
@@ -2325,6 +2327,8 @@ export interface operations {
                     mime?: string;
                     /** @default  */
                     started_ts?: string;
+                    /** @default  */
+                    form?: string;
                     /** @default 0 */
                     keep?: number;
                     /** @default  */

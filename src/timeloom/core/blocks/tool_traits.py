@@ -42,6 +42,8 @@ class ToolTraits(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     """Whether it runs the program of the code channel."""
     polled: bool = False
     """Whether it is meant to be called again until its result changes, so that repeated calls are not stopped."""
+    asks_by_form: bool = False
+    """Whether its parameters are a form, which a person answers by an event."""
     conversation_only: bool = False
     """Whether it reads and writes only the conversation and its files; re-runs then execute it again."""
 
@@ -93,6 +95,7 @@ _TRAITS_BY_ID: Final = MappingProxyType(
             conversation_only=True,
         ),
         "react.plan": ToolTraits(result_text="own", allows_answer=True, manages_plans=True, conversation_only=True),
+        "react.form": ToolTraits(result_text="own", allows_answer=True, asks_by_form=True, conversation_only=True),
         "react.hide": _HIDE_TRAITS,
         "react.memory_hide": _HIDE_TRAITS,
     }
