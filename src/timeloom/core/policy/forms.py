@@ -109,6 +109,8 @@ def parse_entered(field: FormField, entered: str) -> object:
             return [_option(field.options, one.strip()) for one in entered.split(",") if one.strip()]
         case "text" | "date":
             return entered
+        case _:
+            assert_never(field.type)
 
 
 _YES_NO: Final = {"y": True, "yes": True, "n": False, "no": False}
