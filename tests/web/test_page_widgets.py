@@ -55,7 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, canary: CanaryServer) -> It
         ),
     )
     shown = json.dumps({"bars": BARS, "hostile": frame_document(canary.address)})
-    program = ("-m", "tests.web.widget_server")
+    program = ("-m", "tests.web.product_server")
     folder = Path(tmp_path_factory.mktemp("widgets"))
     with run_server(
         folder, *plays, program=program, PYTHONPATH=str(ROOT), CHANNELS=json.dumps(CHANNELS), WIDGETS=shown

@@ -4,12 +4,13 @@ import asyncio
 import shutil
 import tempfile
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
+import msgspec
 from msgspec.structs import replace
 
 from timeloom.agent.answer import Answer, make_decoder
@@ -32,6 +33,7 @@ from timeloom.core.ids import CallId, ConversationId
 from timeloom.core.policy.budget import Budgets
 from timeloom.core.policy.gates import Policy
 from timeloom.core.timeline import Entry
+from timeloom.core.view.forms import FORM_EVENT
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.platform.account import current_user
 from timeloom.ports.clock import Clock, SystemClock
@@ -43,6 +45,7 @@ from timeloom.ports.tool import Tool
 from timeloom.runtime.fork.fork import fork
 from timeloom.runtime.hub.hub import Hub, SubscriptionContext
 from timeloom.runtime.hub.state import IncomingMessage, SendReceipt
+from timeloom.runtime.session.load_views import load_views
 from timeloom.runtime.turn.attachments import IncomingFile
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.tools.output_format import OutputFormat
@@ -279,6 +282,29 @@ class Agent(Generic[T]):
             receipt, subscription = await parts.hub.send_and_stream(info, decide)
             following = self._follow(parts, info, receipt, subscription, approve=approve, decided=CallId(call_id))
             async with following as run:
+                return await run.finish()
+
+    async def answer_form(
+        self,
+        conversation: str,
+        values: Mapping[str, object],
+        *,
+        call_id: str = "",
+        by: str = "",
+        approve: Approver | None = None,
+    ) -> Answer[T]:
+        """Answer a form by which the agent asks, by default the newest, and return the answer of the turn it begins."""
+        async with self._opened() as parts:
+            info = await self._find(parts, conversation)
+            waiting = (await load_views(parts.store, info.id)).forms.open_forms()
+            event = IncomingMessage(
+                kind=FORM_EVENT,
+                form=call_id or (waiting[-1] if waiting else "none"),
+                text=msgspec.json.encode(values).decode(),
+                by=by or current_user(),
+            )
+            receipt, subscription = await parts.hub.send_and_stream(info, partial(parts.hub.send_event, info.id, event))
+            async with self._follow(parts, info, receipt, subscription, approve=approve) as run:
                 return await run.finish()
 
     async def follow_up(self, conversation: str, message: str) -> None:

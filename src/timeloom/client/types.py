@@ -728,6 +728,8 @@ class EventBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mime: str = "text/markdown"
     started_ts: str = ""
     """When the event began, as RFC 3339 in UTC; empty means now."""
+    form: str = ""
+    """For `form`: the id of the call that asked; `text` is then a JSON object with the values of its fields."""
     keep: int = 0
     """For `compact`: the number of newest rounds that stay; 0 means two."""
     request_id: str = ""
@@ -2025,6 +2027,8 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it is meant to be called again until its result changes, so that repeated calls are not stopped."""
     address_params: tuple[str, ...] = ()
     """Parameters with the web addresses that it requests; gates look at addresses that nobody wrote before."""
+    asks_by_form: bool = False
+    """Whether its parameters are a form, which a person answers by an event."""
     conversation_only: bool = False
     """Whether it reads and writes only the conversation and its files; re-runs then execute it again."""
 

@@ -45,6 +45,10 @@ CODES: Final = MappingProxyType(
         "repeated_call": "A call had the same result three times in one turn. After the fourth time it is not run again.",
         # declared channels, widgets and forms
         "channel_malformed": "A declared channel has a name that is taken or malformed, or another invalid field. The message names it.",
+        "form_malformed": "A form has a field without options, a name twice, or another fault. The message names it.",
+        "form_unknown": "No call of the conversation shows a form under this id.",
+        "form_answered": "The form is answered already. Send further values as a message.",
+        "form_answer_invalid": "A value does not fit its field of the form. The message names the field and what is expected.",
         "widget_unknown": "The server has no widget with this name in this bundle.",
         # structured output
         "output_schema_invalid": "An output schema is too large, or has a keyword that answers cannot be validated against.",

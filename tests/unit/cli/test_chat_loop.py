@@ -13,18 +13,20 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from tests.harness.replies import answers, calls
 from timeloom.app import AgentSettings, ModelPool, SideModels, build_turn_runner, open_session
 from timeloom.cli.chat.conversations import ChatListener, LocalConversations
 from timeloom.cli.chat.terminal.chat_loop import run_chat
 from timeloom.cli.chat.terminal.screen import Screen
 from timeloom.config.settings import Settings
-from timeloom.core.blocks import ConversationStarted
+from timeloom.core.blocks import ConversationStarted, ExternalEvent
 from timeloom.core.ids import ConversationId
 from timeloom.providers.script_file import Step
 from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
 from timeloom.tools.define import tool
+from timeloom.tools.react.form import form
 from timeloom.tools.registry import ToolRegistry
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +68,7 @@ class PostRoom(LocalConversations):
         model = ScriptedModel(self.script)
         side = SideModels(summary=model if any(isinstance(step, Step) for step in self.script) else None)
         settings = AgentSettings.from_settings(self.settings)
-        return build_turn_runner(session, model, settings, listener.on_delta, ToolRegistry([send]), side)
+        return build_turn_runner(session, model, settings, listener.on_delta, ToolRegistry([send, form]), side)
 
 
 class Terminal:
@@ -292,3 +294,76 @@ async def test_a_question_can_be_left_for_another_day(tmp_path: Path) -> None:
         await terminal.wait("press Ctrl-C again")
         terminal.press("\x03")
     assert rooms.sent == []
+
+
+FIELDS = [
+    {"name": "day", "label": "Which day?", "type": "date", "required": True},
+    {"name": "extras", "type": "choices", "options": ["bike", "dog"]},
+    {"name": "note"},
+]
+
+
+@asynccontextmanager
+async def asking(tmp_path: Path) -> AsyncGenerator[tuple[Terminal, PostRoom]]:
+    """A talk in which the agent asks by a form."""
+    settings = Settings(data_dir=tmp_path, model="script:none")
+    rooms = PostRoom(await MemoryStore.open(), ModelPool(settings), settings, HEADER, ToolRegistry())
+    rooms.script = [
+        calls("react.form", title="Your trip", fields=FIELDS),
+        answers("Please fill it in."),
+        answers("Booked."),
+        answers("Later."),
+    ]
+    with create_pipe_input() as keys:
+        terminal = Terminal(keys)
+        talking = asyncio.create_task(run_chat(rooms, None, environ={}, screen=terminal.screen))
+        try:
+            await terminal.wait("/help")
+            terminal.enter("book")
+            yield terminal, rooms
+            terminal.press("\x04")
+            async with asyncio.timeout(60):
+                assert await talking == 0
+        finally:
+            talking.cancel()
+
+
+async def form_event(rooms: PostRoom) -> dict[str, object]:
+    (name,) = await rooms.store.conversation_ids()
+    (text,) = (entry.block.text for entry in await rooms.store.load(name) if isinstance(entry.block, ExternalEvent))
+    return json.loads(str(text))
+
+
+async def test_a_form_is_filled_in_line_by_line(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (terminal, rooms):
+        shown = await terminal.wait("day>")
+        assert "Which day? (a date such as 2026-11-18; required)" in shown
+        terminal.enter("tomorrow")
+        await terminal.wait("the field day must be a date such as 2026-11-18")
+        terminal.enter("2026-11-18")
+        assert "2. dog" in await terminal.wait("extras>")
+        terminal.enter("2")
+        await terminal.wait("note>")
+        terminal.enter("")
+        await terminal.wait("Booked.")
+    event = await form_event(rooms)
+    assert (event["title"], event["values"]) == ("Your trip", {"day": "2026-11-18", "extras": ["dog"]})
+
+
+async def test_a_form_can_be_answered_later(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (terminal, rooms):
+        await terminal.wait("day>")
+        terminal.press("\x03")
+        await terminal.wait("not answered; /form asks again")
+        terminal.enter("what else?")
+        await terminal.wait("Booked.")
+        terminal.enter("/form")
+        async with asyncio.timeout(60):
+            while terminal.text.count("Which day?") < 2:  # noqa: ASYNC110 - the screen tells nobody that it has changed
+                await asyncio.sleep(0.01)
+        for line in ("2026-11-18", "", "a window seat"):
+            terminal.enter(line)
+        await terminal.wait("Later.")
+        terminal.enter("/form")
+        await terminal.wait("no form waits for an answer")
+    assert (await form_event(rooms))["values"] == {"day": "2026-11-18", "note": "a window seat"}

@@ -13,6 +13,7 @@ from timeloom.core.blocks import (
     AnyBlock,
     ApprovalRequested,
     Attachment,
+    ChannelText,
     Completion,
     ConversationStarted,
     Cut,
@@ -43,6 +44,7 @@ from timeloom.core.blocks import (
     make_tool_error,
 )
 from timeloom.core.blocks.extract_payloads import INLINE_BYTES, extract_payloads, find_blob_refs, restore_payloads
+from timeloom.core.blocks.redact import redact_block
 from timeloom.core.blocks.valid_text import with_valid_text
 from timeloom.core.codes import CODES, CodedError
 from timeloom.core.ids import CallId, MessageId, TurnId
@@ -60,6 +62,9 @@ ILL_FORMED: list[Callable[[], object]] = [
     lambda: TurnStarted(n=0),
     lambda: Completion(text="x", n=0),
     lambda: WorkingSummary(text=""),
+    lambda: ChannelText(channel="A chart", mime="text/plain", text="x", round=1),
+    lambda: ChannelText(channel="chart", mime="", text="x", round=1),
+    lambda: ChannelText(channel="chart", mime="text/plain", text="x", round=1, n=0),
     lambda: RangeSummary(covered_turn_ids=(), text="x"),
     lambda: RangeSummary(covered_turn_ids=(), text="x", first_seq=3, last_seq=2),
     lambda: SourcesAdded(rows=()),
@@ -180,3 +185,12 @@ def test_text_with_half_a_character_becomes_valid_wherever_it_stands() -> None:
 @given(blocks)
 def test_valid_text_is_not_copied(block: AnyBlock) -> None:
     assert with_valid_text(block) is block
+
+
+def test_an_erased_channel_keeps_its_path_and_is_plain_text_without_a_widget() -> None:
+    turn = TurnId("turn_1")
+    block = ChannelText(channel="chart", mime="application/json", text="[1]", round=1, n=2, widget="bars")
+    erased = redact_block(block)
+    assert isinstance(erased, ChannelText)
+    assert (erased.path(turn), erased.alias(turn)) == ("ar:turn_1.channel.chart.2", "ar:turn_1.channel.chart")
+    assert (erased.text, erased.mime_type(), erased.widget, erased.erased) == ("[ERASED]", "text/plain", "", True)

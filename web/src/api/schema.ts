@@ -637,6 +637,8 @@ export interface EventBody {
   mime?: string;
   /** When the event began, as RFC 3339 in UTC; empty means now. */
   started_ts?: string;
+  /** For `form`: the id of the call that asked; `text` is then a JSON object with the values of its fields. */
+  form?: string;
   /** For `compact`: the number of newest rounds that stay; 0 means two. */
   keep?: number;
   /** For `compact`: an id of your choice, so that a request that is sent twice is carried out once. */
@@ -1856,6 +1858,8 @@ export interface ToolTraits {
   polled?: boolean;
   /** Parameters with the web addresses that it requests; gates look at addresses that nobody wrote before. */
   address_params?: string[];
+  /** Whether its parameters are a form, which a person answers by an event. */
+  asks_by_form?: boolean;
   /** Whether it reads and writes only the conversation and its files; re-runs then execute it again. */
   conversation_only?: boolean;
 }

@@ -10,12 +10,15 @@ import { objectOf, table } from "../timeline/blocks";
 import { fileKey, nameOf } from "../timeline/fold";
 import type { Call, Result } from "../timeline/model";
 import { ApprovalBox } from "./ApprovalBox";
+import { FormCard } from "../forms/FormCard";
+import { FORM_TOOL } from "../forms/model";
 import { ChatText } from "./ChatText";
 
 export function CallCard({ call, running }: { call: Call; running: boolean }) {
   const state = stateOf(call, running);
   // PlanView shows the plan itself.
   if (call.toolId === "react.plan" && state === "done" && !call.notices.length) return null;
+  if (call.toolId === FORM_TOOL && state === "done") return <FormCard call={call} />;
   const isWaiting = call.approval !== null && call.approval.decided === "";
   const files = call.results.filter((result) => result.role === "content" && result.path.startsWith("fi:"));
   return (
@@ -84,6 +87,7 @@ const TITLES = table<readonly [string, string, string]>({
   "react.rg": ["Searching files", "Searched files", "search files"],
   "react.pull": ["Fetching files", "Fetched files", "fetch files"],
   "react.checkout": ["Checking out files", "Checked out files", "check out files"],
+  "react.form": ["Asking by a form", "Asked by a form", "ask by a form"],
   "react.hide": ["Hiding content", "Hid content", "hide content"],
 });
 

@@ -19,10 +19,15 @@ export function ExternalEvent({ message }: { message: Message }) {
 
 function Body({ text, mime }: { text: string; mime: string }) {
   const value = mime === "application/json" ? parsed(text) : undefined;
-  if (isObject(value)) return <Parameters params={value} />;
+  if (isObject(value)) return <Parameters params={formValues(value)} />;
   if (typeof value === "string") return <p dir="auto">{value}</p>;
   if (value !== undefined) return <CodeBlock code={JSON.stringify(value, null, 2)} language="json" />;
   return <p dir="auto">{text}</p>;
+}
+
+/** Return the values of an answer to a form without the name of the form, and every other object as it is. */
+function formValues(value: Record<string, unknown>): Record<string, unknown> {
+  return typeof value["form"] === "string" && isObject(value["values"]) ? value["values"] : value;
 }
 
 function parsed(json: string): unknown {

@@ -1,6 +1,6 @@
 /** Folds stored blocks into the timeline that the page shows. Unchanged turns and items keep their identity. */
 import { asNumber, asString, type Block, isObject, meta, objectOf, table } from "./blocks";
-import type { Artifact, Call, DeclaredChannel, Item, Message, Source, TimelineEvent, Turn } from "./model";
+import type { Artifact, Call, DeclaredChannel, FormAnswer, Item, Message, Source, TimelineEvent, Turn } from "./model";
 import { parsePartialReply } from "./partialReply";
 
 export interface Timeline {
@@ -12,13 +12,15 @@ export interface Timeline {
   artifacts: Map<string, Artifact>;
   /** The paths of the pinned blocks, each with the text of its first block. */
   pins: Map<string, string>;
+  /** The answers to forms, by the ids of the calls that asked. */
+  formAnswers: Map<string, FormAnswer>;
   forkedFrom: string;
   /** The bundle of the conversation; empty if it has none. */
   bundle: string;
 }
 
 export function emptyTimeline(): Timeline {
-  return { tail: 0, title: "", blocks: [], turns: [], sources: new Map(), artifacts: new Map(), pins: new Map(), forkedFrom: "", bundle: "" };
+  return { tail: 0, title: "", blocks: [], turns: [], sources: new Map(), artifacts: new Map(), pins: new Map(), formAnswers: new Map(), forkedFrom: "", bundle: "" };
 }
 
 /** Apply the next block; known blocks are ignored. The timeline is updated in place, its turns and items are replaced. */
@@ -103,8 +105,7 @@ const FOLDS = table<Fold>({
   "user.prompt": (timeline, seq, block) => addItem(timeline, block, message(seq, block, "prompt", "")),
   "user.followup": (timeline, seq, block) => addItem(timeline, block, message(seq, block, "followup", "Follow-up")),
   "user.steer": (timeline, seq, block) => addItem(timeline, block, message(seq, block, "steer", block.text ? "Steer" : "Stop")),
-  "external.event": (timeline, seq, block) =>
-    addItem(timeline, block, { ...message(seq, block, "event", ""), event: asString(meta(block, "kind")) || "event", author: block.author }),
+  "external.event": foldExternalEvent,
   "user.attachment.meta": foldAttachment,
   "user.attachment": (timeline, seq, block) => foldArtifact(timeline, seq, block, "attachment", true),
   "turn.feedback": (timeline, _seq, block) => {
@@ -202,6 +203,15 @@ function newTurn(seq: number, block: Block): Turn {
     reaction: "",
     reactionText: "",
   };
+}
+
+function foldExternalEvent(timeline: Timeline, seq: number, block: Block): void {
+  const kind = asString(meta(block, "kind")) || "event";
+  const { form, values } = kind === "form" && block.mime === "application/json" ? objectOf(block.text) : {};
+  if (typeof form === "string" && isObject(values) && !timeline.formAnswers.has(form)) {
+    timeline.formAnswers = new Map(timeline.formAnswers).set(form, { author: block.author, values });
+  }
+  addItem(timeline, block, { ...message(seq, block, "event", ""), event: kind, author: block.author });
 }
 
 function declaredChannels(value: unknown): DeclaredChannel[] {

@@ -124,6 +124,12 @@ export interface DeclaredChannel {
   widget: string;
 }
 
+/** The answer of a person to a form. */
+export interface FormAnswer {
+  author: string;
+  values: Record<string, unknown>;
+}
+
 /** A one-line note between the items, for example that older steps were compacted. */
 export interface TimelineEvent {
   kind: "event";

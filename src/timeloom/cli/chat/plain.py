@@ -17,11 +17,13 @@ from timeloom.cli.chat.terminal.approvals import (
     find_pending_approval,
     parse_decision,
 )
+from timeloom.cli.chat.terminal.form_prompt import form_lines
 from timeloom.cli.sanitize import one_line, sanitize
 from timeloom.cli.signals import interrupt_blocking_calls
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.providers.registry import model_notice
+from timeloom.runtime.turn.form_answers import make_form_event, read_form
 from timeloom.runtime.turn.loop import TurnOutcome, TurnRunner
 
 
@@ -76,6 +78,7 @@ class PlainChat:
         while pause == "waiting" and await self._ask_decision(turns):
             pause = await turns.resume()
         self._output.on_pause(pause)
+        await self._print_form(turns)
         # Reading the next message blocks the event loop, so the title is made first.
         await turns.ensure_title()
         views = turns.session.views
@@ -91,9 +94,13 @@ class PlainChat:
     async def _run_command(self, turns: TurnRunner, line: str) -> bool:
         """Run a slash command; returns whether it was possible."""
         word, _, rest = line[1:].strip().partition(" ")
+        if word.lower() == "form":
+            return await self._answer_form(turns, rest)
         if word.lower() != "compact":
             self._has_unknown_command = True
-            hint = "only /compact is a command here; // sends a message that begins with /"
+            hint = (
+                "only /compact is a command here, and /form while a form waits; // sends a message that begins with /"
+            )
             click.echo(sanitize(f"/{one_line(word, 40)} needs a terminal, or is unknown: {hint}"), err=True)
             return False
         try:
@@ -102,6 +109,26 @@ class PlainChat:
             click.echo(sanitize(str(error)), err=True)
             return False
         return True
+
+    async def _answer_form(self, turns: TurnRunner, answer: str) -> bool:
+        """Answer the newest open form with a JSON object, and run the turn that it begins."""
+        waiting = turns.session.views.forms.open_forms()
+        try:
+            if not waiting:
+                raise CodedError("form_unknown", "no form waits for an answer")
+            event = await make_form_event(turns.session, waiting[-1], answer, self._conversations.user)
+        except CodedError as error:
+            click.echo(sanitize(str(error)), err=True)
+            return False
+        await turns.open_turn(event)
+        return await self.finish_turn(turns, await turns.resume())
+
+    async def _print_form(self, turns: TurnRunner) -> None:
+        """Print the newest form that waits for an answer, and how to answer it."""
+        if waiting := turns.session.views.forms.open_forms():
+            for line in form_lines(await read_form(turns.session, waiting[-1])):
+                click.echo(sanitize(line), err=True)
+            click.echo('answer it with a line such as /form {"name": "value"}', err=True)
 
     async def _ask_decision(self, turns: TurnRunner) -> bool:
         question = await find_pending_approval(turns.session)

@@ -44,6 +44,8 @@ class ToolTraits(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     """Whether it is meant to be called again until its result changes, so that repeated calls are not stopped."""
     address_params: tuple[str, ...] = ()
     """Parameters with the web addresses that it requests; gates look at addresses that nobody wrote before."""
+    asks_by_form: bool = False
+    """Whether its parameters are a form, which a person answers by an event."""
     conversation_only: bool = False
     """Whether it reads and writes only the conversation and its files; re-runs then execute it again."""
 
@@ -96,6 +98,7 @@ _TRAITS_BY_ID: Final = MappingProxyType(
         ),
         "react.plan": ToolTraits(result_text="own", allows_answer=True, manages_plans=True, conversation_only=True),
         "web_tools.web_fetch": ToolTraits(address_params=("urls",)),
+        "react.form": ToolTraits(result_text="own", allows_answer=True, asks_by_form=True, conversation_only=True),
         "react.hide": _HIDE_TRAITS,
         "react.memory_hide": _HIDE_TRAITS,
     }

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec
 
@@ -178,6 +178,8 @@ def _write_event(event: ChannelEvent) -> str:
             return f"</channel:{event.channel}>\n"
         case ChannelDelta() | OutsideText() | UndeclaredText():
             return event.text
+        case _:
+            assert_never(event)
 
 
 def _was_interrupted(following: Sequence[ChannelEvent]) -> bool:

@@ -21,6 +21,7 @@ from timeloom.core.view.context.token_calibration import TokenCalibrationView
 from timeloom.core.view.context.visible import VisibleView
 from timeloom.core.view.conversation import ConversationView
 from timeloom.core.view.feedback import FeedbackView
+from timeloom.core.view.forms import FormsView
 from timeloom.core.view.live_events import LiveEventsView
 from timeloom.core.view.native_tools import NativeToolsView
 from timeloom.core.view.paths import PathsView
@@ -65,6 +66,7 @@ class Views(msgspec.Struct):
     live: LiveEventsView = field(default_factory=LiveEventsView)
     governance: TextOriginsView = field(default_factory=TextOriginsView)
     feedback: FeedbackView = field(default_factory=FeedbackView)
+    forms: FormsView = field(default_factory=FormsView)
     native_tools: NativeToolsView = field(default_factory=NativeToolsView)
     addresses: SeenAddressesView = field(default_factory=SeenAddressesView)
 

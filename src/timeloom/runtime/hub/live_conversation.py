@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import Final, Protocol, assert_never
 
+import msgspec
+
 from timeloom.core.blocks import AnyBlock, ConversationStarted, ExternalEvent, ModelAnswered, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
@@ -73,6 +75,7 @@ from timeloom.runtime.hub.store_follower import StoreFollower
 from timeloom.runtime.hub.subscription import Broadcaster, StoreTail
 from timeloom.runtime.hub.write_recovery import WriteRecovery, is_write_failure
 from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.form_answers import form_answer_text
 from timeloom.runtime.turn.loop import TurnRunner
 
 _logger = logging.getLogger(__name__)
@@ -285,6 +288,9 @@ class LiveConversation:
         if message.kind == COMPACT_EVENT:
             return await self._request_compaction(turns, message)
         _check_output(turns.session, message)
+        if message.form:
+            text = await form_answer_text(turns.session, CallId(message.form), message.text)
+            message = msgspec.structs.replace(message, text=text, mime="application/json")
         event = to_external_event(turns.session, message)
         entry, status = await add_to_turn(turns.inbox, message, event)
         if entry:

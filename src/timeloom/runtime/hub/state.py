@@ -59,6 +59,8 @@ class IncomingMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Roles of the messages that a message quotes from a client's history, except those of the user."""
     output: str = ""
     """The JSON schema of the answer of the turn that the message opens; empty for that of the settings."""
+    form: str = ""
+    """For an answer to a form: the id of the call that asked; `text` is then the JSON object of the values."""
     keep: int = 0
     """For a compaction: the number of newest rounds that stay; 0 means the default."""
     request_id: MessageId | None = None

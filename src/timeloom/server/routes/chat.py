@@ -1,5 +1,6 @@
 """Routes of live conversations: messages, events, approval decisions and the event stream."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, MessageId, parse_call_id
 from timeloom.core.render.v1.summary import FOCUS_CHARS
+from timeloom.core.view.forms import FORM_EVENT
 from timeloom.core.view.progress import CANCEL_EVENT
 from timeloom.runtime.hub.state import COMPACT_EVENT, IncomingMessage, SendReceipt
 from timeloom.runtime.turn.attachments import IncomingFile
@@ -56,6 +58,8 @@ class EventBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     mime: Annotated[str, Meta(pattern=r"\Atext/[a-z0-9.+-]+\Z|\Aapplication/json\Z")] = "text/markdown"
     started_ts: str = ""
     """When the event began, as RFC 3339 in UTC; empty means now."""
+    form: Annotated[str, Meta(max_length=128)] = ""
+    """For `form`: the id of the call that asked; `text` is then a JSON object with the values of its fields."""
     keep: Annotated[int, Meta(ge=0, le=MAX_KEPT_ROUNDS)] = 0
     """For `compact`: the number of newest rounds that stay; 0 means two."""
     request_id: Annotated[str, Meta(pattern=r"\A([A-Za-z0-9][A-Za-z0-9_-]{0,63})?\Z")] = ""
@@ -105,20 +109,9 @@ async def get_stream(context: RequestContext, query: StreamQuery) -> EventStream
 
 async def post_event(context: RequestContext, body: EventBody, files: tuple[IncomingFile, ...] = ()) -> SendReceipt:
     """Send an event to the running turn. If the turn cannot accept it any more, it starts the next turn."""
-    if body.kind == "followup" and not body.text.strip():
-        raise CodedError("request_malformed", "text of a follow-up must not be empty")
-    if files and (body.kind == CANCEL_EVENT or (body.kind == "steer" and not body.text)):
-        raise CodedError("request_malformed", "an event that ends a turn must not have attachments")
-    if body.kind != COMPACT_EVENT and (body.keep or body.request_id):
-        raise CodedError("request_malformed", f"keep and request_id belong to kind={COMPACT_EVENT}; omit them")
-    if body.kind == COMPACT_EVENT and (files or len(body.text) > FOCUS_CHARS):
-        raise CodedError(
-            "request_malformed", f"a compaction has no attachments, and its text has at most {FOCUS_CHARS} characters"
-        )
+    _check_event(body, files)
     if body.started_ts:
         check_past("started_ts", body.started_ts, context.services.clock)
-    if body.text and body.mime == "application/json":
-        _check_json(body.text)
     sent = IncomingMessage(
         kind=body.kind,
         text=body.text,
@@ -127,6 +120,7 @@ async def post_event(context: RequestContext, body: EventBody, files: tuple[Inco
         mime=body.mime,
         started_ts=body.started_ts,
         files=files,
+        form=body.form,
         keep=body.keep,
         request_id=MessageId(body.request_id) if body.request_id else None,
     )
@@ -147,6 +141,23 @@ async def submit_decision(context: RequestContext, call_name: str, body: Decisio
     return await context.services.hub.decide(
         context.conversation.id, tool_call_id, body.approved, context.principal.user, body.text
     )
+
+
+def _check_event(body: EventBody, files: Sequence[IncomingFile]) -> None:
+    if body.kind == "followup" and not body.text.strip():
+        raise CodedError("request_malformed", "text of a follow-up must not be empty")
+    if files and (body.kind == CANCEL_EVENT or (body.kind == "steer" and not body.text)):
+        raise CodedError("request_malformed", "an event that ends a turn must not have attachments")
+    if body.kind != COMPACT_EVENT and (body.keep or body.request_id):
+        raise CodedError("request_malformed", f"keep and request_id belong to kind={COMPACT_EVENT}; omit them")
+    if body.kind == COMPACT_EVENT and (files or len(body.text) > FOCUS_CHARS):
+        raise CodedError(
+            "request_malformed", f"a compaction has no attachments, and its text has at most {FOCUS_CHARS} characters"
+        )
+    if body.form and body.kind != FORM_EVENT:
+        raise CodedError("request_malformed", f"form belongs to kind={FORM_EVENT}; omit it")
+    if body.text and body.mime == "application/json":
+        _check_json(body.text)
 
 
 def _check_json(text: str) -> None:

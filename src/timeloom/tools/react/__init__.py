@@ -8,5 +8,6 @@ Reading order:
 - `write`, `patch`, `undo`: `react.write`, `react.patch` and the undo record of a patch.
 - `pull`, `checkout`, `select_files`: copy files of earlier turns.
 - `plan`, `hide`: `react.plan` and `react.hide`.
+- `form`: `react.form`, which an agent has only if it is given to it.
 - `compact`, `pin`: `react.compact` and `react.pin`, which the next version of the system texts explains.
 """

@@ -12,6 +12,7 @@ from timeloom.cli.chat.display.transcript import Transcript
 from timeloom.cli.chat.display.turn_display import TurnDisplay
 from timeloom.cli.chat.terminal.approval_prompt import UserQuitError, ask_for_decision
 from timeloom.cli.chat.terminal.approvals import ApprovalDecision, find_pending_approval
+from timeloom.cli.chat.terminal.form_prompt import ask_form
 from timeloom.cli.chat.terminal.screen import KeyPress, LineInput, Screen, ScreenEvent
 from timeloom.cli.chat.terminal.slash_commands import MAX_CHOICES, complete_command, run_command
 from timeloom.cli.chat.terminal.state import ChatState
@@ -23,6 +24,7 @@ from timeloom.data_folder import HISTORY_FILE
 from timeloom.platform.tasks import cancel_and_wait
 from timeloom.providers.registry import model_notice
 from timeloom.runtime.turn.attachments import to_attachment_blocks
+from timeloom.runtime.turn.form_answers import make_form_event, read_form
 from timeloom.runtime.turn.loop import TurnOutcome
 
 _STEER_PROMPT: Final = "new instructions (empty stops)> "
@@ -132,6 +134,9 @@ class _ChatLoop:
             self._page.print_message(f"{error}", "bad")
         if self._state.is_quitting:
             raise UserQuitError
+        answering, self._state.needs_answer = self._state.needs_answer, False
+        if answering and not busy:
+            await self._ask_form()
         deciding, self._state.needs_decision = self._state.needs_decision, False
         if not busy and (deciding or self._state.session.conversation != conversation):
             await self._resume_open_turn()
@@ -170,6 +175,27 @@ class _ChatLoop:
         views = self._state.session.views
         if spend := views.spend.by_turn.get(views.turns.newest):
             self._page.print_message(format_spend(spend), "quiet", "cost")
+        if self._has_new_form():
+            await self._ask_form()
+
+    def _has_new_form(self) -> bool:
+        """Whether the newest turn shows a form that is not answered, and the user has entered nothing else."""
+        views = self._state.session.views
+        waiting, turn = views.forms.open_forms(), views.turns.turns.get(views.turns.newest)
+        if not waiting or turn is None or turn.ended is None or self._queued_input:
+            return False
+        return views.forms.forms[waiting[-1]].seq >= turn.spans[0][0]
+
+    async def _ask_form(self) -> None:
+        """Ask for the values of the newest open form, and run the turn that they begin."""
+        turns = self._state.turns
+        call = turns.session.views.forms.open_forms()[-1]
+        answer = await ask_form(self._screen, self._page, await read_form(turns.session, call))
+        if answer is None:
+            self._page.print_message("not answered; /form asks again")
+            return
+        await turns.open_turn(await make_form_event(turns.session, call, answer, self._state.conversations.user))
+        await self._run_turn(turns.resume())
 
     async def _run_until_pause(self, work: Coroutine[object, object, TurnOutcome]) -> TurnOutcome:
         running = asyncio.create_task(work)

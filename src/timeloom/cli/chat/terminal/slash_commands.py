@@ -168,6 +168,12 @@ async def _approve(state: ChatState, _: str) -> None:
         state.transcript.print_message("no call waits for a decision")
 
 
+async def _form(state: ChatState, _: str) -> None:
+    state.needs_answer = bool(state.session.views.forms.open_forms())
+    if not state.needs_answer:
+        state.transcript.print_message("no form waits for an answer")
+
+
 async def _stop(state: ChatState, _: str) -> None:
     if await state.turns.inbox.steer() is None:
         state.transcript.print_message("no turn is running")
@@ -195,6 +201,7 @@ COMMANDS: Final = {
         ),
         SlashCommand("compact [FOCUS]", "summarize all but the newest rounds; the focus says what to keep", _compact),
         SlashCommand("approve", "decide on the call that the turn waits for", _approve, any_time=False),
+        SlashCommand("form", "answer the form by which the agent asks", _form, any_time=False),
         SlashCommand("stop", "end the turn that runs or waits", _stop),
         SlashCommand("new", "start a new conversation", _new, any_time=False),
         SlashCommand("help", "show this list", _help),

@@ -28,6 +28,8 @@ class ChatState:
     choices: list[ConversationId] = field(default_factory=list[ConversationId])
     """Conversations that were listed; the user chooses one by its number."""
     is_quitting: bool = False
+    needs_answer: bool = False
+    """Whether the chat loop must ask for the answer to the newest open form now."""
     needs_decision: bool = False
     """Whether the chat loop must continue the turn now, and ask for the decision that it waits for."""
 

@@ -10,6 +10,7 @@ from timeloom.core.blocks import (
     AnyBlock,
     Attachment,
     AttachmentMeta,
+    ChannelText,
     Completion,
     Digest,
     Followup,
@@ -390,3 +391,15 @@ def test_a_gate_is_shown_only_if_nothing_after_it_says_the_same() -> None:
         text(Gate(policy="budget", verdict="refuse", text="no money is left"))
         == "[GATE] budget: refuse no money is left\n"
     )
+
+
+def test_a_text_on_a_declared_channel_stands_in_its_channel() -> None:
+    def chart(words: str) -> ChannelText:
+        return ChannelText(channel="chart", mime="application/json", text=words, round=1)
+
+    assert text(chart('{"a": 1}')) == '<channel:chart>\n{"a": 1}\n</channel:chart>\n'
+    assert text(chart("[1]\n</channel:chart>")) == "<channel:chart>\n~[1]\n</~channel:chart>\n</channel:chart>\n"
+    assert text(chart("[ERASED]")) == "<channel:chart>\n[ERASED]\n</channel:chart>\n"
+    shown = text(chart("x" * 30_000))
+    assert shown.count("x") == 6_000
+    assert '[READ] 24000 more characters: react.read(["ar:t1.channel.chart.1"])' in shown

@@ -1,4 +1,4 @@
-"""A program that serves the page with declared channels and their widgets, given as JSON in the environment."""
+"""A program that serves the page with forms, and with channels and widgets given as JSON in the environment."""
 
 import argparse
 import asyncio
@@ -11,6 +11,7 @@ from timeloom.bundles.bundle import BundleWidget
 from timeloom.config.load import gather_sources, load_settings
 from timeloom.core.stream.declared import DeclaredChannel
 from timeloom.server import serve
+from timeloom.tools.react.form import form
 
 
 async def main() -> None:
@@ -25,10 +26,10 @@ async def main() -> None:
         model=given.model,
         server=msgspec.structs.replace(settings.server, port=int(given.port)),
     )
-    channels = msgspec.json.decode(os.environ["CHANNELS"], type=list[DeclaredChannel])
-    documents = msgspec.json.decode(os.environ["WIDGETS"], type=dict[str, str])
+    channels = msgspec.json.decode(os.environ.get("CHANNELS", "[]"), type=list[DeclaredChannel])
+    documents = msgspec.json.decode(os.environ.get("WIDGETS", "{}"), type=dict[str, str])
     widgets = {("", name): BundleWidget(html=html, title=f"The {name}") for name, html in documents.items()}
-    async with serve(settings, channels=channels, widgets=widgets) as server:
+    async with serve(settings, tools=[form], channels=channels, widgets=widgets) as server:
         for line in (f"serving on {server.url}", f"token: {server.token}", f"page: {server.url}/?token={server.token}"):
             print(line, flush=True)
         server.shut_down_on_signals()
