@@ -1,15 +1,13 @@
 """A tool of a bundle: it runs with the bundle's settings and secrets, and may have another id."""
 
-from contextlib import AbstractContextManager, nullcontext
-
 from msgspec.structs import replace
 
-from timeloom.bundles.context import BundleContext, find_bundle, use_bundle
+from timeloom.bundles.context import BundleContext, enter_bundle
 from timeloom.ports.tool import Outcome, ReconcilableTool, ReconcileResult, Tool, ToolContext, ToolSpec
 
 
 class BundleTool:
-    """Runs a tool inside `use_bundle`, so that `get_settings` and `get_secret` answer for the tool's bundle."""
+    """Runs a tool inside `enter_bundle`, so that `get_settings` and `get_secret` answer for the tool's bundle."""
 
     def __init__(self, tool: Tool, context: BundleContext, tool_id: str = "") -> None:
         self._tool = tool
@@ -23,17 +21,12 @@ class BundleTool:
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
         """Run the call for the bundle."""
-        with self._use_context():
+        with enter_bundle(self._context):
             return await self._tool.call(params, context)
 
     async def reconcile(self, params: str, context: ToolContext) -> ReconcileResult:
         """Return the outcome of an earlier call, if the tool can find it out."""
         if not isinstance(self._tool, ReconcilableTool):
             return "unknown"
-        with self._use_context():
+        with enter_bundle(self._context):
             return await self._tool.reconcile(params, context)
-
-    def _use_context(self) -> AbstractContextManager[object]:
-        """Return the context of the bundle; the running turn's if there is one, because it has the scratchpad."""
-        current = find_bundle()
-        return nullcontext() if current and current.bundle == self._context.bundle else use_bundle(self._context)

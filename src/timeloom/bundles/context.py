@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from timeloom.bundles.bundle import Bundle
 from timeloom.ports.bundle_context import (
     BundleContext,
+    enter_bundle,
     find_bundle,
     get_plain,
     get_scratchpad,
@@ -19,6 +20,7 @@ from timeloom.ports.bundle_context import (
 
 __all__ = [
     "BundleContext",
+    "enter_bundle",
     "find_bundle",
     "get_plain",
     "get_scratchpad",

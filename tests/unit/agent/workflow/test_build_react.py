@@ -202,10 +202,12 @@ def knowing(tmp_path: Path, *steps: str) -> WorkflowHarness:
     return WorkflowHarness(tmp_path, Knowing, *steps)
 
 
-def test_a_model_searches_and_reads_the_knowledge_of_a_bundle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("edition", [1, 2])
+def test_a_model_searches_and_reads_the_knowledge_of_a_bundle(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         steps = (call("react.search_knowledge", query="a"), call("react.read", paths=["ks:docs/a.md"]), says("Done."))
         stage = knowing(tmp_path, *steps)
+        stage.setting = msgspec.structs.replace(stage.setting, edition=edition)
         async with stage.hub() as hub:
             name = await stage.say(hub)
         assert Knowing.asked == [("a", 5, ["seen"])]
