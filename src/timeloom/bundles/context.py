@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from timeloom.bundles.bundle import Bundle
 from timeloom.ports.bundle_context import (
     BundleContext,
+    enter_bundle,
     find_bundle,
     get_plain,
     get_scratchpad,

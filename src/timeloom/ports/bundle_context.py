@@ -58,6 +58,17 @@ def use_bundle(context: BundleContext) -> Generator[BundleContext]:
         _current.reset(token)
 
 
+@contextmanager
+def enter_bundle(context: BundleContext) -> Generator[None]:
+    """Do the same as `use_bundle`, unless code of that bundle runs already: then its values and scratchpad stay."""
+    running = _current.get()
+    if running and running.bundle == context.bundle:
+        yield
+        return
+    with use_bundle(context):
+        yield
+
+
 def set_scratchpad(scratchpad: MutableMapping[str, object]) -> None:
     """Use that scratchpad in the rest of the running task."""
     _current.set(replace(current_bundle(), scratchpad=scratchpad))

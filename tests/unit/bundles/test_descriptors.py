@@ -1,6 +1,9 @@
 """Descriptors name tools and skills; a wrong form is refused with its file and line."""
 
+import sys
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -220,3 +223,28 @@ def test_a_broken_file_is_read_again_after_its_repair(tmp_path: Path, monkeypatc
     assert "SystemExit: 3 (names.py, line 1)" in refusal(lambda: find_module("names", owner, "here"))
     (tmp_path / "names.py").write_text("NAME = 'repaired'\n")
     assert find_module("names", owner, "here").NAME == "repaired"
+
+
+def test_an_import_that_hangs_stops_one_bundle_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module waits for an event that the test sets at its end."""
+    monkeypatch.setitem(sys.modules, "hang_events", gate := ModuleType("hang_events"))
+    begun, released = threading.Event(), threading.Event()
+    vars(gate).update(begun=begun, released=released)
+    (tmp_path / "workflow.py").write_text("")
+    (tmp_path / "slow.py").write_text("import hang_events\nhang_events.begun.set()\nhang_events.released.wait()\n")
+    (tmp_path / "quick.py").write_text("NAME = 'quick'\n")
+    hanging, other = (ModuleOwner(module=f"bundle_{name}", bundle=name) for name in ("hanging", "other"))
+    for owner in (hanging, other):
+        load_file(tmp_path / "workflow.py", owner.module, monkeypatch)
+    thread = threading.Thread(target=find_module, args=("slow", hanging, "here"))
+    thread.start()
+    try:
+        begun.wait()
+        assert find_module("quick", other, "here").NAME == "quick"
+        assert "waits for another import of the bundle hanging that hangs" in refusal(
+            lambda: find_module("quick", replace(hanging, wait_s=0.01), "here")
+        )
+    finally:
+        released.set()
+        thread.join()
+    assert find_module("quick", hanging, "here").NAME == "quick"

@@ -26,10 +26,16 @@ def search(function: KnowledgeFunction, *, limit: int = 5, limit_s: float = 30) 
     return asyncio.run(KnowledgeFunctions(function, None, limit_s=limit_s).search("words", limit))
 
 
-def fetch(tmp_path: Path, function: KnowledgeFunction | None, path: KnowledgePath | SkillPath = PATH) -> object:
+def fetch(
+    tmp_path: Path,
+    function: KnowledgeFunction | None,
+    path: KnowledgePath | SkillPath = PATH,
+    *,
+    limit_s: float = 30,
+) -> object:
     async def read() -> object:
         context = ToolHarness(await MemoryStore.open(), tmp_path).context()
-        found = await KnowledgeFunctions(None, function, limit_s=0.05).fetch(path, context)
+        found = await KnowledgeFunctions(None, function, limit_s=limit_s).fetch(path, context)
         return found and (found.path, found.mime, found.text, found.data, found.size_bytes)
 
     return asyncio.run(read())
@@ -48,7 +54,7 @@ def test_functions_that_hang_fail_after_their_limit(tmp_path: Path) -> None:
         with pytest.raises(CodedError, match=r"knowledge_space_fn of the bundle failed: it ran longer than 0\.01"):
             search(hang, limit_s=0.01)
         with pytest.raises(CodedError, match="knowledge_read_fn of the bundle failed: it ran longer"):
-            fetch(tmp_path, hang)
+            fetch(tmp_path, hang, limit_s=0.01)
 
         async def read() -> None:
             functions = KnowledgeFunctions(block, None, limit_s=0.01)

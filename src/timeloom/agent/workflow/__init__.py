@@ -1,7 +1,7 @@
 """Workflows: a product's code around the agent's turns.
 
-Reading order: `base` (the class to override), `payload`, `react`, `build_agent`, `services`, `driver` (calls a workflow
-around a turn), `attach`, `turn_call`, `steps`, `supervise`, `faults`, `bundle_loads`, `parts`.
+Reading order: `base` (the class to override), `payload`, `react`, `phases`, `build_agent`, `services`, `driver` (calls
+a workflow around a turn), `attach`, `turn_call`, `steps`, `supervise`, `faults`, `bundle_loads`, `parts`.
 """
 
 from timeloom.agent.workflow.base import BaseWorkflow as BaseWorkflow

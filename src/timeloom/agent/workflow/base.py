@@ -35,6 +35,8 @@ class BaseWorkflow:
 
     idle_s: ClassVar[float] = IDLE_S
     """Longest time in seconds that `run` may work while the agent does not."""
+    scratchpad: MutableMapping[str, object] | None = None
+    """The scratchpad that `run` passed to `build_react`; `post_run_hook` gets it as well."""
     _call: TurnCall | None = None
     _parts: WorkflowParts | None = None
 
@@ -76,6 +78,7 @@ class BaseWorkflow:
         """
         call = self._bound
         if scratchpad is not None:
+            self.scratchpad = scratchpad
             set_scratchpad(scratchpad)
         has_knowledge = knowledge_space_fn or knowledge_read_fn
         plan = AgentPlan(

@@ -26,7 +26,7 @@ from timeloom.agent.workflow.supervise import (
     start_code,
 )
 from timeloom.agent.workflow.turn_call import TurnCall
-from timeloom.bundles.context import use_bundle
+from timeloom.bundles.context import set_scratchpad, use_bundle
 from timeloom.core.blocks import AnyBlock, Completion, Notice, TurnStarted
 from timeloom.core.citations.rewriter import describe_unknown_sids, find_cited_sids
 from timeloom.core.ids import TurnId
@@ -94,6 +94,9 @@ class WorkflowDriver:
             # The store or the lease failed: the turn stays open, as without a workflow.
             raise call.steps.error
         answer = await call.read_answer()
+        if workflow.scratchpad is not None:
+            # The hook runs in another task than `run`, which set it for itself.
+            set_scratchpad(workflow.scratchpad)
         after = await self._run_hook(workflow, "post_run_hook", call.payload, _result_of(call, outcome, answer))
         end = await self._end(call, outcome, answer.text if call.steps.end else None)
         if isinstance(after, Faulty):

@@ -1,12 +1,15 @@
 """The agent inside a workflow: runs the steps of the actual turn, with the tools that the workflow chose."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from timeloom.agent.answer import Answer
 from timeloom.agent.workflow.payload import WORKFLOW_EVENT, Payload
+from timeloom.agent.workflow.phases import PhaseNote, find_end, find_notes
 from timeloom.agent.workflow.turn_call import TurnCall
 from timeloom.core.blocks import ExternalEvent
 from timeloom.core.codes import CodedError
+from timeloom.core.timeline import Entry
 from timeloom.platform.secrets import SECRETS
 from timeloom.runtime.turn.loop import TurnRunner
 
@@ -28,25 +31,31 @@ class React:
         """Run the agent on the open turn and return the answer so far; a turn that a crash left open continues.
 
         With the reason `waiting`, a person has to decide: return, and `run` of the workflow is called again after the
-        decision. A `note` asks the agent for more after its answer. Each note counts once in a turn, so a resumed
-        workflow can pass it again.
+        decision. A `note` asks the agent for more after its answer, and begins a phase. Each note counts once for a
+        message, and a finished phase only returns its answer, so a resumed workflow can do the same again.
         """
         if payload.turn != self.call.payload.turn:
             raise CodedError("workflow_failed", "react.run takes the payload of the running turn")
+        steps = self.call.steps
+        notes = find_notes(await self._entries())
         if note.strip():
-            await self._add_note(SECRETS.redact(note))
-        await self.call.steps.run(self.turns)
+            steps.phase = max(steps.phase, await self._find_or_add(SECRETS.redact(note), notes))
+        if end := find_end(notes, steps.phase):
+            return await self.call.read_answer(before=end)
+        await steps.run(self.turns)
         return await self.call.read_answer()
 
-    async def _add_note(self, note: str) -> None:
+    async def _entries(self) -> list[Entry]:
         session = self.turns.session
-        for entry in await session.entries(list(session.views.turns.turns[self.call.payload.turn].seqs())):
-            match entry.block:
-                case ExternalEvent(kind=kind, text=text) if kind == WORKFLOW_EVENT:
-                    if await session.text(text) == note:
-                        return
-                case _:
-                    pass
+        return await session.entries(list(session.views.turns.turns[self.call.payload.turn].seqs()))
+
+    async def _find_or_add(self, text: str, notes: Sequence[PhaseNote]) -> int:
+        """Return the entry of the note, which is appended unless it is there already."""
+        session = self.turns.session
+        for known in notes:
+            if await session.text(known.text) == text:
+                return known.seq
         author = f"workflow of {self.call.parts.bundle.name}"
-        event = ExternalEvent(kind=WORKFLOW_EVENT, message_id=session.new_message_id(), text=note, author=author)
-        await self.turns.inbox.add_event(event)
+        event = ExternalEvent(kind=WORKFLOW_EVENT, message_id=session.new_message_id(), text=text, author=author)
+        added = await self.turns.inbox.add_event(event)
+        return added.seq if added else 0

@@ -19,6 +19,8 @@ class TurnSteps:
         """How the last run stopped; None if there was none."""
         self.error: Exception | None = None
         """The error of the store or of timeloom that stopped the last run."""
+        self.phase = 0
+        """The entry of the newest note that the workflow passed in this call; 0 before the first."""
         self._lock = asyncio.Lock()
         self._idle = asyncio.Event()
         self._idle.set()

@@ -39,16 +39,22 @@ class TurnCall:
         progress = self.turns.session.views.progress
         return progress.is_called_off or (progress.steered and self.has_unhandled_message)
 
-    async def read_answer(self) -> Answer[str]:
-        """Return the result of the turn so far, with the end that the policy chose in the agent's last run."""
+    async def read_answer(self, *, before: int | None = None) -> Answer[str]:
+        """Return the result of the turn so far, with the end that the policy chose in the agent's last run.
+
+        With `before`, it is the result of a finished phase, from the entries before that one.
+        """
         end, session = self.steps.end, self.turns.session
         views, turn = session.views, self.payload.turn
+        seqs = [seq for seq in views.turns.turns[turn].seqs() if before is None or seq < before]
         finished = FinishedTurn(
             conversation=session.conversation,
             tenant=session.caller.tenant,
-            entries=await session.entries(list(views.turns.turns[turn].seqs())),
+            entries=await session.entries(seqs),
             views=views,
-            pending=to_status(session.conversation, views, session.stored_tail).approvals,
+            pending=() if before else to_status(session.conversation, views, session.stored_tail).approvals,
         )
         answer = await read_answer(self.parts.store, finished, lambda text: text)
+        if before:
+            return replace(answer, reason="completed")
         return replace(answer, reason=end.reason, detail=end.text) if isinstance(end, EndTurn) else answer

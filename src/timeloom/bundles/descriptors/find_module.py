@@ -8,6 +8,7 @@ import importlib.util
 import sys
 import threading
 import traceback
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,12 @@ from typing import Final
 
 from timeloom.bundles.descriptors.places import malformed
 
-_loading: Final = threading.RLock()
+WAIT_S: Final = 30.0
+"""Longest wait for another thread that imports modules of the same bundle. Less fails large libraries; more keeps turns
+waiting for an import that hangs."""
+
+_locks: Final[defaultdict[str, threading.RLock]] = defaultdict(threading.RLock)
+"""One lock per owner, so that an import that hangs stops one bundle only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +32,7 @@ class ModuleOwner:
     """The name of the module whose package or folder is searched first."""
     bundle: str = ""
     """The name of the bundle, which may stand before the names of its modules: `shop.tools`."""
+    wait_s: float = WAIT_S
 
     @property
     def package(self) -> str:
@@ -48,11 +55,15 @@ class ModuleOwner:
 
 def find_module(name: str, owner: ModuleOwner, place: str) -> ModuleType:
     """Import the module; raises `descriptor_malformed`, which names the place and the error with its file and line."""
+    lock = _locks[owner.module]
+    if not lock.acquire(timeout=owner.wait_s):
+        raise malformed(place, f"the module {name} waits for another import of the bundle {owner.bundle} that hangs")
     try:
-        with _loading:
-            return _import(name, owner)
+        return _import(name, owner)
     except (Exception, SystemExit) as error:
         raise malformed(place, f"the module {name} cannot be imported: {_describe(error)}") from error
+    finally:
+        lock.release()
 
 
 def _import(name: str, owner: ModuleOwner) -> ModuleType:

@@ -1,6 +1,7 @@
 """Reads the module forms of descriptors: one descriptor value, or the constants of the V3 descriptors."""
 
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from pathlib import PurePath
 from types import ModuleType
 from typing import Final, TypeVar, cast
@@ -12,10 +13,14 @@ from timeloom.bundles.descriptors.tools import ALL, McpServer, ToolModule, Tools
 TOOL_CONSTANTS: Final = ("TOOLS_SPECS", "MCP_TOOL_SPECS", "ALLOWED_TOOLS")
 SKILL_CONSTANTS: Final = ("CUSTOM_SKILLS_ROOT", "AGENTS_CONFIG")
 
+CACHED_MODULES: Final = 64
+"""Modules whose descriptors are kept, because each turn asks for them. A changed file is another module."""
+
 T = TypeVar("T")
 _Row = Mapping[str, object]
 
 
+@lru_cache(maxsize=CACHED_MODULES)
 def read_tools_module(module: ModuleType) -> ToolsDescriptor:
     """Return the descriptor of the module: a `ToolsDescriptor`, or the constants `TOOLS_SPECS` and `MCP_TOOL_SPECS`.
 
@@ -31,6 +36,7 @@ def read_tools_module(module: ModuleType) -> ToolsDescriptor:
     )
 
 
+@lru_cache(maxsize=CACHED_MODULES)
 def read_skills_module(module: ModuleType) -> SkillsDescriptor:
     """Return the descriptor of the module: a `SkillsDescriptor`, or `CUSTOM_SKILLS_ROOT` and `AGENTS_CONFIG`.
 

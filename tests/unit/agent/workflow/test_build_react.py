@@ -202,10 +202,12 @@ def knowing(tmp_path: Path, *steps: str) -> WorkflowHarness:
     return WorkflowHarness(tmp_path, Knowing, *steps)
 
 
-def test_a_model_searches_and_reads_the_knowledge_of_a_bundle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("edition", [1, 2])
+def test_a_model_searches_and_reads_the_knowledge_of_a_bundle(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
         steps = (call("react.search_knowledge", query="a"), call("react.read", paths=["ks:docs/a.md"]), says("Done."))
         stage = knowing(tmp_path, *steps)
+        stage.setting = msgspec.structs.replace(stage.setting, edition=edition)
         async with stage.hub() as hub:
             name = await stage.say(hub)
         assert Knowing.asked == [("a", 5, ["seen"])]
@@ -285,5 +287,40 @@ def test_a_program_searches_and_fetches_the_knowledge_of_a_bundle(
         assert "'ret': [{'text': 'one'}]" in text
         assert "text # A" in text
         assert len([one for one in await stage.blocks(name) if isinstance(one, ToolCall)]) == 2
+
+    run(check)
+
+
+class HandsOver(BaseWorkflow):
+    """A triage without tools hands over to a specialist with tools, in the same turn."""
+
+    seen: ClassVar[list[object]] = []
+
+    async def run(self, payload: Payload) -> Answer[str]:
+        triage = await self.build_react(scratchpad={"step": 1}, tools_module=ToolsDescriptor(allowed=("react.read",)))
+        first = await triage.run(payload)
+        again = await triage.run(payload)
+        assert again.text == first.text
+        descriptor = ToolsDescriptor(modules=(ToolModule(module="handover_pkg.tools", alias="desk"),))
+        specialist = await self.build_react(scratchpad={"step": 2}, tools_module=descriptor)
+        return await specialist.run(payload, note=f"Handle it as: {first.text}")
+
+    async def post_run_hook(self, payload: Payload, answer: Answer[str]) -> None:
+        self.seen.append((get_scratchpad(), answer.text))
+
+
+def test_two_agents_work_in_one_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        write_package(tmp_path, "handover_pkg", {}, monkeypatch)
+        steps = (says("complaint"), call("desk.close"), says("Closed the shop."))
+        stage = WorkflowHarness(tmp_path, HandsOver, *steps)
+        async with stage.hub() as hub:
+            name = await stage.say(hub)
+        assert await stage.answers(name) == ["complaint", "Closed the shop."]
+        assert "desk.close" not in stage.recorder.prompts[0]
+        assert "desk.close" in stage.recorder.prompts[1]
+        assert "Handle it as: complaint" in stage.recorder.prompts[1]
+        assert HandsOver.seen == [({"step": 2}, "Closed the shop.")]
+        assert len(stage.shared) == 2
 
     run(check)
