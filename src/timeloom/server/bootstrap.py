@@ -279,7 +279,7 @@ async def serve_hub(hub: Hub, factory: ConversationFactory, parts: ServerParts) 
         yield Services(
             store=parts.store,
             hub=hub,
-            bundles=factory.bundles or parts.bundles,
+            bundles=parts.bundles,
             reruns=reruns,
             authenticator=parts.authenticator,
             revocation_monitor=RevocationMonitor(parts.authenticator, interval_s=parts.revocation_interval_s),

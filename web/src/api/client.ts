@@ -4,6 +4,8 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 
 // The only names of the generated schema that the page uses: a rename on the server is repaired here.
+export type BundleInfo = Schemas["BundleInfo"];
+export type BundleList = Schemas["BundleList"];
 export type CacheForecast = Schemas["CacheForecast"];
 export type CachePoint = Schemas["CachePoint"];
 export type ConversationInfo = Schemas["ConversationInfo"] & { state?: ConversationState };
@@ -47,6 +49,7 @@ export interface ConversationAccess {
   may_write?: boolean;
   may_decide?: boolean;
   user?: string;
+  bundle?: string;
 }
 
 export class ProblemError extends Error {

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Check that the server is up. */
+        /** Check that the server is up, and which bundles are disabled by a fault. */
         get: operations["get_health"];
         put?: never;
         post?: never;
@@ -185,6 +185,23 @@ export interface paths {
         put?: never;
         /** Send an event to the running turn. If the turn cannot accept it any more, it starts the next turn. */
         post: operations["post_event"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/bundles/{tenant}/{project}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the bundles that a new conversation may name in `bundle`. */
+        get: operations["list_bundles"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -626,7 +643,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the models. */
+        /** List the models: `timeloom`, and `timeloom/NAME` for each bundle. */
         get: operations["list_models"];
         put?: never;
         post?: never;
@@ -690,6 +707,8 @@ export interface components {
             message: string;
             /** @default null */
             conversation_id?: string | null;
+            /** @default  */
+            bundle?: string;
         };
         /**
          * StreamQuery
@@ -972,6 +991,8 @@ export interface components {
             resume?: components["schemas"]["InterruptAnswer"][] | null;
             /** @default null */
             tools?: unknown[] | null;
+            /** @default null */
+            forwardedProps?: unknown;
         };
         /**
          * AgUiMessage
@@ -1106,12 +1127,24 @@ export interface components {
         };
         /**
          * Health
-         * @description The server is up.
+         * @description The server is up, with the state of its bundles.
          */
         Health: {
             /** @enum {unknown} */
             status: "ok";
             version: string;
+            bundles: components["schemas"]["BundleHealth"][];
+        };
+        /**
+         * BundleHealth
+         * @description A bundle and the place of its fault; the reason is in `GET /bundles`, which needs a token.
+         */
+        BundleHealth: {
+            name: string;
+            /** @enum {unknown} */
+            state: "disabled" | "ready";
+            code: string;
+            place: string;
         };
         /**
          * Me
@@ -1302,6 +1335,26 @@ export interface components {
          * @description Sent when nothing happened for a while, to keep the connection open.
          */
         Heartbeat: Record<string, never>;
+        /**
+         * BundleList
+         * @description All bundles; new conversations that name none belong to `default`.
+         */
+        BundleList: {
+            bundles: components["schemas"]["BundleInfo"][];
+            default: string;
+        };
+        /**
+         * BundleInfo
+         * @description A bundle; `fault` says why it takes no messages.
+         */
+        BundleInfo: {
+            name: string;
+            title: string;
+            description: string;
+            /** @enum {unknown} */
+            state: "disabled" | "ready";
+            fault: string;
+        };
         /**
          * ApprovalsPage
          * @description Waiting calls, in the order of their conversations. `cursor` requests the next page; it is empty on the last.
@@ -4423,7 +4476,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Check that the server is up. */
+            /** @description Check that the server is up, and which bundles are disabled by a fault. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5034,7 +5087,10 @@ export interface operations {
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description - `route_unknown`: No route has this address and method. */
+            /**
+             * @description - `route_unknown`: No route has this address and method.
+             *     - `widget_unknown`: The server has no widget with this name in this bundle.
+             */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5042,7 +5098,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "route_unknown";
+                        code?: "route_unknown" | "widget_unknown";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -5362,6 +5418,8 @@ export interface operations {
                     message: string;
                     /** @default null */
                     conversation_id?: string | null;
+                    /** @default  */
+                    bundle?: string;
                     files?: string[];
                 };
             };
@@ -5432,6 +5490,7 @@ export interface operations {
             /**
              * @description - `route_unknown`: No route has this address and method.
              *     - `conversation_unknown`: No conversation has this id.
+             *     - `bundle_unknown`: There is no bundle of this name here. The message names the known ones.
              */
             404: {
                 headers: {
@@ -5440,7 +5499,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "route_unknown" | "conversation_unknown";
+                        code?: "route_unknown" | "conversation_unknown" | "bundle_unknown";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -5460,6 +5519,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
              */
             409: {
@@ -5469,7 +5529,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing" | "turn_not_running";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -5537,6 +5597,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -5547,7 +5608,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -5807,6 +5868,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
              */
             409: {
@@ -5816,7 +5878,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing" | "turn_not_running";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -5841,6 +5903,134 @@ export interface operations {
                     "application/problem+json": {
                         /** @enum {unknown} */
                         code?: "attachment_type_unavailable";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `host_unknown`: The Host header does not name this server. */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "host_unknown";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `rate_limited`: Too many requests or concurrent streams. Retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `internal_error`: An unexpected error occurred; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /**
+             * @description - `server_closing`: The server is shutting down. Running turns are saved and resume at its next start.
+             *     - `store_closed`: The store was closed before the request was finished.
+             *     - `store_locked`: Another process locked the store for longer than the waiting time.
+             *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
+             */
+            503: {
+                headers: {
+                    /** @description Seconds after which a retry may succeed. */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    list_bundles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: string;
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the bundles that a new conversation may name in `bundle`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleList"];
+                };
+            };
+            /** @description - `request_malformed`: The request does not have the form that this route expects; the message names the expected form. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "request_malformed";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `unauthorized`: The request has no token, or an unknown one. */
+            401: {
+                headers: {
+                    /** @description The scheme, and for an invalid token the reason. */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "unauthorized";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `forbidden`: The token does not permit this request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "forbidden";
+                    } & components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description - `route_unknown`: No route has this address and method. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": {
+                        /** @enum {unknown} */
+                        code?: "route_unknown";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -6832,6 +7022,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              */
             409: {
                 headers: {
@@ -6840,7 +7031,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -6884,6 +7075,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -6894,7 +7086,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -8302,6 +8494,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              *     - `pin_not_visible`: Nothing at the path is in the prompt, so it cannot be pinned. Read it again, and pin the result.
              *     - `pin_unknown`: Nothing at the path is pinned.
              *     - `pins_full`: The pinned blocks would exceed a tenth of the model's window. Unpin another block first.
@@ -8313,7 +8506,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict" | "pin_not_visible" | "pin_unknown" | "pins_full";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing" | "pin_not_visible" | "pin_unknown" | "pins_full";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -8369,6 +8562,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -8379,7 +8573,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -8480,6 +8674,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              */
             409: {
                 headers: {
@@ -8488,7 +8683,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -8544,6 +8739,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -8554,7 +8750,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -8657,6 +8853,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              */
             409: {
                 headers: {
@@ -8665,7 +8862,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -8721,6 +8918,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -8731,7 +8929,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -9165,7 +9363,10 @@ export interface operations {
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description - `turn_open`: The turn has not ended. Wait for its end before you fork at it or erase parts of it. */
+            /**
+             * @description - `turn_open`: The turn has not ended. Wait for its end before you fork at it or erase parts of it.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
+             */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9173,7 +9374,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "turn_open";
+                        code?: "turn_open" | "bundle_missing";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -9232,6 +9433,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -9242,7 +9444,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -9631,6 +9833,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              *     - `turn_open`: The turn has not ended. Wait for its end before you fork at it or erase parts of it.
              */
             409: {
@@ -9640,7 +9843,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_open";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing" | "turn_open";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -9696,6 +9899,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -9706,7 +9910,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -9808,6 +10012,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
              *     - `approval_unknown`: No call waits for approval, or not the call that was named.
              */
@@ -9818,7 +10023,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running" | "approval_unknown";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing" | "turn_not_running" | "approval_unknown";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -9874,6 +10079,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -9884,7 +10090,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -9958,6 +10164,7 @@ export interface operations {
             /**
              * @description - `route_unknown`: No route has this address and method.
              *     - `conversation_unknown`: No conversation has this id.
+             *     - `bundle_unknown`: There is no bundle of this name here. The message names the known ones.
              */
             404: {
                 headers: {
@@ -9966,7 +10173,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "route_unknown" | "conversation_unknown";
+                        code?: "route_unknown" | "conversation_unknown" | "bundle_unknown";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -9986,6 +10193,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
              *     - `approval_unknown`: No call waits for approval, or not the call that was named.
              */
@@ -9996,7 +10204,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running" | "approval_unknown";
+                        code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing" | "turn_not_running" | "approval_unknown";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -10052,6 +10260,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -10062,7 +10271,7 @@ export interface operations {
                 content: {
                     "application/problem+json": {
                         /** @enum {unknown} */
-                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                        code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                     } & components["schemas"]["ProblemDetails"];
                 };
             };
@@ -10146,6 +10355,7 @@ export interface operations {
             /**
              * @description - `route_unknown`: No route has this address and method.
              *     - `conversation_unknown`: No conversation has this id.
+             *     - `bundle_unknown`: There is no bundle of this name here. The message names the known ones.
              *     - `model_unknown`: The model name is unknown; the message lists the accepted forms.
              */
             404: {
@@ -10156,7 +10366,7 @@ export interface operations {
                     "application/json": {
                         error?: {
                             /** @enum {unknown} */
-                            code?: "route_unknown" | "conversation_unknown" | "model_unknown";
+                            code?: "route_unknown" | "conversation_unknown" | "bundle_unknown" | "model_unknown";
                         };
                     } & components["schemas"]["OpenAiErrorBody"];
                 };
@@ -10179,6 +10389,7 @@ export interface operations {
              * @description - `conversation_held`: Another process holds the conversation's lease; the message names it and the start time. The lease ends when that process closes the conversation or exits.
              *     - `lease_lost`: The conversation was released, taken over or deleted since it was opened here. Open it again.
              *     - `conflict`: Another writer appended first. Load the new entries and decide again.
+             *     - `bundle_missing`: The conversation belongs to a bundle that is not loaded here. It can be read; pass `--bundle` to continue it.
              *     - `turn_not_running`: No turn is running that could be stopped or cancelled.
              *     - `output_conflict`: A message wants another output schema than the running turn has. Send it after the turn.
              */
@@ -10190,7 +10401,7 @@ export interface operations {
                     "application/json": {
                         error?: {
                             /** @enum {unknown} */
-                            code?: "conversation_held" | "lease_lost" | "conflict" | "turn_not_running" | "output_conflict";
+                            code?: "conversation_held" | "lease_lost" | "conflict" | "bundle_missing" | "turn_not_running" | "output_conflict";
                         };
                     } & components["schemas"]["OpenAiErrorBody"];
                 };
@@ -10267,6 +10478,7 @@ export interface operations {
              *     - `store_closed`: The store was closed before the request was finished.
              *     - `store_locked`: Another process locked the store for longer than the waiting time.
              *     - `store_unwritable`: The disk refused a write because it is full, read-only or failing. The append was not acknowledged.
+             *     - `bundle_disabled`: The bundle has a fault, so it takes no messages. The message names the fault; mend it and start again.
              */
             503: {
                 headers: {
@@ -10278,7 +10490,7 @@ export interface operations {
                     "application/json": {
                         error?: {
                             /** @enum {unknown} */
-                            code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable";
+                            code?: "server_closing" | "store_closed" | "store_locked" | "store_unwritable" | "bundle_disabled";
                         };
                     } & components["schemas"]["OpenAiErrorBody"];
                 };
@@ -10299,7 +10511,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description List the models. */
+            /** @description List the models: `timeloom`, and `timeloom/NAME` for each bundle. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -24,6 +24,8 @@ export interface OpenConversation {
   /** Whether the user may decide on its calls that wait for approval. */
   mayDecide: boolean;
   owner: string;
+  /** The name of its bundle; empty if it has none. */
+  bundle: string;
   /** Messages that this page sent and the timeline does not have yet. */
   sending: { text: string; mode: SendMode }[];
 }
@@ -60,8 +62,8 @@ export function openConversation(id: string): void {
 
 async function loadAccess(id: string): Promise<void> {
   try {
-    const { may_write = true, may_decide = true, user = "" } = await fetchJson<ConversationAccess>(apiPath("conversations", id));
-    updateOpen(id, (open) => ({ ...open, mayWrite: may_write, mayDecide: may_decide, owner: user }));
+    const { may_write = true, may_decide = true, user = "", bundle = "" } = await fetchJson<ConversationAccess>(apiPath("conversations", id));
+    updateOpen(id, (open) => ({ ...open, mayWrite: may_write, mayDecide: may_decide, owner: user, bundle }));
   } catch {
     // The stream of the same conversation reports why it cannot be read.
   }
@@ -94,6 +96,7 @@ function newOpenConversation(id: string): OpenConversation {
     mayWrite: true,
     mayDecide: true,
     owner: "",
+    bundle: "",
     sending: [],
   };
 }
@@ -317,12 +320,13 @@ function renameInList(id: string, title: string): void {
 
 /** Send a message to the open conversation, or start a new one, and return its id. Throws the server's error. */
 export async function sendMessage(text: string, mode: SendMode, files: File[] = [], options: UploadOptions = {}): Promise<string> {
-  const { open } = get();
+  const { open, bundle } = get();
   const one = { text, mode };
   if (open) updateOpen(open.id, (before) => ({ ...before, sending: [...before.sending, one] }));
   const path = mode === "steer" && open ? apiPath("events", open.id) : apiPath("chat");
   const body: Record<string, string> = mode === "steer" && open ? { kind: "steer", text } : { message: text };
   if (open && mode !== "steer") body["conversation_id"] = open.id;
+  if (!open && bundle) body["bundle"] = bundle;
   try {
     const receipt = files.length ? await upload<SendReceipt>(path, formOf(body, files), options.progress ?? (() => undefined), options.abort) : await post<SendReceipt>(path, body);
     if (!open) void listConversations();
