@@ -249,6 +249,20 @@ def default_tools(settings: AgentSettings) -> ToolRegistry:
     )
 
 
+def choose_react_tools(registry: ToolRegistry, react: bool | Sequence[str]) -> ToolRegistry:
+    """Return the registry with all built-in `react.*` tools, none, or some by id."""
+    if react is True:
+        return registry
+    wanted = frozenset(() if react is False else react)
+    known = {tool.spec.tool_id for tool in registry}
+    if unknown := sorted(wanted - known):
+        names = ", ".join(sorted(name for name in known if name.startswith("react.")))
+        raise CodedError("unknown_tool", f"react names {', '.join(unknown)}; the built-in tools are {names}")
+    return ToolRegistry(
+        tool for tool in registry if tool.spec.tool_id in wanted or not tool.spec.tool_id.startswith("react.")
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SharedParts:
     """The parts that conversations with the same model, settings and tools share, built once for all of them."""

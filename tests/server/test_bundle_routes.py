@@ -88,6 +88,20 @@ def test_a_conversation_belongs_to_the_bundle_that_its_first_message_names(tmp_p
     run(check)
 
 
+def test_the_widgets_of_a_bundle_are_served_as_they_are_loaded_now(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = stage_with(tmp_path, answers("Hello."), reloads=True)
+        async with stage.serve() as server:
+            assert (await server.http.get("/widgets/plot?bundle=shop")).status_code == 404
+            write_shop(tmp_path / "shop", more='[widgets.plot]\nhtml = "<p>plot</p>"\ntitle = "Plot"')
+            await say(server, "hi")
+            assert "<p>plot</p>" in (await server.http.get("/widgets/plot?bundle=shop")).text
+            me = (await server.ann.get("/me")).json()
+            assert me["widgets"] == [{"bundle": "shop", "name": "plot", "title": "Plot"}]
+
+    run(check)
+
+
 @pytest.mark.parametrize(
     ("bundle", "status", "code", "words"),
     [

@@ -48,12 +48,14 @@ def run_server(
     model: str = "",
     keys: Path | None = None,
     program: Sequence[str] = ("-m", "timeloom", "serve"),
+    bundles: Sequence[Path] = (),
     **environ: str,
 ) -> Generator[PageServer]:
     """Serve with a scripted model, or with the named one; with the API keys of a file, or else with a token."""
     (folder / "script.yaml").write_text(json.dumps(plays))
     command = [sys.executable, *program, "--data-dir", str(folder / "data"), "--port", str(port)]
     command += ["--model", model or f"script:{folder / 'script.yaml'}"]
+    command += [word for bundle in bundles for word in ("--bundle", str(bundle))]
     if keys:
         command += ["--mode", "tokens", "--tokens-file", str(keys)]
     with (folder / "log").open("w") as log:

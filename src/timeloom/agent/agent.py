@@ -8,22 +8,25 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 import msgspec
 from msgspec.structs import replace
 
 from timeloom.agent.answer import Answer, make_decoder
-from timeloom.agent.bundle_parts import choose_react_tools
 from timeloom.agent.conversation_factory import ConversationFactory
 from timeloom.agent.hosting import AgentHost, OpenAgent
 from timeloom.agent.run import Approver, Run, RunParts
 from timeloom.agent.text_file import read_text_file
-from timeloom.app import NO_SIDE_MODELS, AgentSettings, ModelPool, SideModels, make_hub_settings, open_tools
-from timeloom.bundles.bundle import Bundle
-from timeloom.bundles.load import load_bundle
-from timeloom.bundles.loaded_bundle import check_bundle
-from timeloom.bundles.registry import BundleRegistry
+from timeloom.app import (
+    NO_SIDE_MODELS,
+    AgentSettings,
+    ModelPool,
+    SideModels,
+    choose_react_tools,
+    make_hub_settings,
+    open_tools,
+)
 from timeloom.config.load import gather_sources, load_settings
 from timeloom.config.settings import Settings
 from timeloom.config.signing import open_signer
@@ -50,6 +53,11 @@ from timeloom.runtime.turn.attachments import IncomingFile
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.tools.output_format import OutputFormat
 from timeloom.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    # An agent without bundles starts faster without them.
+    from timeloom.bundles.bundle import Bundle
+    from timeloom.bundles.registry import BundleRegistry
 
 T = TypeVar("T")
 
@@ -140,7 +148,7 @@ class Agent(Generic[T]):
         self._stack: AsyncExitStack | None = None
         self._output = None if output is str else OutputFormat.from_type(output)
         self._decode = cast(Callable[[str], T], make_decoder(output))
-        self._bundles = BundleRegistry()
+        self._bundles: BundleRegistry | None = None
         # A wrong set of tools fails here, where it is written, and not in the first turn.
         ToolRegistry(self._tools)
 
@@ -160,6 +168,12 @@ class Agent(Generic[T]):
         Its conversations belong to the bundle, as those of `timeloom serve --bundle`. Raises `bundle_invalid` with the
         file and the line of a fault.
         """
+        # Lazy: an agent without bundles starts faster without them.
+        from timeloom.bundles.bundle import Bundle  # noqa: PLC0415
+        from timeloom.bundles.load import load_bundle  # noqa: PLC0415
+        from timeloom.bundles.loaded_bundle import check_bundle  # noqa: PLC0415
+        from timeloom.bundles.registry import BundleRegistry  # noqa: PLC0415
+
         loaded = check_bundle(bundle) if isinstance(bundle, Bundle) else load_bundle(bundle)
         name = loaded.bundle.name
         agent: Agent[Any] = Agent(model, store=store, settings=settings, name=name, clock=clock, ids=ids)
@@ -253,7 +267,7 @@ class Agent(Generic[T]):
             tenant=tenant or TENANT,
             project=project or PROJECT,
             user=user or current_user(),
-            bundle=self._bundles.choose(""),
+            bundle=self._bundles.choose("") if self._bundles else "",
         )
         async with self._opened() as parts:
             if conversation:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from timeloom.agent.turn_builder import TurnRunnerBuilder
 from timeloom.app import NO_SIDE_MODELS, AgentSettings, SideModels, default_tools
-from timeloom.bundles.registry import BundleRegistry
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
 from timeloom.core.stream.live_reply import LiveDelta
@@ -23,7 +22,8 @@ from timeloom.runtime.turn.loop import TurnRunner
 from timeloom.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
-    # Only the server re-runs conversations; an agent starts faster without it.
+    # Only the server re-runs conversations; an agent starts faster without it, and without bundles.
+    from timeloom.bundles.registry import BundleRegistry
     from timeloom.runtime.rerun.rerun import TurnRunnerFactory
 
 LEASE_HOLDER: Final = "timeloom serve"
@@ -55,7 +55,7 @@ class ConversationFactory:
     holder: str = LEASE_HOLDER
     """The lease holder that other processes see."""
     side: SideModels = NO_SIDE_MODELS
-    bundles: BundleRegistry | None = None
+    bundles: "BundleRegistry | None" = None
     """The bundles to which conversations may belong."""
     observers: list[ConversationObserver] = field(default_factory=list[ConversationObserver])
     """They receive the events of conversations that open after they were added."""

@@ -1,14 +1,25 @@
 """Builds the bundle that a `bundle.toml` describes: imports its tools, classes and functions."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar, cast
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec.structs import fields
 
 from timeloom.bundles.bundle import Bundle, BundleChannel, BundleWidget
 from timeloom.bundles.bundle_file import BundleTable, ReactTable, check_keys, convert, error_at
+from timeloom.bundles.context import BundleContext
+from timeloom.bundles.descriptors.find_module import ModuleOwner
+from timeloom.bundles.descriptors.load_tools import load_toolset
+from timeloom.bundles.descriptors.read_module import read_skills_module, read_tools_module
+from timeloom.bundles.descriptors.skills import SkillsDescriptor
+from timeloom.bundles.descriptors.tools import ALL, ToolsDescriptor
 from timeloom.bundles.fault import to_bundle_error
+from timeloom.bundles.loaded_bundle import LoadedBundle, check_bundle
+from timeloom.bundles.missing_parts import find_missing_parts
 from timeloom.bundles.modules import BundleModules
 from timeloom.core.policy.gates import Policy, ask_before, calls_per_turn, only_tools, refuse_tools
 from timeloom.platform.secrets import SecretError, parse_reference
@@ -16,6 +27,7 @@ from timeloom.platform.toml_document import TomlDocument, TomlError, read_toml_t
 from timeloom.platform.toml_lines import KeyPath
 from timeloom.ports.tool import Tool
 from timeloom.tools.installed import load_installed_tools, to_tools
+from timeloom.tools.registry import ToolRegistry
 
 R = TypeVar("R")
 
@@ -23,15 +35,23 @@ MAX_TEXT_BYTES: Final = 1024 * 1024
 """Largest file with instructions or a widget. Less refuses widgets with a library in them; more fills the memory."""
 
 
-def build_bundle(table: BundleTable, document: TomlDocument, modules: BundleModules) -> Bundle:
+def build_bundle(table: BundleTable, document: TomlDocument, modules: BundleModules) -> LoadedBundle:
     """Return the bundle that the file describes."""
     reader = _Reader(document, modules)
     folder = modules.folder
+    tools, skills = reader.descriptors(table)
+    loaded = check_bundle(_make_bundle(table, reader, folder, tools))
+    missing = find_missing_parts(table.name, tools.descriptor, skills)
+    return replace(loaded, folder=folder, missing=(*loaded.missing, *missing))
+
+
+def _make_bundle(table: BundleTable, reader: "_Reader", folder: Path, described: "_DescribedTools") -> Bundle:
     return Bundle(
         name=table.name,
         title=table.title,
         description=table.description,
-        tools=tuple(reader.tools(table.tools)),
+        tools=(*reader.tools(table.tools), *described.tools),
+        allowed_tools=described.descriptor.allowed if described.descriptor else ALL,
         instructions=reader.text(("instructions_file",), table.instructions_file) or table.instructions,
         policies=tuple(reader.policies(table)),
         max_iterations=reader.rounds(table),
@@ -54,6 +74,13 @@ def build_bundle(table: BundleTable, document: TomlDocument, modules: BundleModu
     )
 
 
+class _DescribedTools(NamedTuple):
+    """A tools descriptor with its tools."""
+
+    descriptor: ToolsDescriptor | None
+    tools: tuple[Tool, ...]
+
+
 class _Reader:
     """Turns the texts of a `bundle.toml` into objects; each error names the line of the key."""
 
@@ -64,6 +91,11 @@ class _Reader:
     def tools(self, names: Iterable[str]) -> Iterable[Tool]:
         for name in names:
             yield from self._at(("tools",), lambda name=name: self._load_tools(name))
+
+    def descriptors(self, table: BundleTable) -> "tuple[_DescribedTools, SkillsDescriptor | None]":
+        """Return the descriptors that the file names, and the tools of the first one."""
+        skills = self._at(("skills_descriptor",), lambda: self._read(table.skills_descriptor, read_skills_module))
+        return self._at(("tools_descriptor",), lambda: self._load_descriptor(table)), skills
 
     def policies(self, table: BundleTable) -> Iterable[Policy]:
         rules = table.policies
@@ -128,6 +160,19 @@ class _Reader:
             return read_toml_text(file, MAX_TEXT_BYTES, regular=True)
         except TomlError as error:
             raise error_at(self._document, path, f"`{'.'.join(path)}`: {error}") from error
+
+    def _load_descriptor(self, table: BundleTable) -> _DescribedTools:
+        descriptor = self._read(table.tools_descriptor, read_tools_module)
+        if descriptor is None:
+            return _DescribedTools(None, ())
+        owner = ModuleOwner(module=self._modules.import_module(table.tools_descriptor).__name__, bundle=table.name)
+        # Tools of the program are not known here: `allowed` is applied to them when the parts of the bundle are built.
+        every = replace(descriptor, allowed=ALL)
+        context = BundleContext(bundle=table.name)
+        return _DescribedTools(descriptor, tuple(load_toolset(every, ToolRegistry(), owner, context)))
+
+    def _read(self, name: str, read: Callable[[ModuleType], R]) -> R | None:
+        return read(self._modules.import_module(name)) if name else None
 
     def _load_tools(self, name: str) -> tuple[Tool, ...]:
         return to_tools(self._modules.resolve(name), name) if ":" in name else load_installed_tools([name])

@@ -39,6 +39,8 @@ class Bundle:
     """The name that people see; empty shows `name`."""
     description: str = ""
     tools: tuple[Tool, ...] = ()
+    allowed_tools: tuple[str, ...] = ("*",)
+    """The tools of a conversation, as ids, `family.*` or `*`: further ones of the program are left out."""
     instructions: str = ""
     """Text at the end of the system text."""
     policies: tuple[Policy, ...] = ()

@@ -88,6 +88,8 @@ class BundleTable(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     description: str = ""
     tools: tuple[str, ...] = ()
+    tools_descriptor: str = ""
+    skills_descriptor: str = ""
     instructions: str = ""
     instructions_file: str = ""
     policies: PolicyTable = PolicyTable()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.core.codes import CodedError
+from timeloom.platform.secrets import SECRETS
 from timeloom.tools.errors import strip_host_paths
 
 MAX_REASON_CHARS: Final = 600
@@ -61,7 +62,7 @@ def to_bundle_error(error: BaseException, folder: Path | None) -> BundleError:
         return error
     file, line = _place_of(error, folder)
     text = str(error) if isinstance(error, CodedError) else _describe(error)
-    clean = " ".join(strip_host_paths(text, _NOWHERE).split())
+    clean = SECRETS.redact(" ".join(strip_host_paths(text, _NOWHERE).split()))
     clean = clean if len(clean) <= MAX_REASON_CHARS else clean[: MAX_REASON_CHARS - 1] + "…"
     return BundleError(clean, file=file, line=line)
 

@@ -33,7 +33,7 @@ def _load_folder(folder: Path) -> LoadedBundle:
         raise BundleNotFoundError(f"the folder {folder.name[:120]!r} {what}; `timeloom new NAME` writes a bundle")
     table, document = read_bundle_file(folder)
     with _naming_faults(folder), open_folder_modules(folder) as modules:
-        return _check(build_bundle(table, document, modules), folder)
+        return build_bundle(table, document, modules)
 
 
 def _load_package(name: str) -> LoadedBundle:
@@ -51,7 +51,7 @@ def _load_package(name: str) -> LoadedBundle:
         if (folder / FILE_NAME).exists():
             table, document = read_bundle_file(folder)
             with _naming_faults(folder):
-                return _check(build_bundle(table, document, BundleModules(folder=folder, package=name)), folder)
+                return build_bundle(table, document, BundleModules(folder=folder, package=name))
     folder = Path(spec.origin).parent if spec.origin else None
     with _naming_faults(folder):
         found = {id(one): one for one in vars(import_module(name)).values() if isinstance(one, Bundle)}
@@ -84,11 +84,7 @@ def _load_object(source: str) -> LoadedBundle:
 
 def _place(bundle: Bundle, folder: Path | None) -> LoadedBundle:
     with _naming_faults(folder):
-        return _check(bundle, folder)
-
-
-def _check(bundle: Bundle, folder: Path | None) -> LoadedBundle:
-    return replace(check_bundle(bundle), folder=folder)
+        return replace(check_bundle(bundle), folder=folder)
 
 
 def _find_current_folder() -> None:

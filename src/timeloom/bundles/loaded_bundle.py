@@ -8,6 +8,8 @@ from pathlib import Path
 from timeloom.bundles.bundle import Bundle
 from timeloom.bundles.bundle_file import MAX_ROUNDS, NAME_PATTERN
 from timeloom.bundles.fault import BundleError, to_bundle_error
+from timeloom.bundles.missing_parts import MissingPart, PartKind
+from timeloom.core.stream.declared import DeclaredChannel, check_declared
 from timeloom.tools.output_format import OutputFormat
 from timeloom.tools.registry import ToolRegistry
 
@@ -19,7 +21,7 @@ class LoadedBundle:
     bundle: Bundle
     folder: Path | None = None
     """The folder of its files; None for an object of a module."""
-    warnings: tuple[str, ...] = ()
+    missing: tuple[MissingPart, ...] = ()
     """The parts that the bundle names and that timeloom cannot use yet."""
 
 
@@ -34,15 +36,30 @@ def check_bundle(bundle: Bundle) -> LoadedBundle:
         raise BundleError(f"a channel names the widget {unknown[0][:60]!r}; the widgets of the bundle are {known}")
     try:
         ToolRegistry(bundle.tools)
+        declare_channels(bundle)
         if bundle.output not in (None, str):
             OutputFormat.from_type(bundle.output)
     except Exception as error:
         raise to_bundle_error(error, None) from error
-    return LoadedBundle(bundle=bundle, warnings=tuple(_missing_parts(bundle)))
+    return LoadedBundle(bundle=bundle, missing=tuple(_missing_parts(bundle)))
 
 
-def _missing_parts(bundle: Bundle) -> Iterable[str]:
-    parts = {"skills": bundle.skills, "knowledge": bundle.knowledge, "mcp_servers": bundle.mcp_servers}
-    for name, value in parts.items():
-        if value:
-            yield f"the bundle {bundle.name} names {name}, which this version of timeloom cannot use yet"
+def declare_channels(bundle: Bundle) -> tuple[DeclaredChannel, ...]:
+    """Return the channels of the bundle as turns declare them; raises `channel_malformed`."""
+    return check_declared(
+        [
+            DeclaredChannel(name=name, mime=one.mime, purpose=one.purpose, widget=one.widget)
+            for name, one in bundle.channels.items()
+        ]
+    )
+
+
+def _missing_parts(bundle: Bundle) -> Iterable[MissingPart]:
+    parts: dict[PartKind, tuple[str, ...]] = {
+        "skills": tuple(Path(one).name for one in bundle.skills),
+        "knowledge": tuple(Path(one).name for one in bundle.knowledge),
+        "mcp_servers": tuple(bundle.mcp_servers),
+    }
+    for part, names in parts.items():
+        if names:
+            yield MissingPart(bundle=bundle.name, part=part, names=names)

@@ -1,4 +1,4 @@
-"""Names the parts that descriptors ask for and this version does not have yet: skills and MCP servers."""
+"""Names the parts that descriptors ask for and this version does not have yet: skills, knowledge and MCP servers."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from timeloom.bundles.descriptors.tools import ToolsDescriptor
 
 _logger = logging.getLogger(__name__)
 
-PartKind = Literal["skills", "mcp_servers"]
+PartKind = Literal["skills", "knowledge", "mcp_servers"]
 
 
 class MissingPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -165,8 +165,7 @@ class _Slot:
             self.name = self.loaded.bundle.name
         except BundleError as error:
             self._fail(error)
-        for warning in self.loaded.warnings if self.loaded else ():
-            _logger.warning("%s", warning)
+        self._log_missing_parts()
 
     def reload(self) -> None:
         """Load the bundle again if its files have changed since."""
@@ -182,6 +181,7 @@ class _Slot:
             self._fail(error if isinstance(error, BundleError) else BundleError(str(error)))
             return
         self.loaded, self.fault = loaded, None
+        self._log_missing_parts()
         _logger.info("bundle loaded again", extra={"fields": {"bundle": self.name}})
 
     def status(self) -> BundleStatus:
@@ -202,6 +202,10 @@ class _Slot:
         if isinstance(source, Bundle):
             return check_bundle(source)
         return _run_bounded(lambda: load_bundle(source), self._load_s, self._folder)
+
+    def _log_missing_parts(self) -> None:
+        for part in self.loaded.missing if self.loaded else ():
+            _logger.warning("%s", part.text)
 
     def _fail(self, error: BundleError) -> None:
         self.fault = to_fault(self.name, error)

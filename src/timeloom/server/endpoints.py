@@ -100,11 +100,14 @@ class WebSocketEndpoint:
         return _hints(self.handler)["query"]
 
 
-WRITING: Final = ("conversation_held", "lease_lost", "conflict")
-"""Codes of routes that append to a conversation: another process may write to it, or have done so."""
+WRITING: Final = ("conversation_held", "lease_lost", "conflict", "bundle_missing", "bundle_disabled")
+"""Codes of routes that append to a conversation: another process may write to it, or its bundle cannot be used."""
 
 SENDING: Final = (*WRITING, "conversation_unknown", "turn_not_running")
 """Codes of routes that send a message, an event or a decision."""
+
+STARTING: Final = (*SENDING, "bundle_unknown")
+"""Codes of routes that may start a conversation."""
 
 PATHS: Final = (
     "path_malformed",
@@ -135,7 +138,13 @@ ENDPOINTS: Final = (
     ),
     Endpoint(method="POST", path="/logout", requires="anybody", handler=login.post_logout, status=204),
     Endpoint(method="GET", path="/me", requires="known", handler=web_ui.get_me),
-    Endpoint(method="GET", path="/widgets/{widget}", requires="anybody", handler=widgets.get_widget),
+    Endpoint(
+        method="GET",
+        path="/widgets/{widget}",
+        requires="anybody",
+        handler=widgets.get_widget,
+        errors=("widget_unknown",),
+    ),
     Endpoint(method="GET", path="/metrics", requires="operator", handler=health.get_metrics),
     Endpoint(method="GET", path=f"/audit/{_PROJECT}", requires="admin", handler=health.get_audit),
     Endpoint(
@@ -143,7 +152,7 @@ ENDPOINTS: Final = (
         path=f"/chat/{_PROJECT}",
         requires="member",
         handler=chat.post_message,
-        errors=SENDING,
+        errors=STARTING,
         status=202,
     ),
     Endpoint(
@@ -240,7 +249,7 @@ ENDPOINTS: Final = (
         path=f"{_ONE}/rerun",
         requires="owner",
         handler=reruns.post_rerun,
-        errors=("entry_unknown", "turn_open", "model_unknown", "reruns_busy"),
+        errors=("entry_unknown", "turn_open", "model_unknown", "reruns_busy", "bundle_missing", "bundle_disabled"),
         status=202,
     ),
     Endpoint(
@@ -275,14 +284,14 @@ ENDPOINTS: Final = (
         status=202,
     ),
     Endpoint(
-        method="POST", path="/ag-ui", requires="known", handler=ag_ui.post_run, errors=(*SENDING, "approval_unknown")
+        method="POST", path="/ag-ui", requires="known", handler=ag_ui.post_run, errors=(*STARTING, "approval_unknown")
     ),
     Endpoint(
         method="POST",
         path="/v1/chat/completions",
         requires="known",
         handler=openai_api.post_completion,
-        errors=(*SENDING, "model_unknown", "output_schema_invalid", "output_conflict", "answer_missing"),
+        errors=(*STARTING, "model_unknown", "output_schema_invalid", "output_conflict", "answer_missing"),
         error_format=openai_api.OPENAI_FORMAT,
     ),
     Endpoint(

@@ -10,16 +10,18 @@ from msgspec.structs import replace
 from tests.harness.bundles import write_bundle, write_shop
 from tests.harness.workflow import RecordingModel
 from timeloom import Agent, BaseWorkflow, Bundle, Payload, get_plain, get_settings, tool
-from timeloom.agent.bundle_parts import build_bundle_parts
+from timeloom.agent.bundle_settings import build_bundle_parts
 from timeloom.agent.turn_builder import TurnRunnerBuilder
 from timeloom.app import AgentSettings, default_tools
+from timeloom.bundles.bundle import BundleChannel, BundleWidget
 from timeloom.bundles.bundle_file import FILE_NAME
+from timeloom.bundles.bundle_tool import BundleTool
 from timeloom.bundles.fault import BundleError
 from timeloom.bundles.loaded_bundle import check_bundle
 from timeloom.bundles.registry import BundleRegistry
 from timeloom.config.load import load_settings
 from timeloom.config.resolve import SettingSources
-from timeloom.core.blocks import ConversationStarted
+from timeloom.core.blocks import ConversationStarted, ToolTraits
 from timeloom.core.codes import CodedError
 from timeloom.core.policy.gates import Policy, PolicyResult, Proposal, ask_before, only_tools, refuse
 from timeloom.core.policy.next_step import TurnLimits
@@ -149,6 +151,33 @@ def test_a_bundle_keeps_the_budgets_and_adds_to_the_instructions_and_policies(tm
     assert found.policies[0] is mine
     assert [one.__name__ for one in found.policies] == ["only_allowed_tools", "tools_that_need_approval"]
     assert found.budgets == settings.budgets
+
+
+def test_the_channels_of_a_bundle_are_declared_in_its_turns(tmp_path: Path) -> None:
+    channels = {"chart": BundleChannel(mime="application/json", purpose="A chart.", widget="plot")}
+    bundle = Bundle(name="a", channels=channels, widgets={"plot": BundleWidget(html="<p>")})
+    (declared,) = parts_of(bundle, AgentSettings(data_dir=tmp_path)).channels
+    assert (declared.name, declared.mime, declared.widget) == ("chart", "application/json", "plot")
+
+
+def test_a_tool_that_runs_programs_has_the_context_of_the_bundle(tmp_path: Path) -> None:
+    @tool("code.run", effect="pure", traits=ToolTraits(runs_code=True))
+    def run_code() -> str:
+        """Run a program."""
+        return "done"
+
+    settings = AgentSettings(data_dir=tmp_path)
+    tools = default_tools(settings).with_tools([run_code])
+    registry = build_bundle_parts(check_bundle(SHOP), settings, tools, None).registry
+    assert isinstance(registry.resolve("code.run"), BundleTool)
+    assert not isinstance(registry.resolve("react.read"), BundleTool)
+
+
+def test_allowed_tools_leave_out_those_of_the_program(tmp_path: Path) -> None:
+    settings = AgentSettings(data_dir=tmp_path)
+    bundle = Bundle(name="a", tools=(price, free), allowed_tools=("shop.price", "react.read"))
+    parts = build_bundle_parts(check_bundle(bundle), settings, default_tools(settings), None)
+    assert [spec.tool_id for spec in parts.registry.specs()] == ["react.read", "shop.price"]
 
 
 def allow_all(_: Proposal) -> PolicyResult | None:

@@ -107,8 +107,31 @@ def test_a_folder_describes_all_parts_of_a_bundle(tmp_path: Path) -> None:
 
 
 def test_parts_that_do_not_exist_yet_are_named(tmp_path: Path) -> None:
-    warnings = load_bundle(write_whole(tmp_path / "shop")).warnings
-    assert [one.split(" names ")[1].split(",")[0] for one in warnings] == ["skills", "knowledge", "mcp_servers"]
+    missing = load_bundle(write_whole(tmp_path / "shop")).missing
+    assert [(one.part, one.names) for one in missing] == [
+        ("skills", ("skills",)),
+        ("knowledge", ("docs",)),
+        ("mcp_servers", ("search",)),
+    ]
+
+
+def test_descriptors_name_tools_and_skills_of_the_bundle(tmp_path: Path) -> None:
+    descriptor = """
+TOOLS_SPECS = [{"module": "tools", "alias": "goods"}]
+MCP_TOOL_SPECS = [{"server_id": "search", "alias": "web"}]
+ALLOWED_TOOLS = ["goods.*", "react.read"]
+"""
+    toml = 'name = "shop"\ntools_descriptor = "described"\nskills_descriptor = "skilled"'
+    skilled = "CUSTOM_SKILLS_ROOT = 'skills'"
+    loaded = load_bundle(write_bundle(tmp_path / "a", toml, tools=TOOLS, described=descriptor, skilled=skilled))
+    assert [one.spec.tool_id for one in loaded.bundle.tools] == ["goods.price"]
+    assert loaded.bundle.allowed_tools == ("goods.*", "react.read")
+    assert [one.part for one in loaded.missing] == ["mcp_servers", "skills"]
+    error = fault_of(
+        write_bundle(tmp_path / "b", toml, described='TOOLS_SPECS = [{"modul": "tools"}]', skilled=skilled)
+    )
+    assert (error.file, error.line) == ("bundle.toml", 2)
+    assert "described.py, line 1" in error.reason
 
 
 @pytest.mark.parametrize(
@@ -153,6 +176,7 @@ def test_the_init_module_of_a_folder_belongs_to_the_bundle(tmp_path: Path) -> No
         ('name = "shop"\nmax_iterations = 0', 2, "`max_iterations`: expected `int` >= 1"),
         ('name = "shop"\n[policies]\nask_before = ["x"]', 3, "`policies.ask_before`"),
         ('name = "shop"\n[policies]\ncalls_per_turn = { "a.b" = -1 }', 3, "`policies.calls_per_turn`"),
+        ('name = "shop"\ntools_descriptor = "nothing_of_that_name"', 2, "No module named"),
         ('name = "shop"\n[channels.chart]\nmime = "x"', 3, "`channels.chart.mime`: expected"),
         ('name = "shop"\ntools = ["tools"]', 2, "no installed package offers the tools 'tools'"),
         ('name = "shop"\ntools = ["tools:"]', 2, "expected `module:NAME`"),
@@ -222,7 +246,14 @@ def test_a_channel_with_an_unknown_widget_is_a_fault() -> None:
         check_bundle(Bundle(name="shop", channels=channels))
 
 
-@pytest.mark.parametrize("bundle", [Bundle(name="a b"), Bundle(name="shop", max_iterations=0)])
+@pytest.mark.parametrize(
+    "bundle",
+    [
+        Bundle(name="a b"),
+        Bundle(name="shop", max_iterations=0),
+        Bundle(name="shop", channels={"thinking": BundleChannel(mime="text/plain")}),
+    ],
+)
 def test_a_bundle_of_a_program_is_checked_too(bundle: Bundle) -> None:
     with pytest.raises(BundleError):
         check_bundle(bundle)

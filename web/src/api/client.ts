@@ -3,6 +3,7 @@ import { type FeedbackBody, type Operations, type ProblemDetails, ROUTES } from 
 
 // The only names of the generated schema that the page uses: a rename on the server is repaired here.
 export type {
+  BundleInfo,
   CacheForecast,
   CachePoint,
   ChatBlock,

@@ -1,6 +1,6 @@
 /** The state of the page: the signed-in user, the list of conversations, the open conversation and the side panel. */
 import { create } from "zustand";
-import { call, type ListedConversation, type Me, ProblemError, serverPath, setProject, sign, type WaitingApproval } from "../api/client";
+import { type BundleInfo, call, type ListedConversation, type Me, ProblemError, serverPath, setProject, sign, type WaitingApproval } from "../api/client";
 import type { OpenConversation } from "./liveConversation";
 
 export type Panel = "" | "sources" | "canvas" | "inspector";
@@ -16,6 +16,10 @@ interface AppState {
   cursor: string;
   /** The calls that wait for a decision of this user, in all conversations. */
   approvals: WaitingApproval[];
+  /** The bundles that a new conversation may belong to; empty if the server has none. */
+  bundles: BundleInfo[];
+  /** The name of the chosen bundle of a new conversation. */
+  bundle: string;
   open: OpenConversation | null;
   panel: Panel;
   /** The item that the panel shows: a file for "canvas", a block's seq for "inspector", or empty. */
@@ -32,6 +36,8 @@ export const useAppStore = create<AppState>()(() => ({
   conversations: [],
   cursor: "",
   approvals: [],
+  bundles: [],
+  bundle: "",
   open: null,
   panel: "",
   panelItem: "",
@@ -51,7 +57,7 @@ export async function loadUser(): Promise<void> {
     // The server puts a fragment there when the token of the URL was wrong.
     if (window.location.hash === REFUSED) window.history.replaceState(null, "", window.location.pathname);
     set({ me, authState: "signedIn", toast: "" });
-    await Promise.all([listConversations(), listApprovals()]);
+    await Promise.all([listConversations(), listApprovals(), listBundles()]);
   } catch (error) {
     set({ authState: isSignedOut(error) ? signedOutState(error) : "failed" });
   }
@@ -78,7 +84,7 @@ const isSignedOut = (error: unknown) => error instanceof ProblemError && error.s
 
 export const signedOutState = (error: unknown) => (error instanceof ProblemError && error.code === "sign_in_required" ? "signedOutOfApp" : "signedOut");
 
-const SIGNED_OUT = { me: null, conversations: [], cursor: "", approvals: [], open: null, panel: "" as const, panelItem: "", toast: "" };
+const SIGNED_OUT = { me: null, conversations: [], cursor: "", approvals: [], bundles: [], bundle: "", open: null, panel: "" as const, panelItem: "", toast: "" };
 
 /** Load the first page of conversations, or append the next one. */
 export async function listConversations(more = false): Promise<void> {
@@ -94,6 +100,18 @@ export async function listApprovals(): Promise<void> {
   } catch (error) {
     // The user's role may not include decisions.
     if (!(error instanceof ProblemError && [403, 404].includes(error.status))) throw error;
+  }
+}
+
+/** Load the bundles; the server's default one is chosen, or the first one that takes messages. */
+async function listBundles(): Promise<void> {
+  try {
+    const page = await call("list_bundles", {});
+    const ready = page.bundles.filter((one) => one.state === "ready");
+    set({ bundles: page.bundles, bundle: (ready.find((one) => one.name === page.default) ?? ready[0])?.name ?? "" });
+  } catch (error) {
+    // An older server has no bundles.
+    if (!(error instanceof ProblemError && error.status === 404)) throw error;
   }
 }
 

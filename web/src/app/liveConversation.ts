@@ -24,6 +24,8 @@ export interface OpenConversation {
   /** Whether the user may decide on its calls that wait for approval. */
   mayDecide: boolean;
   owner: string;
+  /** The name of its bundle; empty if it has none. */
+  bundle: string;
   /** Messages that this page sent and the timeline does not have yet. */
   sending: { text: string; mode: SendMode }[];
 }
@@ -60,8 +62,8 @@ export function openConversation(id: string): void {
 
 async function loadAccess(id: string): Promise<void> {
   try {
-    const { may_write, may_decide, user } = await call("get_conversation", { conversation_id: id });
-    updateOpen(id, (open) => ({ ...open, mayWrite: may_write, mayDecide: may_decide, owner: user }));
+    const { may_write, may_decide, user, bundle = "" } = await call("get_conversation", { conversation_id: id });
+    updateOpen(id, (open) => ({ ...open, mayWrite: may_write, mayDecide: may_decide, owner: user, bundle }));
   } catch {
     // The stream of the same conversation reports why it cannot be read.
   }
@@ -94,6 +96,7 @@ function newOpenConversation(id: string): OpenConversation {
     mayWrite: true,
     mayDecide: true,
     owner: "",
+    bundle: "",
     sending: [],
   };
 }
@@ -307,11 +310,11 @@ function renameInList(id: string, title: string): void {
 
 /** Send a message to the open conversation, or start a new one, and return its id. Throws the server's error. */
 export async function sendMessage(text: string, mode: SendMode, files: File[] = [], options: UploadOptions = {}): Promise<string> {
-  const { open } = get();
+  const { open, bundle } = get();
   const one = { text, mode };
   if (open) updateOpen(open.id, (before) => ({ ...before, sending: [...before.sending, one] }));
   try {
-    const receipt = await (mode === "steer" && open ? sendSteer(open.id, text, files, options) : sendText(open?.id, text, files, options));
+    const receipt = await (mode === "steer" && open ? sendSteer(open.id, text, files, options) : sendText(open ? { conversation_id: open.id } : bundle ? { bundle } : {}, text, files, options));
     if (!open) void listConversations();
     return receipt.conversation_id;
   } catch (error) {
@@ -326,8 +329,8 @@ function sendSteer(id: string, text: string, files: File[], options: UploadOptio
   return files.length ? send(addressOf("post_event", names), body, files, options) : call("post_event", { ...names, body });
 }
 
-function sendText(id: string | undefined, message: string, files: File[], options: UploadOptions): Promise<SendReceipt> {
-  const body: { message: string; conversation_id?: string } = id ? { message, conversation_id: id } : { message };
+function sendText(to: { conversation_id?: string; bundle?: string }, message: string, files: File[], options: UploadOptions): Promise<SendReceipt> {
+  const body = { message, ...to };
   return files.length ? send(addressOf("post_message", {}), body, files, options) : call("post_message", { body });
 }
 

@@ -3,6 +3,7 @@ import { Icon } from "../app/Icon";
 import { type Panel, showPanel, useAppStore } from "../app/appStore";
 import { conversationTitle } from "../timeline/fold";
 import { Announcer } from "./Announcer";
+import { BundleName } from "./BundleChoice";
 import { Composer } from "./Composer";
 import { MessageList } from "./MessageList";
 import { PinnedList } from "./PinnedList";
@@ -21,6 +22,7 @@ export function Conversation() {
           {waiting > 0 && <span className="badge">{waiting}</span>}
         </button>
         <h1 title={title} dir="auto">{title}</h1>
+        <BundleName name={open?.bundle ?? ""} />
         {open && (
           <div className="bar-buttons">
             <Connection />

@@ -2,6 +2,7 @@
 import { errorMessage, showToast, useAppStore } from "../app/appStore";
 import { sendMessage } from "../app/liveConversation";
 import { navigate } from "../app/route";
+import { BundleChoice } from "./BundleChoice";
 
 export function Welcome() {
   const me = useAppStore((state) => state.me);
@@ -12,6 +13,7 @@ export function Welcome() {
         <img src="./icon.svg" alt="" width="56" height="56" />
         <h2>What shall we work on?</h2>
         {me?.model && (me.demo ? <DemoModel name={me.model} /> : <p>The model is <code>{me.model}</code>.</p>)}
+        <BundleChoice />
         {examples.length > 0 && (
           <ul className="examples" aria-label="Examples">
             {examples.map((text) => (

@@ -1,6 +1,6 @@
 /** A form by which the agent asks: to fill in, or with the values of its answer. */
 import { type FormEvent, useId, useState } from "react";
-import { apiPath, post } from "../api/client";
+import { call as callApi } from "../api/client";
 import { errorMessage, useAppStore } from "../app/appStore";
 import type { Call } from "../timeline/model";
 import { FieldInput } from "./FieldInput";
@@ -43,7 +43,7 @@ function OpenForm({ call, form, mayWrite }: { call: string; form: Form; mayWrite
     setSending(true);
     setProblem("");
     // The form shows its answer when the event arrives in the stream.
-    post(apiPath("events", conversation), { kind: "form", form: call, text: JSON.stringify(values), mime: "application/json" }).catch((error: unknown) => {
+    callApi("post_event", { conversation_id: conversation, body: { kind: "form", form: call, text: JSON.stringify(values), mime: "application/json" } }).catch((error: unknown) => {
       setSending(false);
       setProblem(errorMessage(error));
     });
