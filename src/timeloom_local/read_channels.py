@@ -57,8 +57,14 @@ def _read_channel(content: PromptContent, name: str, text: str) -> None:
     text = text.removesuffix(f"</channel:{name}>")
     if name == "action":
         _read_action(content, text)
+    elif name == "content" and content.calls:
+        content.calls[-1].written = unfence_text(text.removeprefix("\n").removesuffix("\n"))
     elif name == "final_answer":
         content.exchanges.append((content.message, _words(text.split("\n"))))
+
+
+class _WriteParams(msgspec.Struct, frozen=True):
+    content: object = ""
 
 
 class _CallFields(msgspec.Struct, frozen=True):
@@ -85,7 +91,15 @@ def _read_action(content: PromptContent, text: str) -> None:
     except msgspec.MsgspecError:  # very long parameters are cut in the prompt
         parsed = _ActionFields("call_tool")
     if call := parsed.call():
-        content.calls.append(PromptCall(tool_id=call.tool_id, params=bytes(call.params).decode("utf-8", "replace")))
+        params = bytes(call.params)
+        written = msgspec.json.decode(params, type=_WriteParams).content
+        content.calls.append(
+            PromptCall(
+                tool_id=call.tool_id,
+                params=params.decode("utf-8", "replace"),
+                written=unfence_text(written) if isinstance(written, str) else "",
+            )
+        )
 
 
 def _read_block(content: PromptContent, block: re.Match[str], lines: list[str]) -> None:
@@ -132,7 +146,8 @@ def _read_result(content: PromptContent, state: str, rest: str, lines: list[str]
     if how == "failed":
         call.failure = call.failure or _failure(rest, text or "")
     if path:
-        _add_artifact(content, call, path, "" if rest == "empty" else text, lines)
+        known = "" if rest == "empty" else call.written if rest.endswith(", as written") else text
+        _add_artifact(content, call, path, known, lines)
     elif text is not None:
         call.status = text
         call.failure = call.failure or describe_missing(text)

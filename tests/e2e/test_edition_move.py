@@ -1,4 +1,4 @@
-"""A data folder of edition 1 goes on in editions 2 and 3: real servers over HTTP, then the commands that read the log."""
+"""A data folder of edition 1 moves to editions 2 and 3: real servers over HTTP, then the commands that read the log."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Prompts of edition 2: the texts of the runtime's own tools, and the whole prompts that the documentation shows."""
+"""Prompts of edition 2 with the texts of the runtime's own tools, and the prompts that the documentation shows."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from tests.golden.test_examples_exec import CODE as REPORT_CODE
 from tests.golden.test_examples_exec import FILES, SUMMARY, TRACEBACK, PlayedSandbox
 from tests.harness.replies import answers, calls
 from timeloom.core.policy.next_step import TurnLimits
-from timeloom.core.render.editions import THIRD_EDITION
+from timeloom.core.render.editions import SECOND_EDITION, THIRD_EDITION
 from timeloom.ports.model import TextSegment
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
 
@@ -78,7 +78,7 @@ async def test_the_documentation_shows_a_whole_prompt_with_failures(stage: Examp
 
 async def last_prompt(stage: ExampleHarness, *replies: str, turns: int = 1) -> str:
     """Run these turns in edition 2 and return the timeline of the last request."""
-    talk = await replace(stage, edition=THIRD_EDITION).start_conversation(*replies)
+    talk = await replace(stage, edition=SECOND_EDITION).start_conversation(*replies)
     for number in range(turns):
         await talk.run_turn(f"request {number + 1}")
     return "".join(part.text for part in talk.model.requests[-1].segments if isinstance(part, TextSegment))

@@ -40,6 +40,19 @@ def test_messages_and_events_of_edition_3_begin_their_turns() -> None:
     assert (event.turn, event.message, event.said) == ("t2", "", ["Hi"])
 
 
+def test_a_text_that_only_its_call_shows_is_known() -> None:
+    write = '<channel:action>{"tool_id":"react.write","params":{"path":"files/a.md"%s}}</channel:action>\n'
+    raw = "<channel:content>\n# A\n~[x]\n</channel:content>\n"
+    done = "[t1.1 fi:t1/a.md] 2 lines, as written\n"
+    for call, text in (
+        (write % "" + raw, "# A\n[x]"),
+        (write % ',"content":"one"', "one"),
+        (write % ',"content":1', ""),
+    ):
+        found = said(f"[USER t1]\nHi\n\n{call}{done}")
+        assert found.files["fi:t1/a.md"].text == text
+
+
 def test_files_of_an_earlier_turn_are_known_with_their_text() -> None:
     found = situation(CaseScene(files={"a.txt": "one\n\n[TURN t9]\n~x\n"}))
     assert found.files == {"fi:t1/a.txt": PromptFile(path="fi:t1/a.txt", text="one\n\n[TURN t9]\n~x")}

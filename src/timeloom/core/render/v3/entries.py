@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from timeloom.core.blocks import Completion, ToolCall, ToolTraits, TurnEnded, TurnStarted, UserPrompt
+import msgspec
+
+from timeloom.core.blocks import (
+    Completion,
+    ResultContent,
+    ResultStatus,
+    Shown,
+    ToolCall,
+    ToolTraits,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.blocks.tool_traits import resolve_traits
 from timeloom.core.plans.marks import find_marks
 from timeloom.core.render.entry_text import NO_PAYLOADS, NO_TEXT, EntryText, Payloads, text_from_lines
 from timeloom.core.render.foreign_text.fence import one_line
@@ -11,6 +24,8 @@ from timeloom.core.render.names import Names
 from timeloom.core.render.v2.entries import block_text
 from timeloom.core.render.v2.entries.call_text import action_text
 from timeloom.core.render.v2.entries.channel_text import action, render_words, short_channel, text_without_gap
+from timeloom.core.render.v2.fence import begin_line
+from timeloom.core.render.v3.as_written import READ_MARK, SAME_TEXT
 from timeloom.core.timeline import Entry
 from timeloom.core.view.turns import TurnsView
 
@@ -44,10 +59,52 @@ def entry_text(
             return text_without_gap(first, short_channel("final_answer", said) if said else "")
         case TurnEnded(reason="completed", text=text):
             return _notes_at_end(text)
+        case ResultStatus(error=None, text=str(said)) if _is_shown_by_files(said, resolve_traits(tool_id, traits)):
+            return NO_TEXT
+        case ResultContent(shown=Shown(how="stub", text=stub)) as block if _is_one_line(stub):
+            return _stub_text(entry, block, stub, names)
         case ToolCall() as block:
             return action_text(block, entry.turn_id, payloads, names, compact=True)
         case _:
             return block_text.entry_text(entry, names, tool_id, payloads, traits)
+
+
+def _is_shown_by_files(status: str, traits: ToolTraits) -> bool:
+    """Whether the status of a tool that writes a file says only what its call and the line of the file show."""
+    if not (traits.path_param and traits.conversation_only):
+        return False
+    try:
+        fields = msgspec.json.decode(status, type=_WriteStatus)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return False
+    return fields.result in _CHANGES and not fields.copied_from and not any(hunk.drift for hunk in fields.hunks)
+
+
+class _Hunk(msgspec.Struct, frozen=True):
+    drift: int = 0
+
+
+class _WriteStatus(msgspec.Struct, frozen=True):
+    result: str = ""
+    copied_from: str = ""
+    hunks: tuple[_Hunk, ...] = ()
+
+
+_CHANGES: Final = ("patched", "replaced", "created")
+
+
+def _is_one_line(stub: str) -> bool:
+    return stub.startswith(READ_MARK) and "\n" not in stub
+
+
+def _stub_text(entry: Entry, block: ResultContent, stub: str, names: Names) -> EntryText:
+    """Return one line for a content that is not shown; nothing if the call shows it."""
+    if stub == SAME_TEXT:
+        return NO_TEXT
+    place = "" if block.artifact_path.startswith("tc:") else names.path(block.artifact_path)
+    return text_without_gap(
+        begin_line(names.call(entry.turn_id, block.tool_call_id), place, stub.removeprefix(READ_MARK))
+    )
 
 
 def _time_text(entry: Entry, turns: TurnsView) -> EntryText:

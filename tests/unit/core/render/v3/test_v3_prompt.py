@@ -7,12 +7,26 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from tests.harness.hostile_lines import forged_lines, hostile, split_at_breaks
-from timeloom.core.blocks import AnyBlock, Completion, Notes, ToolCall, TurnEnded, TurnStarted, UserPrompt
+from timeloom.core.blocks import (
+    AnyBlock,
+    Completion,
+    Notes,
+    ResultContent,
+    ResultStatus,
+    Shown,
+    ToolCall,
+    ToolError,
+    ToolTraits,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.render.editions import THIRD_EDITION, renderer_for
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.segments import is_byte_prefix
 from timeloom.core.render.v2.renderer import V2_RENDERER
+from timeloom.core.render.v3.as_written import shown_as_written, shown_in_call
 from timeloom.core.render.v3.renderer import V3_RENDERER
 from timeloom.core.timeline import Draft, Entry, to_entry
 from timeloom.core.view.views import Views, fold
@@ -112,6 +126,58 @@ def test_a_long_message_and_a_long_answer_are_shortened_by_lines() -> None:
     assert message.startswith("[USER t1]\nline\n")
     assert answer.startswith("<channel:final_answer>\nword ")
     assert max(len(message), len(answer)) < 600
+
+
+PATCH_TRAITS = ToolTraits(path_param="path", conversation_only=True)
+FILE = "fi:turn_1.files/a.md"
+
+
+def shown_of_call(block: AnyBlock, traits: ToolTraits | None = PATCH_TRAITS) -> str:
+    """The text of a result of the first call."""
+    call = ToolCall(tool_id="own.patch", tool_call_id=CALL, traits=traits)
+    entries = log((TURN, TS, TurnStarted(n=1, edition=3)), (TURN, TS, call), (TURN, TS, block))
+    return V3_RENDERER.entry_text(entries[-1], fold(entries), AnyPayload()).text
+
+
+def file_content(stub: Shown | None, path: str = FILE) -> ResultContent:
+    return ResultContent(tool_call_id=CALL, artifact_path=path, mime="text/plain", text="a\nb", shown=stub)
+
+
+def test_a_short_text_that_a_call_wrote_is_not_shown_again() -> None:
+    assert shown_of_call(file_content(shown_as_written("a\nb", 3))) == "[t1.1 fi:t1/a.md] 2 lines, as written\n"
+    assert shown_of_call(file_content(shown_as_written("a\n", 3))) == "[t1.1 fi:t1/a.md] 1 line, as written\n"
+    assert shown_of_call(file_content(shown_in_call("@@", 3), f"tc:{TURN}.{CALL}.result")) == ""
+    assert shown_of_call(file_content(None)) == "[t1.1 fi:t1/a.md]\na\nb\n[/t1.1]\n"
+    own = Shown("stub", 1, "[READ] page 1\n[READ] page 2")
+    assert shown_of_call(file_content(own)) == "[t1.1 fi:t1/a.md]\n[READ] page 1\n[READ] page 2\n[/t1.1]\n"
+    result = file_content(Shown("stub", 1, "[READ] all [[S:1]]\r"), f"tc:{TURN}.{CALL}.result")
+    assert shown_of_call(result) == "[t1.1] all [~[S:1]]\n"
+
+
+@pytest.mark.parametrize(("text", "edition"), [("", 3), ("x" * 401, 3), ("x", 2)])
+def test_other_texts_are_shown_where_they_are_written(text: str, edition: int) -> None:
+    assert shown_as_written(text, edition) is None
+    assert shown_in_call(text, edition) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "is_shown"),
+    [
+        ('{"path":"a","result":"patched","hunks":[{"old_line":1,"drift":0}]}', False),
+        ('{"path":"a","result":"created"}', False),
+        ('{"path":"a","result":"patched","hunks":[{"drift":2}]}', True),
+        ('{"path":"a","result":"patched","copied_from":"b"}', True),
+        ('{"path":"a","result":"unchanged"}', True),
+        ('{"path":"a","result":"deleted"}', True),
+        ("patched", True),
+        ('{"result":1}', True),
+    ],
+)
+def test_the_status_of_a_write_is_shown_if_it_says_more_than_its_files(status: str, is_shown: bool) -> None:
+    block = ResultStatus(tool_call_id=CALL, text=status, mime="application/json")
+    assert bool(shown_of_call(block)) == is_shown
+    assert shown_of_call(block, None)
+    assert shown_of_call(replace(block, error=ToolError("e", "m")))
 
 
 @given(conversations())
