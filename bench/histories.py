@@ -9,7 +9,7 @@ from bench.loops import HEADER, LoopingModel, look, make_bench_turns
 from timeloom.core.blocks import ConversationStarted, TurnStarted
 from timeloom.core.blocks.extract_payloads import find_blob_refs, restore_payloads
 from timeloom.core.ids import ConversationId, make_turn_id
-from timeloom.core.render.editions import SECOND_EDITION
+from timeloom.core.render.editions import THIRD_EDITION
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
@@ -27,7 +27,7 @@ async def write_history(
     conversation: ConversationId,
     blocks: int,
     header: ConversationStarted = HEADER,
-    edition: int = SECOND_EDITION,
+    edition: int = THIRD_EDITION,
 ) -> int:
     """Append whole turns until the conversation has that many blocks; return its final number of blocks."""
     drafts = [Draft(NO_TURN, "2026-01-01T00:00:00Z", header)]

@@ -10,7 +10,7 @@ from timeloom.app import AgentSettings, build_turn_runner
 from timeloom.core.blocks import ConversationStarted, ToolTraits, Usage
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.editions import SECOND_EDITION
+from timeloom.core.render.editions import THIRD_EDITION
 from timeloom.core.stream.channels import DECISION
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.model import FinishEvent, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
@@ -79,7 +79,7 @@ def make_bench_turns(
     data_dir: Path,
     on_delta: Callable[[LiveDelta], None] = lambda _: None,
     prune: PruneSettings | None = None,
-    edition: int = SECOND_EDITION,
+    edition: int = THIRD_EDITION,
 ) -> TurnRunner:
     """Return an object that runs turns of any number of rounds with that one tool."""
     setting = AgentSettings(

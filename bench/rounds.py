@@ -23,7 +23,7 @@ from bench.report import BenchSection, BenchTable, BenchTarget, Cell
 from bench.rounds_providers import measure_provider_rounds
 from bench.rounds_side import RoundsJob, RoundsReady, TurnTimes
 from bench.settings import BenchRun
-from timeloom.core.render.editions import FIRST_EDITION, SECOND_EDITION
+from timeloom.core.render.editions import EDITIONS, FIRST_EDITION, THIRD_EDITION
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _T = TypeVar("_T")
@@ -100,12 +100,10 @@ def measure_rounds(run: BenchRun) -> BenchSection:
 
 
 def _measure_editions(run: BenchRun) -> BenchSection:
-    """Run the same turn in both editions of the prompt alternately."""
+    """Run the same turn in every edition of the prompt alternately."""
     blocks = run.sizes.round_blocks[-2:][0]
     with ExitStack() as stack:
-        workers = {
-            edition: stack.enter_context(_worker(run, blocks, edition)) for edition in (FIRST_EDITION, SECOND_EDITION)
-        }
+        workers = {edition: stack.enter_context(_worker(run, blocks, edition)) for edition in EDITIONS}
         for _ in range(run.sizes.round_turns):
             for worker in workers.values():
                 worker.run_turn()
@@ -116,15 +114,18 @@ def _measure_editions(run: BenchRun) -> BenchSection:
         for edition, worker in workers.items()
     )
     columns = ("edition", "blocks in sight", "at its quickest ms", "CPU at its quickest ms")
-    over_first = cpu_s[SECOND_EDITION] / cpu_s[FIRST_EDITION]
+    over_first = {edition: cpu_s[edition] / cpu_s[FIRST_EDITION] for edition in EDITIONS[1:]}
     return BenchSection(
         tables=(BenchTable(title="Own cost of a round by edition", columns=columns, rows=rows),),
-        bars=(BenchTarget("CPU time of a round, edition 2 over edition 1", over_first, at_most=1),),
+        bars=tuple(
+            BenchTarget(f"CPU time of a round, edition {edition} over edition 1", ratio, at_most=1)
+            for edition, ratio in over_first.items()
+        ),
     )
 
 
 @contextmanager
-def _worker(run: BenchRun, blocks: int, edition: int = SECOND_EDITION) -> Generator[_RoundsWorker]:
+def _worker(run: BenchRun, blocks: int, edition: int = THIRD_EDITION) -> Generator[_RoundsWorker]:
     command = [sys.executable, "-m", "bench.rounds_side"]
     with (
         fresh_folder(run.work) as folder,

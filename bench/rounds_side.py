@@ -17,7 +17,7 @@ from bench.loops import LoopingModel, look, make_bench_turns
 from bench.measures import peak_bytes
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.editions import SECOND_EDITION
+from timeloom.core.render.editions import THIRD_EDITION
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.runtime.session.session import Session
@@ -40,7 +40,7 @@ class RoundsJob(msgspec.Struct, frozen=True):
     blocks: int
     folder: str
     rounds: int
-    edition: int = SECOND_EDITION
+    edition: int = THIRD_EDITION
 
 
 class RoundsReady(msgspec.Struct, frozen=True):

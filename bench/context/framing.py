@@ -32,7 +32,7 @@ MAX_SHARE: Final = 0.10
 MAX_CALL_TOKENS: Final = 55
 """The framing of a session may be a tenth of its payload or this many tokens for each call, whichever is larger."""
 
-LAST_EDITION: Final = 2
+LAST_EDITION: Final = 3
 
 
 class BlockFraming(msgspec.Struct, frozen=True):

@@ -68,7 +68,7 @@ class PlayMode(msgspec.Struct, frozen=True):
     prunes: bool = False
     forgets: bool = True
     """Whether anything leaves the prompt; otherwise neither summaries nor pruning apply."""
-    edition: int = 2
+    edition: int = 3
     """The edition of everything that a model reads and writes."""
 
 

@@ -32,6 +32,8 @@ class PromptCall(msgspec.Struct, kw_only=True):
 
     tool_id: str
     params: str
+    written: str = ""
+    """The text that the call writes to a file."""
     done: bool = False
     failure: str = ""
     paths: list[str] = []

@@ -1,4 +1,4 @@
-"""Parses a prompt of edition 2: past decisions in channels, and results between two lines with the call's alias."""
+"""Parses a prompt of edition 2 or 3: decisions in channels, and results between two lines with the call's alias."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from timeloom_local.prompt_content import ListedSource, PromptCall, PromptConten
 
 
 def is_second_edition(tail: str) -> bool:
-    """Return whether the end of a prompt has the form of edition 2."""
+    """Return whether the end of a prompt has the form of edition 2, which edition 3 has too."""
     return bool(_ANNOUNCE.search(tail))
 
 
@@ -34,6 +34,7 @@ _CHANNEL: Final = re.compile(r"<channel:(?P<name>[a-z_]+)>(?P<rest>.*)", re.DOTA
 _HEAD: Final = re.compile(
     r"\[(?:(?P<call>t[0-9]+\.[0-9]+)(?: (?P<state>fi:.*(?=\](?: empty)?$)|[^\]]*))?"
     r"|USER ATTACHMENT (?P<file>.*?)(?=\] [^ /]+/)"
+    r"|EVENT [^ \]]+ ar:(?P<event>t[0-9]+)\.[^\]]*"
     r"|(?P<kind>TURN|PRUNED|USER(?: MESSAGE| FOLLOWUP| STEER)?|NOTICE|APPROVAL)(?: (?P<name>[^\]]*))?"
     r")\](?: (?P<rest>.*))?"
 )
@@ -56,8 +57,14 @@ def _read_channel(content: PromptContent, name: str, text: str) -> None:
     text = text.removesuffix(f"</channel:{name}>")
     if name == "action":
         _read_action(content, text)
+    elif name == "content" and content.calls:
+        content.calls[-1].written = unfence_text(text.removeprefix("\n").removesuffix("\n"))
     elif name == "final_answer":
         content.exchanges.append((content.message, _words(text.split("\n"))))
+
+
+class _WriteParams(msgspec.Struct, frozen=True):
+    content: object = ""
 
 
 class _CallFields(msgspec.Struct, frozen=True):
@@ -68,6 +75,14 @@ class _CallFields(msgspec.Struct, frozen=True):
 class _ActionFields(msgspec.Struct, frozen=True):
     action: str = ""
     tool_call: _CallFields = _CallFields()
+    tool_id: str = ""
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def call(self) -> _CallFields | None:
+        """Return the call; from edition 3 on, it stands alone."""
+        if self.tool_id:
+            return _CallFields(self.tool_id, self.params)
+        return self.tool_call if self.action == "call_tool" else None
 
 
 def _read_action(content: PromptContent, text: str) -> None:
@@ -75,15 +90,25 @@ def _read_action(content: PromptContent, text: str) -> None:
         parsed = msgspec.json.decode(text, type=_ActionFields)
     except msgspec.MsgspecError:  # very long parameters are cut in the prompt
         parsed = _ActionFields("call_tool")
-    if parsed.action == "call_tool":
-        call = parsed.tool_call
-        content.calls.append(PromptCall(tool_id=call.tool_id, params=bytes(call.params).decode("utf-8", "replace")))
+    if call := parsed.call():
+        params = bytes(call.params)
+        written = msgspec.json.decode(params, type=_WriteParams).content
+        content.calls.append(
+            PromptCall(
+                tool_id=call.tool_id,
+                params=params.decode("utf-8", "replace"),
+                written=unfence_text(written) if isinstance(written, str) else "",
+            )
+        )
 
 
 def _read_block(content: PromptContent, block: re.Match[str], lines: list[str]) -> None:
     name, rest = block["name"] or "", block["rest"] or ""
     if block["call"]:
         _read_result(content, block["state"] or "", rest, lines)
+        return
+    if event := block["event"]:
+        _enter_turn(content, event)
         return
     match block["kind"]:
         case None:
@@ -92,6 +117,9 @@ def _read_block(content: PromptContent, block: re.Match[str], lines: list[str]) 
             # The card of earlier rounds of the current turn names no turn.
             if name:
                 content.begin_turn(name.partition(" ")[0])
+        case "USER" if name:
+            _enter_turn(content, name)
+            content.add_message("USER", _words(lines))
         case "NOTICE":
             content.add_notice(rest)
         case "APPROVAL":
@@ -99,6 +127,12 @@ def _read_block(content: PromptContent, block: re.Match[str], lines: list[str]) 
                 content.calls[-1].failure = "a person refused it"
         case kind:
             content.add_message(kind, _words(lines))
+
+
+def _enter_turn(content: PromptContent, turn: str) -> None:
+    """Begin the turn unless it has begun: from edition 3 on, its message or event names it."""
+    if content.turn != turn:
+        content.begin_turn(turn)
 
 
 def _read_result(content: PromptContent, state: str, rest: str, lines: list[str]) -> None:
@@ -112,7 +146,8 @@ def _read_result(content: PromptContent, state: str, rest: str, lines: list[str]
     if how == "failed":
         call.failure = call.failure or _failure(rest, text or "")
     if path:
-        _add_artifact(content, call, path, "" if rest == "empty" else text, lines)
+        known = "" if rest == "empty" else call.written if rest.endswith(", as written") else text
+        _add_artifact(content, call, path, known, lines)
     elif text is not None:
         call.status = text
         call.failure = call.failure or describe_missing(text)

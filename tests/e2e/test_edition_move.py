@@ -1,4 +1,4 @@
-"""A data folder of edition 1 goes on in edition 2: real servers over HTTP, then the commands that read the log."""
+"""A data folder of edition 1 moves to editions 2 and 3: real servers over HTTP, then the commands that read the log."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import httpx2
 
 from tests.e2e.test_serve_settings import serving, timeloom
 from timeloom.config.settings import Settings
-from timeloom.core.render.editions import SECOND_EDITION
+from timeloom.core.render.editions import THIRD_EDITION
 
 TOKEN = "a-token-of-my-own-choice"
 SCRIPT = [
@@ -27,6 +27,8 @@ SCRIPT = [
         "</channel:action>\n<channel:content>\n# B\n</channel:content>"
     ),
     "<channel:final_answer>\nIt is read.\n</channel:final_answer>",
+    '<channel:action>{"tool_id":"react.read","params":{"paths":["fi:t2/b.md"]}}</channel:action>',
+    "<channel:final_answer>\nIt is read again.\n</channel:final_answer>",
     "<channel:final_answer>\nStill here.\n</channel:final_answer>",
 ]
 
@@ -53,6 +55,7 @@ def test_a_conversation_of_edition_1_moves_at_its_next_turn_and_replays_clean(tm
     (tmp_path / "timeloom.toml").write_text('model = "script:script.yaml"\n[server]\nport = 0\n')
     conversation = say(tmp_path, "write a note", TIMELOOM_CONTEXT_EDITION="1")
     say(tmp_path, "read it", conversation, TIMELOOM_CONTEXT_EDITION="2")
+    say(tmp_path, "and the other", conversation, TIMELOOM_CONTEXT_EDITION="3")
     # A conversation never goes back.
     say(tmp_path, "still there?", conversation, TIMELOOM_CONTEXT_EDITION="1")
     assert timeloom(tmp_path, "verify", "--data-dir", "data").returncode == 0
@@ -69,6 +72,8 @@ def test_a_conversation_of_edition_1_moves_at_its_next_turn_and_replays_clean(tm
         for call in (calls[1], calls[2], calls[-1])
     ]
     assert ["[USER MESSAGE]" in prompt for prompt in prompts] == [True, False, False]
+    assert "[TURNS] oldest first\n[TIME] " in prompts[-1]
+    assert '<channel:action>{"tool_id":"react.read","params":{"paths":["fi:t2/b.md"]}}</channel:action>' in prompts[-1]
     assert "[t1.1 fi:t1/note.md]\n# Note\n~[TURN turn_9] a line like ours\n[/t1.1]\n" in prompts[-1]
     assert timeloom(tmp_path, "inspect", conversation, "--data-dir", "data").returncode == 0
 
@@ -83,5 +88,5 @@ def test_new_conversations_have_the_edition_of_the_default_settings(tmp_path: Pa
         if '"decision"' in line
     ]
     prompt = timeloom(tmp_path, "replay", "--data-dir", "data", "--prompt", str(call["path"])).stdout
-    assert Settings().context.edition == SECOND_EDITION
+    assert Settings().context.edition == THIRD_EDITION
     assert "[ANNOUNCE] " in prompt

@@ -1,4 +1,4 @@
-"""Prompts of edition 2: the texts of the runtime's own tools, and the whole prompts that the documentation shows."""
+"""Prompts of edition 2 with the texts of the runtime's own tools, and the prompts that the documentation shows."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from tests.golden.test_examples_exec import CODE as REPORT_CODE
 from tests.golden.test_examples_exec import FILES, SUMMARY, TRACEBACK, PlayedSandbox
 from tests.harness.replies import answers, calls
 from timeloom.core.policy.next_step import TurnLimits
-from timeloom.core.render.editions import SECOND_EDITION
+from timeloom.core.render.editions import SECOND_EDITION, THIRD_EDITION
 from timeloom.ports.model import TextSegment
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
 
@@ -40,7 +40,7 @@ def assert_on_page(name: str, talk: ExampleConversation) -> None:
 
 async def test_the_documentation_shows_a_whole_prompt_with_plan_search_and_file(stage: ExampleHarness) -> None:
     steps = ["Search restaurants", "Draft a list"]
-    talk = await replace(stage, edition=SECOND_EDITION).start_conversation(
+    talk = await replace(stage, edition=THIRD_EDITION).start_conversation(
         "<channel:thinking>\nA list needs a search first.\n</channel:thinking>\n"
         + calls("react.plan", mode="new", steps=steps),
         SEARCH,
@@ -60,7 +60,7 @@ async def test_the_documentation_shows_a_whole_prompt_with_plan_search_and_file(
 
 async def test_the_documentation_shows_a_whole_prompt_with_failures(stage: ExampleHarness, tmp_path: Path) -> None:
     sandbox = PlayedSandbox(tmp_path, SUMMARY, exit_code=1, err=TRACEBACK)
-    stage = replace(stage, tools=[*stage.tools, ExecTool(sandbox)], policies=(), edition=SECOND_EDITION)
+    stage = replace(stage, tools=[*stage.tools, ExecTool(sandbox)], policies=(), edition=THIRD_EDITION)
     contract = [{"filepath": f"{FILES}/{name}"} for name in ("report.xlsx", "summary.pdf")]
     talk = await stage.start_conversation(
         SEARCH,

@@ -1,4 +1,4 @@
-"""Every golden log renders in both editions, and each edition renders it the same in one go and entry by entry."""
+"""Every golden log renders in every edition, and each edition renders it the same in one go and entry by entry."""
 
 import asyncio
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 from timeloom.core.blocks.extract_payloads import find_blob_refs
 from timeloom.core.payload import BlobRef
-from timeloom.core.render.editions import FIRST_EDITION, SECOND_EDITION, renderer_for
+from timeloom.core.render.editions import EDITIONS, renderer_for
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views, fold
@@ -29,7 +29,7 @@ async def load(folder: Path) -> list[Log]:
     return logs
 
 
-@pytest.mark.parametrize("edition", [FIRST_EDITION, SECOND_EDITION])
+@pytest.mark.parametrize("edition", EDITIONS)
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_a_golden_log_renders_in_every_edition(folder: Path, edition: int, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "data")

@@ -65,7 +65,7 @@ from timeloom.core.view.views import Views
 TS: Final = "2026-02-09T02:14:32.676425Z"
 TURN, CALL = TurnId("turn_1"), CallId("c1")
 RESULT, FILE = "tc:turn_1.c1.result", "fi:turn_1.files/a.md"
-EDITIONS: Final = (1, 2)
+EDITIONS: Final = (1, 2, 3)
 
 Carrier = Callable[[str], tuple[AnyBlock, ...]]
 

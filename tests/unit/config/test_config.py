@@ -23,7 +23,7 @@ from timeloom.config.sections.execution import ExecutionProfile
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.policy.next_step import TurnLimits
-from timeloom.core.render.editions import FIRST_EDITION, SECOND_EDITION
+from timeloom.core.render.editions import FIRST_EDITION, THIRD_EDITION
 from timeloom.ports.model import Model, ModelEvent, ModelRequest
 from timeloom.providers.registry import open_model
 from timeloom.providers.settings import ModelSettings, Price, Timeouts
@@ -319,9 +319,9 @@ def test_settings_reach_the_conversation() -> None:
         max_output_tokens=100,
         thinking_tokens=50,
         read=ReadLimits(text_symbols=3, tokens=4, text_bytes=5, image_bytes=1, pdf_bytes=2, call_tokens=6),
-        edition=SECOND_EDITION,
+        edition=THIRD_EDITION,
     )
-    assert AgentSettings.from_settings(Settings()) == AgentSettings(data_dir=Path("data"), edition=SECOND_EDITION)
+    assert AgentSettings.from_settings(Settings()) == AgentSettings(data_dir=Path("data"), edition=THIRD_EDITION)
     assert AgentSettings.from_settings(resolve_settings("context.edition = 1")).edition == FIRST_EDITION
 
 

@@ -29,6 +29,30 @@ def test_the_message_is_the_users_own_words() -> None:
     assert (found.message, found.turn, found.calls, found.edition) == (words, "t1", [], 2)
 
 
+def test_messages_and_events_of_edition_3_begin_their_turns() -> None:
+    call = '<channel:action>{"tool_id":"react.read","params":{"paths":["x"]}}</channel:action>\n'
+    first = said(f"[TIME] 2026-02-09 02:14\n[USER t1]\nHi\n\n{call}[t1.1 ok]\n")
+    assert (first.turn, first.message, [one.tool_id for one in first.calls]) == ("t1", "Hi", ["react.read"])
+    found = said(f"[USER t1]\nHi\n\n{call}<channel:final_answer>Ho</channel:final_answer>\n[USER t2]\nAnd you?\n\n")
+    assert (found.turn, found.message, found.calls, found.said) == ("t2", "And you?", [], ["Hi"])
+    assert found.exchanges == [("Hi", "Ho")]
+    event = said("[USER t1]\nHi\n\n[EVENT form ar:t2.external.form.1] 2026-02-09 02:14\nx\n[/EVENT]\n")
+    assert (event.turn, event.message, event.said) == ("t2", "", ["Hi"])
+
+
+def test_a_text_that_only_its_call_shows_is_known() -> None:
+    write = '<channel:action>{"tool_id":"react.write","params":{"path":"files/a.md"%s}}</channel:action>\n'
+    raw = "<channel:content>\n# A\n~[x]\n</channel:content>\n"
+    done = "[t1.1 fi:t1/a.md] 2 lines, as written\n"
+    for call, text in (
+        (write % "" + raw, "# A\n[x]"),
+        (write % ',"content":"one"', "one"),
+        (write % ',"content":1', ""),
+    ):
+        found = said(f"[USER t1]\nHi\n\n{call}{done}")
+        assert found.files["fi:t1/a.md"].text == text
+
+
 def test_files_of_an_earlier_turn_are_known_with_their_text() -> None:
     found = situation(CaseScene(files={"a.txt": "one\n\n[TURN t9]\n~x\n"}))
     assert found.files == {"fi:t1/a.txt": PromptFile(path="fi:t1/a.txt", text="one\n\n[TURN t9]\n~x")}

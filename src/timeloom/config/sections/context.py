@@ -8,7 +8,7 @@ from msgspec import Meta
 from timeloom.config.field_help import SettingHelp
 from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.editions import SECOND_EDITION
+from timeloom.core.render.editions import THIRD_EDITION
 from timeloom.core.render.facts import CardLimits
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -25,11 +25,12 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The edition of the prompt, its pruning and its compaction."""
 
     edition: Annotated[
-        Literal[1, 2],
+        Literal[1, 2, 3],
         SettingHelp(
-            "Edition of all that models read and write, for new turns: 2 has shorter prompts, aliases and raw channels."
+            "Edition of all that models read and write, for new turns: 2 has shorter prompts, aliases and raw "
+            "channels, 3 also shorter messages and calls."
         ),
-    ] = SECOND_EDITION
+    ] = THIRD_EDITION
     keep_turns: Annotated[
         OptionalCount, SettingHelp("Number of turns before the current one that are never shortened to cards.")
     ] = _PRUNE.keep_turns

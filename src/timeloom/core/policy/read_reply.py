@@ -34,7 +34,13 @@ from timeloom.core.stream.channels import (
     declared_channels,
     trim_channel_text,
 )
-from timeloom.core.stream.decision import NO_TEXTS, CallToolDecision, Decision, parse_decision
+from timeloom.core.stream.decision import (
+    FIRST_COMPACT_EDITION,
+    NO_TEXTS,
+    CallToolDecision,
+    Decision,
+    parse_decision,
+)
 
 
 class ReplyIssue(msgspec.Struct, frozen=True):
@@ -91,7 +97,7 @@ def read_reply(
         error = CutChannelError(CODE)
         read = _Decisions(faults=(ReplyIssue(error.code, str(error)),))
     elif any(channel == DECISION for channel, _ in texts):
-        read = _parse_decisions(texts, cut, _RawChannels(fields, tools))
+        read = _parse_decisions(texts, cut, _RawChannels(fields, tools), compact=edition >= FIRST_COMPACT_EDITION)
     else:
         read = _Decisions(faults=(_decision_missing(edition),))
     code = _join_channel(texts, CODE)
@@ -174,7 +180,9 @@ class _Decisions(NamedTuple):
     filled: tuple[tuple[int, Mapping[str, str]], ...] = ()
 
 
-def _parse_decisions(texts: dict[tuple[str, int], str], cut: set[tuple[str, int]], raw: _RawChannels) -> _Decisions:
+def _parse_decisions(
+    texts: dict[tuple[str, int], str], cut: set[tuple[str, int]], raw: _RawChannels, *, compact: bool
+) -> _Decisions:
     written = [(key, text) for key, text in texts.items() if key[0] == DECISION]
     decisions: list[Decision] = []
     faults: list[ReplyIssue] = []
@@ -186,7 +194,8 @@ def _parse_decisions(texts: dict[tuple[str, int], str], cut: set[tuple[str, int]
     for key, text in written:
         given_here = given.get(key[1], NO_TEXTS)
         try:
-            decision = fill_decision(parse_decision(text, without_params(given_here)), given_here, raw.tools)
+            parsed = parse_decision(text, without_params(given_here), compact=compact)
+            decision = fill_decision(parsed, given_here, raw.tools)
         except CodedError as error:
             ending = " The reply ended before the decision did." if key in cut else ""
             faults.append(ReplyIssue(error.code, f"{error}{ending}"))

@@ -6,11 +6,17 @@ from timeloom.core.codes import CodedError
 from timeloom.core.render.renderer import Renderer
 from timeloom.core.render.v1.renderer import V1_RENDERER
 from timeloom.core.render.v2.renderer import V2_RENDERER
+from timeloom.core.render.v3.renderer import V3_RENDERER
 
 FIRST_EDITION: Final = 1
 SECOND_EDITION: Final = 2
+THIRD_EDITION: Final = 3
 
-_RENDERERS: Final[dict[int, Renderer]] = {FIRST_EDITION: V1_RENDERER, SECOND_EDITION: V2_RENDERER}
+_RENDERERS: Final[dict[int, Renderer]] = {
+    FIRST_EDITION: V1_RENDERER,
+    SECOND_EDITION: V2_RENDERER,
+    THIRD_EDITION: V3_RENDERER,
+}
 
 EDITIONS: Final = tuple(_RENDERERS)
 

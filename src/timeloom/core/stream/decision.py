@@ -13,6 +13,9 @@ from timeloom.core.stream.surrogates import replace_lone_escapes, replace_lone_s
 STREAMED_FIELDS: Final = ("final_answer", "notes", "tool_call.params.content")
 """String fields of a decision that can be shown while the model writes them."""
 
+FIRST_COMPACT_EDITION: Final = 3
+"""The edition from which on a call may stand alone, as `{"tool_id": "", "params": {}}`."""
+
 MAX_DECISION_CHARS: Final = 4_000_000
 """Longest decision. A smaller limit refuses files that fit in one reply; a larger one lets one reply fill memory."""
 
@@ -69,10 +72,11 @@ class DecisionError(CodedError):
         )
 
 
-def parse_decision(text: str, given: Mapping[str, str] = NO_TEXTS) -> Decision:
+def parse_decision(text: str, given: Mapping[str, str] = NO_TEXTS, *, compact: bool = False) -> Decision:
     """Parse a text that is one decision, apart from white space and a Markdown fence around it.
 
-    `given` holds the fields of the decision that stand in channels of their own: `final_answer` and `notes`.
+    `given` holds the fields of the decision that stand in channels of their own: `final_answer` and `notes`. With
+    `compact`, the object may also be the call alone.
     """
     chars = len(text) + sum(map(len, given.values()))
     if chars > MAX_DECISION_CHARS:
@@ -81,6 +85,8 @@ def parse_decision(text: str, given: Mapping[str, str] = NO_TEXTS) -> Decision:
     start, end = _object_span(text)
     _check_structure(text, start, end)
     fields = _decode_fields(text[start:end])
+    if compact:
+        fields = _expand_call(fields)
     return _build_decision({**fields, **_merge_texts(fields, given)} if given else fields)
 
 
@@ -187,6 +193,18 @@ def _decode_fields(document: str) -> Mapping[str, msgspec.Raw]:
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _expand_call(fields: Mapping[str, msgspec.Raw]) -> Mapping[str, msgspec.Raw]:
+    """Return the decision of a call that stands alone; any other object unchanged."""
+    if "tool_id" not in fields or not fields.keys().isdisjoint(("action", "tool_call")):
+        return fields
+    call = {name: fields[name] for name in ("tool_id", "params") if name in fields}
+    others = {name: value for name, value in fields.items() if name not in call}
+    return {**others, "action": _CALL_TOOL, "tool_call": msgspec.Raw(msgspec.json.encode(call))}
+
+
+_CALL_TOOL: Final = msgspec.Raw(b'"call_tool"')
 
 
 def _merge_texts(

@@ -16,7 +16,7 @@ from timeloom.core.stream.channels import (
     ChannelOpened,
     ChannelParser,
 )
-from timeloom.core.stream.decision import DecisionStream
+from timeloom.core.stream.decision import FIRST_COMPACT_EDITION, DecisionStream
 from timeloom.core.stream.declared import NO_CHANNELS, DeclaredChannel, parsed_channels
 from timeloom.core.stream.json_fields import STRING_CHARACTERS, FieldDelta, decode_characters
 from timeloom.core.stream.raw_text import RawTextStream
@@ -62,16 +62,8 @@ class LiveReply:
     """
 
     __slots__ = (
-        "_decisions",
-        "_declared",
-        "_fields",
-        "_known",
-        "_last",
-        "_notes_lead",
-        "_parser",
-        "_raw",
-        "_said",
-        "_way",
+        *("_decisions", "_declared", "_fields", "_followed", "_known", "_last", "_notes_lead", "_parser", "_raw"),
+        *("_said", "_way"),
     )
 
     def __init__(
@@ -81,6 +73,7 @@ class LiveReply:
         declared: Sequence[DeclaredChannel] = NO_CHANNELS,
     ) -> None:
         self._fields = fields  # fields of a decision that are shown, each with its channel
+        self._followed = _followed_fields(fields, compact=edition >= FIRST_COMPACT_EDITION)
         self._declared = frozenset(one.name for one in declared)
         self._parser = ChannelParser(parsed_channels(edition, declared))
         self._last = -1  # index of the last decision that has begun
@@ -152,7 +145,7 @@ class LiveReply:
         if delta.channel == DECISION:
             stream = self._decisions.get(delta.index)
             if stream is None:
-                stream = self._decisions[delta.index] = DecisionStream((*self._fields, FILE_FIELD, CHANNEL_FIELD))
+                stream = self._decisions[delta.index] = DecisionStream(self._followed)
             for event in stream.feed(delta.text):
                 if isinstance(event, FieldDelta):
                     self._show_field(delta.index, event, shown)
@@ -162,15 +155,16 @@ class LiveReply:
             shown.append(LiveDelta(delta.channel, delta.index, delta.text))
 
     def _show_field(self, index: int, field: FieldDelta, shown: list[LiveDelta]) -> None:
-        if field.path not in self._fields:
-            known = self._known.get((index, field.path), "")
+        path = self._followed[field.path]
+        if path not in self._fields:
+            known = self._known.get((index, path), "")
             # A longer text is not a path, and appending to it would copy it for each piece.
             if len(known) <= MAX_PATH_CHARS:
-                self._known[index, field.path] = known + field.text
+                self._known[index, path] = known + field.text
             return
-        self._said.add((index, field.path))
-        if channel := self._visible_channel(field.path, index):
-            shown.append(LiveDelta(channel, index, field.text, self._file_path(field.path, index)))
+        self._said.add((index, path))
+        if channel := self._visible_channel(path, index):
+            shown.append(LiveDelta(channel, index, field.text, self._file_path(path, index)))
 
     def _visible_channel(self, field: str, index: int) -> str:
         """Return the channel on which the field's text is shown; empty if it is not shown."""
@@ -197,7 +191,9 @@ class LiveReply:
         if name != DECISION:
             return _FastPath(name if name in SHOWN_CHANNELS else "", index)
         decision = self._decisions.get(index)
-        field = decision.current if decision is not None else None
+        current_field = decision.current if decision is not None else None
+        # A field that is not followed is shown nowhere.
+        field = self._followed.get(current_field, "") if current_field is not None else None
         if decision is None or field is None or field in (FILE_FIELD, CHANNEL_FIELD):
             return None
         channel = self._visible_channel(field, index)
@@ -210,6 +206,16 @@ class LiveReply:
             self._parser.record_skipped(fast_path.last_piece)
         if fast_path.decision is not None:
             fast_path.decision.record_skipped(fast_path.decision.remaining_chars - fast_path.remaining_chars)
+
+
+def _followed_fields(fields: Mapping[str, str], *, compact: bool) -> dict[str, str]:
+    """Return the fields to follow in a decision, each with its name in a decision that has an action."""
+    names = (*fields, FILE_FIELD, CHANNEL_FIELD)
+    alone = {name.removeprefix(_CALL): name for name in names if compact and name.startswith(_CALL)}
+    return {name: name for name in names} | alone
+
+
+_CALL: Final = "tool_call."
 
 
 @dataclass(slots=True)

@@ -43,6 +43,8 @@ class Turn(msgspec.Struct, gc=False):
     working_summaries: int = 0
     range_summaries: int = 0
     ended: EndReason | None = None
+    started: str = ""
+    """The time at which the turn began; empty in logs without the header of the turn."""
     marks_rounds: bool = False
     """Whether the turn has `RoundStarted` blocks; in older logs each call starts a round."""
 
@@ -129,7 +131,7 @@ class TurnsView(BlockView, msgspec.Struct):
 
     def _begin(self, entry: Entry, block: TurnStarted) -> None:
         if turn := self._add_entry(entry, block):
-            turn.ended = None
+            turn.ended, turn.started = None, turn.started or entry.ts
             self.edition, self.output, self.channels = block.edition, block.output, block.channels
 
     def _end(self, entry: Entry, block: TurnEnded) -> None:

@@ -34,7 +34,7 @@ from timeloom.core.view.spend import SpendView
 from timeloom.core.view.text_origins import TextOriginsView
 from timeloom.core.view.turns import TurnsView
 
-VIEWS_VERSION: Final = "14"
+VIEWS_VERSION: Final = "15"
 """The version of the folds. Snapshots of other versions are folded again, so increase it with every change of a fold; a
 golden test fails if that is forgotten."""
 

@@ -94,6 +94,7 @@ def build_system_text(tools: Sequence[ToolSpec], settings: SystemSettings, pinne
         text, sections = _with_output(_first_text(listed, settings, native), settings)
     else:
         config = SystemConfig(
+            edition=settings.edition,
             tools=tuple(listed),
             skills=settings.skills,
             several_actions=settings.several_actions,

@@ -11,6 +11,7 @@ from timeloom.core.patch import PatchError, PatchResult, PlacedHunk, parse_patch
 from timeloom.core.paths import FileForm, RewrittenPath, ToolPath
 from timeloom.core.render.copied_file import plan_copied_patch
 from timeloom.core.render.foreign_text.json_text import json_line
+from timeloom.core.render.v3.as_written import shown_as_written, shown_in_call
 from timeloom.core.tokens import estimate_tokens
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
 from timeloom.tools.artifacts import LocalFile, find_file, load_local_file
@@ -67,7 +68,8 @@ async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
     artifacts = [_patched_artifact(target, result, source, context, is_diff=is_diff)]
     if is_diff:
         call = ToolPath(context.turn_id, context.tool_call_id, "result")
-        artifacts.append(Artifact(path=str(call), mime="text/x-diff", text=patch, content_only=True))
+        shown = shown_in_call(patch, context.timeline.views.turns.edition)
+        artifacts.append(Artifact(path=str(call), mime="text/x-diff", text=patch, content_only=True, shown=shown))
     pool = context.timeline.views.sources.pool
     missing = await missing_source_notices(result.after or "", artifacts[0].mime, pool)
     return Outcome(
@@ -139,6 +141,8 @@ def _patched_artifact(
         path = shown_path(str(target.path), context.timeline.views)
         stub_text = f"[READ] {result.kind}, {len(split_lines(after))} lines now: react.read({json_line([path])})"
         shown = Shown(how="stub", tokens=estimate_tokens(after), text=stub_text)
+    elif after:
+        shown = shown_as_written(after, context.timeline.views.turns.edition)
     return Artifact(
         path=str(target.path),
         mime=mime,

@@ -15,6 +15,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.paths import FileForm, PathError, RewrittenPath, parse
 from timeloom.core.render.copied_file import undo_file_escapes
 from timeloom.core.render.v2.fence import unfence_text
+from timeloom.core.render.v3.as_written import shown_as_written
 from timeloom.core.sources import SourcesPool
 from timeloom.core.view.aliases import rewrite_in
 from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolNotice
@@ -72,6 +73,7 @@ async def write(
         sources_used=find_cited_sources(content, context.timeline.views.sources.pool),
         size_bytes=len(data),
         write_warning=_size_warning(text_mime(target.relative), len(data)),
+        shown=shown_as_written(content, context.timeline.views.turns.edition),
     )
     if not data:
         return _empty_content_outcome(artifact, notices)

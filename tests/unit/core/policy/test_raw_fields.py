@@ -224,3 +224,11 @@ def test_the_first_edition_ignores_raw_channels() -> None:
     parsed, repaired = read_or_repair(action(WRITE) + CONTENT, FIRST_EDITION, list)
     assert repaired is None
     assert parsed.decisions != (ABC,)
+
+
+@pytest.mark.parametrize(("edition", "is_read"), [(1, False), (2, False), (3, True)])
+def test_edition_3_reads_a_call_that_stands_alone(edition: int, is_read: bool) -> None:
+    reply = '<channel:action>{"tool_id":"a.b","params":{}}</channel:action>'
+    parsed = read_reply(reply, edition=edition)
+    assert bool(parsed.decisions) == is_read
+    assert bool(parsed.faults) != is_read

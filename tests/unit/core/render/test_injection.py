@@ -17,12 +17,13 @@ OWN_WORDS = (
 
 KEPT = {
     **{(edition, name): {"[[S:"} for edition in EDITIONS for name in OWN_WORDS},
-    # Edition 2 shows what the agent wrote in raw channels, and the marks of steps that it reported.
-    (2, "program"): {"[[S:"},
-    (2, "declared channel"): {"[[S:"},
-    (2, "raw parameters"): {"[[S:"},
-    (2, "notes"): {"[[S:", "✓", "□"},
-    (2, "plan marks"): {"[[S:", "✓", "□"},
+    # Editions 2 and 3 show what the agent wrote in raw channels, and the marks of steps that it reported.
+    **{
+        (edition, name): {"[[S:"}
+        for edition in EDITIONS[1:]
+        for name in ("program", "raw parameters", "declared channel")
+    },
+    **{(edition, name): {"[[S:", "✓", "□"} for edition in EDITIONS[1:] for name in ("notes", "plan marks")},
     # Edition 1 keeps the lines of a preview wherever a recorded text has them.
     (1, "preview of an attachment"): {"[PREVIEW", "[SHAPE"},
     (1, "recorded preview"): {"[PREVIEW", "[SHAPE"},

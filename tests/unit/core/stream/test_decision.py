@@ -38,6 +38,17 @@ def test_params_may_be_missing_or_null() -> None:
         assert parse_decision(f'{{"action": "call_tool", "tool_call": {call}}}') == CallToolDecision("a", "{}")
 
 
+def test_a_call_may_stand_alone_where_that_is_taught() -> None:
+    text = '{"tool_id": "a.b", "params": {"x":  1}, "notes": "now", "more": 1}'
+    assert parse_decision(text, compact=True) == CallToolDecision("a.b", '{"x":  1}', "now", ("more",))
+    assert parse_decision('{"tool_id": "a.b"}', compact=True) == CallToolDecision("a.b", "{}")
+    for other in (text, '{"tool_id": "a.b", "action": "act"}', '{"tool_id": "a.b", "tool_call": {}}'):
+        with pytest.raises(DecisionError):
+            parse_decision(other, compact=other is not text)
+    with pytest.raises(DecisionError, match="tool_id"):
+        parse_decision('{"tool_id": " "}', compact=True)
+
+
 def test_a_completion_has_an_answer_and_followups() -> None:
     text = '{"action": "complete", "final_answer": "42", "suggested_followups": ["why?", " "]}'
     assert parse_decision(text) == CompleteDecision("42", ("why?",))

@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -89,6 +90,15 @@ def test_what_is_shown_does_not_depend_on_the_cuts(text: str, sizes: list[int]) 
     whole = joined(shown([text]))
     assert joined(shown(pieces(text, sizes))) == whole
     assert joined(shown(list(text))) == whole
+
+
+@given(TEXT, st.integers(1, 6))
+def test_a_call_that_stands_alone_shows_its_file(text: str, size: int) -> None:
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    params = msgspec.json.encode({"path": "files/a.md", "other": "x", "content": text}).decode()
+    parts = pieces(f'<channel:action>{{"tool_id":"react.write","params":{params}}}</channel:action>', [size])
+    assert joined(shown(parts, edition=3)) == ([LiveDelta("canvas", 0, text, "files/a.md")] if text else [])
+    assert shown(parts, edition=2) == []
 
 
 @given(TEXT, st.integers(1, 6))

@@ -59,10 +59,10 @@ def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path, edition: 
         title, card, intact = {
             1: ("PRUNED PRIOR TURNS\n\n", "[PRUNED TURN {}]", "RECENT INTACT TURNS"),
             2: ("[PRUNED TURNS]\n", "[PRUNED t{}]", "[TURNS] oldest first"),
-        }[edition]
+        }[min(edition, 2)]
         assert text.startswith(f"{title}{card.format(1)} ")
         assert {1: 'react.read(["ar:turns[1].react.turn.index"])', 2: 'react.read(["ar:t1.react.turn.index"])'}[
-            edition
+            min(edition, 2)
         ] in text
         assert "Goal: look. Outcome: seen." in text
         assert text.index(card.format(3)) < text.index(intact) < text.index("ask 4")
@@ -88,8 +88,8 @@ def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: 
             1: "[PRUNED ROUND 1] to [PRUNED ROUND 9] all of it",
             2: "[PRUNED] rounds 1 to 9 of this turn, all of it",
         }
-        assert card[edition] in text
-        line = {1: "[ROUND {}]", 2: "[t1.{}]\n"}[edition]
+        assert card[min(edition, 2)] in text
+        line = {1: "[ROUND {}]", 2: "[t1.{}]\n"}[min(edition, 2)]
         assert [line.format(n) in text for n in (9, 10)] == [False, True]
         assert text.count("x x x x") > 6
         assert "look often" in text
@@ -179,13 +179,13 @@ def test_a_turn_that_is_too_large_by_itself_is_summed_up_inside(tmp_path: Path, 
             1: "## The turn that is running\n- prompt ar:turn_",
             2: "## The running turn\n- prompt ar:t1.user.prompt: look",
         }
-        assert row[edition] in last
+        assert row[min(edition, 2)] in last
         assert "look at everything, but not at the [sea]" in last
         assert "[D] keep x" in last
         (history, *_) = blocks_of_type(await blocks_of(turns), PlansCompacted)
         assert isinstance(history, PlansCompacted)
         assert history.plans[0].snapshot.steps == ("look", "answer")
-        assert {1: "[REACT.PLAN.HISTORY]", 2: "[EARLIER PLAN "}[edition] in await prompt_text(turns)
+        assert {1: "[REACT.PLAN.HISTORY]", 2: "[EARLIER PLAN "}[min(edition, 2)] in await prompt_text(turns)
         await assert_replays(stage, turns)
         await assert_opens_the_same(stage, turns)
 
@@ -218,7 +218,7 @@ def test_what_was_said_while_turns_ran_outlives_summaries(tmp_path: Path, editio
             await turns.run("ask")
         await asyncio.gather(*said)
         last = str((await summaries(turns))[-1].text)
-        title = {1: "Said while turns ran", 2: "Messages during turns"}[edition]
+        title = {1: "Said while turns ran", 2: "Messages during turns"}[min(edition, 2)]
         assert f"## {title}\n- followup 20" in last
         for words in ("and the harbour", "- steer ", "rather the island", "- alert ", "storm ahead"):
             assert words in last
@@ -234,7 +234,7 @@ def test_a_message_larger_than_the_window_is_shown_shortened(tmp_path: Path, edi
         assert await turns.run("a long story " * 10_000) == "completed"
         (pruned,) = await prunes(turns)
         assert "react.read" in pruned.cuts[-1].text
-        head = {1: "[USER MESSAGE]\n[path: ar:turn_", 2: "[USER]\na long story"}[edition]
+        head = {1: "[USER MESSAGE]\n[path: ar:turn_", 2: "[USER]\na long story", 3: "[USER t2]\na long story"}[edition]
         assert pruned.cuts[-1].text.startswith(head)
         sizes = [call.estimated_tokens for call in await decision_calls(turns)]
         assert sizes[-1] + 4_000 <= 16_000
@@ -263,7 +263,7 @@ def test_many_small_things_in_one_round_become_one_card(tmp_path: Path) -> None:
 
 def test_where_the_system_text_alone_fills_the_window_the_turn_says_so(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
-        window = {1: 4_000, 2: 2_400}[edition]
+        window = {1: 4_000, 2: 2_400}[min(edition, 2)]
         stage = ContextHarness(tmp_path, answers("never"), window_tokens=window)
         turns = await stage.open()
         assert await turns.run("hello") == "runtime_error"
@@ -280,7 +280,7 @@ def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path, e
         stage = ContextHarness(tmp_path, *turn_replies(400) * 2)
         turns = await stage.open()
         await run_turns(turns, 2)
-        stage.model = make_windowed_model({1: 4_000, 2: 2_400}[edition])
+        stage.model = make_windowed_model({1: 4_000, 2: 2_400}[min(edition, 2)])
         turns = await stage.reopen(turns.session)
         assert await turns.run("hello") == "runtime_error"
         assert await prunes(turns) == []
@@ -292,7 +292,7 @@ def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path, e
 
 def test_a_card_for_all_that_is_left_leads_to_every_turn_it_stands_for(tmp_path: Path, edition: int) -> None:
     async def check() -> None:
-        stage = ContextHarness(tmp_path, *turn_replies(400) * 5, window_tokens={1: 6_000, 2: 3_600}[edition])
+        stage = ContextHarness(tmp_path, *turn_replies(400) * 5, window_tokens={1: 6_000, 2: 3_600}[min(edition, 2)])
         turns = await stage.open()
         await turns.session.append([Titled(text="t")], NO_TURN)
         await run_turns(turns, 5)
@@ -301,7 +301,7 @@ def test_a_card_for_all_that_is_left_leads_to_every_turn_it_stands_for(tmp_path:
         head, before = {
             1: ("[PRUNED TURN 5] all of it:", "What came before, an index for each turn: {}\nOf no turn: ar:log[2]"),
             2: ("[PRUNED t5] all of it:", "[EARLIER TURNS] an index for each: {}\n[OF NO TURN] ar:log[2]"),
-        }[edition]
+        }[min(edition, 2)]
         assert last.startswith(head)
         assert before.format("ar:turns[1-4].react.turn.index") in last
         await assert_replays(stage, turns)
@@ -358,7 +358,7 @@ def test_whatever_was_said_the_next_request_fits(
             stage.clock.advance(pauses[n % len(pauses)])
             assert await turns.run(f"{n} {words[n % len(words)]}") == "completed"
             text = await prompt_text(turns)
-            assert "ar:" in text or "[USER]\n" in text
+            assert "ar:" in text or "[USER" in text
         for call in await decision_calls(turns):
             assert call.estimated_tokens + window // 4 <= window
         await assert_replays(stage, turns)

@@ -169,7 +169,7 @@ def test_a_summary_names_the_calls_of_the_running_turn_and_their_effects(tmp_pat
             1: f"- bank.transfer ok, had effects tc:{turn}.{sent}.result",
             2: "- [t1.1] bank.transfer ok, had effects",
         }
-        assert row[edition] in harness.prompts[-1]
+        assert row[min(edition, 2)] in harness.prompts[-1]
         assert "1 x bank.transfer ok" in harness.prompts[-1]
         text = str((await summaries(turns))[-1].text)
         ids = await call_ids(turns, "t.look")
@@ -177,9 +177,9 @@ def test_a_summary_names_the_calls_of_the_running_turn_and_their_effects(tmp_pat
             1: [f"- t.look ok tc:{turn}.{one}.result" for one in ids],
             2: [f"- [t1.{n}] t.look ok" for n in range(2, 14)],
         }
-        covered = sum(one in text for one in rows[edition])
+        covered = sum(one in text for one in rows[min(edition, 2)])
         assert covered > 2
-        assert {1: f"- all {covered + 1}: ", 2: f"- [CALLS] {covered + 1} in all: "}[edition] in text
+        assert {1: f"- all {covered + 1}: ", 2: f"- [CALLS] {covered + 1} in all: "}[min(edition, 2)] in text
 
     run(check)
 
@@ -258,7 +258,7 @@ def test_a_message_that_does_not_fit_fills_the_window_with_its_head_and_tail(tmp
         assert "line 0 of" in prompt
         assert "line 39999 of" in prompt
         assert prompt.count(" of a long message") > 3_000
-        turn = {1: turns.session.views.progress.turn_id, 2: "t1"}[edition]
+        turn = {1: turns.session.views.progress.turn_id, 2: "t1"}[min(edition, 2)]
         assert f'more characters: react.read(["ar:{turn}.user.prompt"]); lines ' in prompt
 
     run(check)

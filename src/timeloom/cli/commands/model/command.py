@@ -103,9 +103,9 @@ def serve(context: click.Context, script: Path, port: int) -> None:
 )
 @click.option(
     "--edition",
-    type=click.IntRange(1, 2),
+    type=click.IntRange(1, 3),
     metavar="N",
-    help="Edition of the prompts and replies, 1 or 2; by default the setting `context.edition`.",
+    help="Edition of the prompts and replies, 1 to 3; by default the setting `context.edition`.",
 )
 @async_command
 async def check(

@@ -1,1 +1,1 @@
-"""The second edition of what a model reads and writes; conversations record which edition a turn uses."""
+"""The second edition of what a model reads and writes, recorded as number 3. It is frozen: logs have it."""

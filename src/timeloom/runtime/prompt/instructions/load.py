@@ -31,6 +31,9 @@ SECTION_ORDER: Final = (
 """The sections of edition 2 in the order of the system text. A new section takes its place here; its file has the
 version that it starts with. A changed section gets the next version."""
 
+_LAST_SIDE_EDITION: Final = 2
+"""The last edition that changed the texts of side calls."""
+
 _PACKAGE: Final = "timeloom.runtime.prompt.instructions"
 
 
@@ -43,7 +46,7 @@ def load_instructions(version: str = INSTRUCTIONS_VERSION) -> dict[str, str]:
 @cache
 def load_side_instructions(edition: int) -> dict[str, str]:
     """Return the system texts of calls that are no decision, such as `title` and `compaction`, in that edition."""
-    return load_instructions(f"v{edition}")
+    return load_instructions(f"v{min(edition, _LAST_SIDE_EDITION)}")
 
 
 @cache

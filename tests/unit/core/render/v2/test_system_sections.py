@@ -57,10 +57,10 @@ def test_every_kind_of_fact_follows_from_the_configuration() -> None:
     )
     assert config.facts() == {
         *("tools", "code", "plain_tools", "irreversible", "answer_tools", "several_actions", "skills", "output"),
-        *("tool:a.run", "tool:a.put", "tool:a.bad", "skill:pdf", "output:Fare", "protocol:channels"),
+        *("tool:a.run", "tool:a.put", "tool:a.bad", "skill:pdf", "output:Fare", "protocol:channels", "edition:2"),
         *(f"channel:{name}" for name in ("thinking", "action", "notes", "final_answer", "summary", "content", "code")),
     }
-    assert SystemConfig(protocol="native").facts() == {"protocol:native"}
+    assert SystemConfig(protocol="native").facts() == {"protocol:native", "edition:2"}
 
 
 def test_native_tool_calls_list_only_the_tools_without_a_function() -> None:

@@ -75,7 +75,7 @@ def call_text(
         case ToolCode(text=text):
             return text_without_gap(channel("code", _code_words(load_text(text, payloads), entry.seq)))
         case ToolCall():
-            return _action_text(block, turn, load_text(block.params, payloads), names)
+            return action_text(block, turn, payloads, names)
         case Notice(in_result=True):
             return NO_TEXT
         case Notice(code=code, text=text, tool_call_id=call):
@@ -113,13 +113,14 @@ def _code_words(code: str, seq: int) -> str:
     return shorten_words(code, MAX_CODE_CHARS if len(code) <= MAX_CODE_CHARS else CODE_HEAD_CHARS, place, refence_words)
 
 
-def _action_text(block: ToolCall, turn: TurnId, params: str, names: Names) -> EntryText:
-    path = names.path(block.path(turn))
+def action_text(block: ToolCall, turn: TurnId, payloads: Payloads, names: Names, *, compact: bool = False) -> EntryText:
+    """Return the call as the channels of a decision; `compact` leaves out the fields that every call has."""
+    params, path = load_text(block.params, payloads), names.path(block.path(turn))
     try:
         fields = msgspec.json.decode(params, type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError):
         # Blocks reject parameters that are not JSON, so only a stored payload can get here.
-        return _call_line(block, turn, one_line(params, MAX_CALL_CHARS), [], names)
+        return _call_line(block, turn, one_line(params, MAX_CALL_CHARS), [], names, compact=compact)
     where = _long_text_path(fields, path, turn, names)
     raw = [
         # Escapes in a recorded parameter are undone when the call runs, so they are not escaped again.
@@ -129,7 +130,8 @@ def _action_text(block: ToolCall, turn: TurnId, params: str, names: Names) -> En
     ]
     if raw:
         fields = {name: value for name, value in fields.items() if not (name in RAW_PARAMS and _is_raw(value))}
-    return _call_line(block, turn, _params_json(fields, params if not raw else "", where, names), raw, names)
+    shown = _params_json(fields, params if not raw else "", where, names)
+    return _call_line(block, turn, shown, raw, names, compact=compact)
 
 
 def _is_raw(value: object) -> bool:
@@ -140,14 +142,15 @@ def _is_long_text(text: str) -> bool:
     return len(text) > MAX_INLINE_CHARS or "\n" in text
 
 
-def _call_line(block: ToolCall, turn: TurnId, params: str, raw: list[str], names: Names) -> EntryText:
+def _call_line(block: ToolCall, turn: TurnId, params: str, raw: list[str], names: Names, *, compact: bool) -> EntryText:
     if block.by:
         # A program made this call, so it is no decision of the model.
         head = begin_line(names.call(turn, block.tool_call_id), f"by {names.call(turn, block.by)}", block.tool_id)
         return text_without_gap(f"{head} {params}", *raw)
     tool = json_line(one_line(block.tool_id))
     shown = "" if params == "{}" else f',"params":{params}'
-    return text_without_gap(action(f'{{"action":"call_tool","tool_call":{{"tool_id":{tool}{shown}}}}}'), *raw)
+    call = f'{{"tool_id":{tool}{shown}}}'
+    return text_without_gap(action(call if compact else f'{{"action":"call_tool","tool_call":{call}}}'), *raw)
 
 
 def _params_json(fields: dict[str, object], text: str, where: str, names: Names) -> str:

@@ -142,7 +142,8 @@ def _cut(body: _Body, chars: int) -> tuple[int, int]:
     if line_end * 2 >= end:
         end = line_end
     if body.form == "rendered" and _TAG.search(text):
-        return end, len(text)
+        # A tag is kept or left out as a whole.
+        return next((tag.start() for tag in _TAG.finditer(text) if tag.start() < end < tag.end()), end), len(text)
     if body.form == "rendered" or line_start <= (start + len(text)) // 2:
         start = line_start
     return end, start

@@ -19,7 +19,7 @@ FACTS: Final = (
 )
 """The facts without a name."""
 
-NAMED_FACTS: Final = ("tool", "skill", "channel", "protocol", "output")
+NAMED_FACTS: Final = ("tool", "skill", "channel", "protocol", "output", "edition")
 """The facts with a name, such as `tool:react.read`."""
 
 _REPLY_CHANNELS: Final = ("thinking", "action", "notes", "final_answer", "summary")
@@ -28,6 +28,8 @@ _REPLY_CHANNELS: Final = ("thinking", "action", "notes", "final_answer", "summar
 class SystemConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides which sections a system text has."""
 
+    edition: int = 2
+    """The edition of the turn: 2, or a later one that has these sections too."""
     tools: tuple[CatalogueTool, ...] = ()
     skills: tuple[CatalogueSkill, ...] = ()
     several_actions: bool = False
@@ -61,6 +63,7 @@ class SystemConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def _facts(self) -> Iterator[str]:
         yield f"protocol:{self.protocol}"
+        yield f"edition:{self.edition}"
         yield from (f"tool:{tool.tool_id}" for tool in self.tools)
         yield from (f"skill:{skill.ref}" for skill in self.skills)
         yield from (f"output:{name}" for name in self.output_types)

@@ -27,10 +27,11 @@ def tail_text(this: RoundFacts, views: Views, names: Names, sources: str | None 
     return join_sections(*sections)
 
 
-def current_turn_section(views: Views, names: Names) -> str:
+def current_turn_section(views: Views, names: Names, place: str = "") -> str:
     """Return the line that says where the current turn begins; empty before the first turn.
 
-    A heading directly before the turn's entries would have to move when the next turn begins.
+    `place` names a beginning that is in sight; by default the header of the turn. A heading directly before the
+    turn's entries would have to move when the next turn begins.
     """
     turn = views.turns.newest
     if not turn:
@@ -38,7 +39,7 @@ def current_turn_section(views: Views, names: Names) -> str:
     alias, first = names.turn(turn), views.turns.turns[turn].spans[0][0]
     head = f"[CURRENT TURN {alias}]"
     if views.visible.shown.get(first, views) is None:
-        return f"{head} everything from [TURN {alias}] on, above\n"
+        return f"{head} {place or f'everything from [TURN {alias}] on, above'}\n"
     read = f"react.read({json_line([names.path(_first_path(turn, views))])})"
     return f"{head} its beginning is {_PLACES[_cover_of(first, views.visible)]}; read it with {read}\n"
 
