@@ -3,8 +3,7 @@
 The functions themselves are a port, because the supervisor of a remote sandbox answers them from its payload.
 """
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from timeloom.bundles.bundle import Bundle
 from timeloom.ports.bundle_context import (
@@ -38,14 +37,3 @@ def make_context(bundle: Bundle, server_secrets: Mapping[str, str]) -> BundleCon
     return BundleContext(
         bundle=bundle.name, settings=bundle.settings, secrets=bundle.secrets, server_secrets=server_secrets
     )
-
-
-@contextmanager
-def enter_bundle(context: BundleContext) -> Generator[None]:
-    """Do the same as `use_bundle`, unless code of that bundle runs already: then its values and scratchpad stay."""
-    running = find_bundle()
-    if running and running.bundle == context.bundle:
-        yield
-        return
-    with use_bundle(context):
-        yield
