@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from timeloom.bundles.context import BundleContext, enter_bundle
 from timeloom.ports.tool import Outcome, ReconcilableTool, ReconcileResult, Tool, ToolContext, ToolSpec
+from timeloom.tools.react.resolve import ContentReader, ContentSource
 
 
 class BundleTool:
@@ -13,6 +14,11 @@ class BundleTool:
         self._tool = tool
         self._context = context
         self._spec = replace(tool.spec, tool_id=tool_id) if tool_id else tool.spec
+
+    def with_source(self, source: ContentSource) -> "BundleTool":
+        """Return the tool with another source of content, if it reads content at all."""
+        inner = self._tool.with_source(source) if isinstance(self._tool, ContentReader) else self._tool
+        return BundleTool(inner, self._context, self._spec.tool_id)
 
     @property
     def spec(self) -> ToolSpec:

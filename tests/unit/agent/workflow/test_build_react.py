@@ -17,8 +17,10 @@ from tests.harness.workflow import WorkflowHarness
 from timeloom import BaseWorkflow, Payload, SkillsDescriptor, ToolModule, ToolsDescriptor
 from timeloom.agent.answer import Answer
 from timeloom.bundles.bundle import Bundle
-from timeloom.bundles.context import get_scratchpad
+from timeloom.bundles.bundle_tool import BundleTool
+from timeloom.bundles.context import BundleContext, get_scratchpad
 from timeloom.core.blocks import ResultContent, ResultStatus, ToolCall
+from timeloom.ports.tool import Tool
 from timeloom.testing import call, says
 from timeloom.tools.define import tool
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
@@ -272,14 +274,16 @@ print("text", context_tools.fetch_ctx("ks:docs/a.md"))
 """
 
 
+@pytest.mark.parametrize("is_bound", [False, True])
 def test_a_program_searches_and_fetches_the_knowledge_of_a_bundle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_bound: bool
 ) -> None:
     async def check() -> None:
         code = f"<channel:code>{PROGRAM}</channel:code>"
         stage = knowing(tmp_path, code + calls(TOOL_ID, contract=[]), says("Done."))
         monkeypatch.setattr(Knowing, "found", ["one", "two"])
-        stage.extra = (ExecTool(PlainSandbox()),)
+        execute: Tool = ExecTool(PlainSandbox())
+        stage.extra = (BundleTool(execute, BundleContext(bundle="shop")) if is_bound else execute,)
         async with stage.hub() as hub:
             name = await stage.say(hub)
         assert Knowing.asked == [("b", 1, ["seen"])]
