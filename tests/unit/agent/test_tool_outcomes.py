@@ -170,7 +170,7 @@ def look_up(item: str, context: ToolContext) -> dict[str, object]:
     return {"price": 7, "sid": sid, "page": page}
 
 
-def run_shop(*tools: FunctionTool, steps: list[str]) -> tuple[Answer[str], list[SourceRow]]:
+def run_shop(*tools: FunctionTool, steps: Sequence[str]) -> tuple[Answer[str], list[SourceRow]]:
     store = MemoryStore()
     agent = Agent(ScriptedModel(steps), tools=tools, store=store)
     answer = agent.run_sync("What does a lamp cost?")
