@@ -77,9 +77,9 @@ class SpendReader(Protocol):
 
 def parse_spend_keys(text: str) -> tuple[SpendKey, ...]:
     """Return the columns in a comma-separated text; raise `ValueError` for others or for one that comes twice."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    by_name: dict[str, SpendKey] = {key: key for key in SPEND_KEYS}
-    keys = tuple(by_name[word] for word in words if word in by_name)
-    if len(keys) != len(words) or len(set(keys)) != len(keys):
-        raise ValueError(f"expected some of {', '.join(SPEND_KEYS)}, each once; got {text[:80]!r}")
-    return keys
+    keys: list[SpendKey] = []
+    for word in filter(None, map(str.strip, text.split(","))):
+        if word not in SPEND_KEYS or word in keys:
+            raise ValueError(f"expected some of {', '.join(SPEND_KEYS)}, each once; got {text[:80]!r}")
+        keys.append(SPEND_KEYS[SPEND_KEYS.index(word)])
+    return tuple(keys)
