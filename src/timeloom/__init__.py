@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from timeloom.agent.run import Approver, Run
     from timeloom.agent.workflow.base import BaseWorkflow
     from timeloom.agent.workflow.payload import Payload
+    from timeloom.bundles.bundle import Bundle
     from timeloom.config.settings import Settings
     from timeloom.core.policy.budget import Allowance, Budgets
     from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy, ask_before, only_tools, refuse
@@ -45,6 +46,7 @@ _MODULE_OF = {
     "Approver": "timeloom.agent.run",
     "BaseWorkflow": "timeloom.agent.workflow.base",
     "Budgets": "timeloom.core.policy.budget",
+    "Bundle": "timeloom.bundles.bundle",
     "DEFAULT_POLICIES": "timeloom.core.policy.gates",
     "Entry": "timeloom.core.timeline",
     "Model": "timeloom.ports.model",
@@ -74,6 +76,7 @@ __all__ = [
     "Approver",
     "BaseWorkflow",
     "Budgets",
+    "Bundle",
     "Entry",
     "Model",
     "Payload",
