@@ -128,8 +128,7 @@ class PartialText:
 
     def end(self, block: AnyBlock) -> None:
         """Drop the texts that end with that block."""
-        kinds = kinds_ended_by(block)
-        if kinds and (self._runs or self._cut):
+        if (self._runs or self._cut) and (kinds := kinds_ended_by(block)):
             self._runs = deque(run for run in self._runs if text_kind(run.first) not in kinds)
             self._cut = {key: one for key, one in self._cut.items() if text_kind(one[0]) not in kinds}
             self._bytes = sum(run.size_bytes for run in self._runs)
