@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from bench import peer, synthetic, trace_files
+from bench.agent import measure_agent
 from bench.appends import measure_concurrent, measure_dialogues, measure_long, measure_traces
 from bench.chain import measure_chain
 from bench.context.framing import measure_framing
@@ -42,6 +43,7 @@ MEASURES: Final[dict[str, Callable[[BenchRun], BenchSection]]] = {
     "folds": measure_folds,
     "parsers": measure_parsers,
     "imports": measure_imports,
+    "agent": measure_agent,
     "local_model": measure_local_model,
     "rounds": measure_rounds,
     "memory": measure_memory,

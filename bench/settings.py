@@ -29,6 +29,9 @@ class BenchSizes(msgspec.Struct, frozen=True, kw_only=True):
     decision_chars: tuple[int, ...]
     repeats: int
     imports: int
+    agent_turns: int
+    """Turns through the agent, and as many by hand."""
+
     synthetic_steps: int
     round_blocks: tuple[int, ...]
     round_turns: int
@@ -75,6 +78,7 @@ FULL: Final = BenchSizes(
     decision_chars=(4_000, 64_000, 256_000),
     repeats=5,
     imports=11,
+    agent_turns=61,
     synthetic_steps=370,
     round_blocks=(100, 1_000, 10_000, 100_000),
     round_turns=7,
@@ -108,6 +112,7 @@ QUICK: Final = BenchSizes(
     decision_chars=(4_000, 64_000),
     repeats=3,
     imports=3,
+    agent_turns=15,
     synthetic_steps=200,
     round_blocks=(100, 10_000),
     round_turns=3,
@@ -141,6 +146,7 @@ TINY: Final = BenchSizes(
     decision_chars=(1_000,),
     repeats=1,
     imports=1,
+    agent_turns=2,
     synthetic_steps=20,
     round_blocks=(20, 200),
     round_turns=1,

@@ -54,7 +54,7 @@ def test_every_benchmark_runs_on_invented_data_and_says_so(tmp_path: Path) -> No
     assert "SYNTHETIC (no --data FOLDER" in printed
     assert "left out of this run: LangGraph" in printed
     assert [table.title for table in tables if not table.rows] == []
-    assert len(tables) == 36
+    assert len(tables) == 38
     assert list(tmp_path.iterdir()) == [tmp_path / "bench.json"]
 
 
@@ -69,6 +69,13 @@ def test_the_loop_runs_on_every_runtime_that_is_installed(tmp_path: Path) -> Non
     left_out = printed.count("left out of this run")
     assert (len(times.rows), left_out) in ((8, 0), (2, 5))
     assert "because it failed" not in printed
+
+
+def test_the_agent_is_compared_with_the_turn_runner_by_hand(tmp_path: Path) -> None:
+    printed, (turns, start) = run_bench(tmp_path, "--only", "agent")
+    assert [row[0] for row in turns.rows] == ["memory", "data folder"]
+    assert len(start.rows) == 1
+    assert "agent over the turn runner by hand" in printed
 
 
 def test_recorded_sessions_are_replayed(tmp_path: Path) -> None:

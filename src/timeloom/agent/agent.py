@@ -130,6 +130,7 @@ class Agent(Generic[T]):
         ids: Ids | None = None,
     ) -> None:
         self.name = name
+        self._account = current_user()
         self._model = model
         self._tools = tuple(tools)
         self._react = react
@@ -146,6 +147,7 @@ class Agent(Generic[T]):
         self._open_parts: OpenAgent | None = None
         self._hosts: list[AgentHost] = []
         self._stack: AsyncExitStack | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._output = None if output is str else OutputFormat.from_type(output)
         self._decode = cast(Callable[[str], T], make_decoder(output))
         self._bundles: BundleRegistry | None = None
@@ -189,11 +191,12 @@ class Agent(Generic[T]):
             for host in self._hosts:
                 await stack.enter_async_context(host(parts))
             self._open_parts, self._stack = parts, stack.pop_all()
+            self._loop = asyncio.get_running_loop()
         parts.hub.resume_open_turns()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        stack, self._stack, self._open_parts = self._stack, None, None
+        stack, self._stack, self._open_parts, self._loop = self._stack, None, None, None
         if stack:
             await stack.aclose()
 
@@ -240,9 +243,16 @@ class Agent(Generic[T]):
         files: Sequence[str | Path] = (),
         approve: Approver | None = None,
     ) -> Answer[T]:
-        """Do the same as `run` in a program without an event loop."""
+        """Do the same as `run` in a program or thread without an event loop.
+
+        An agent that is open in another thread runs the turn there.
+        """
+        _check_no_loop()
         options = {"conversation": conversation, "user": user, "tenant": tenant, "project": project}
-        return asyncio.run(self.run(message, files=files, approve=approve, **options))
+        turn = self.run(message, files=files, approve=approve, **options)
+        if self._loop:
+            return asyncio.run_coroutine_threadsafe(turn, self._loop).result()
+        return asyncio.run(turn)
 
     @asynccontextmanager
     async def stream(
@@ -262,11 +272,11 @@ class Agent(Generic[T]):
         """
         if not message.strip():
             raise CodedError("request_malformed", "message must not be empty")
-        attached = await asyncio.to_thread(_read_files, files)
+        attached = await asyncio.to_thread(_read_files, files) if files else ()
         header = ConversationStarted(
             tenant=tenant or TENANT,
             project=project or PROJECT,
-            user=user or current_user(),
+            user=user or self._account,
             bundle=self._bundles.choose("") if self._bundles else "",
         )
         async with self._opened() as parts:
@@ -327,12 +337,12 @@ class Agent(Generic[T]):
 
     async def steer(self, conversation: str, message: str = "") -> None:
         """Interrupt the running turn with an instruction; without one, the turn ends with a short answer."""
-        event = IncomingMessage(kind="steer", text=message, by=current_user())
+        event = IncomingMessage(kind="steer", text=message, by=self._account)
         await self._send(conversation, lambda parts, name: parts.hub.send_event(name, event))
 
     async def cancel(self, conversation: str) -> None:
         """End the running turn at once."""
-        event = IncomingMessage(kind=CANCEL_EVENT, by=current_user())
+        event = IncomingMessage(kind=CANCEL_EVENT, by=self._account)
         await self._send(conversation, lambda parts, name: parts.hub.send_event(name, event))
 
     async def compact(self, conversation: str, *, focus: str = "", keep: int = 0) -> CompactionEnded:
@@ -387,7 +397,7 @@ class Agent(Generic[T]):
         approve: Approver | None,
         decided: CallId | None = None,
     ) -> AsyncGenerator[Run[T]]:
-        async with subscription as (_, events):
+        async with subscription as (stream, events):
             run_parts = RunParts(
                 hub=parts.hub,
                 store=parts.store,
@@ -398,7 +408,7 @@ class Agent(Generic[T]):
                 approve=approve,
                 decided=decided,
             )
-            yield Run(run_parts, events)
+            yield Run(run_parts, stream, events)
 
     @asynccontextmanager
     async def _open(self) -> AsyncGenerator[OpenAgent]:
@@ -481,8 +491,16 @@ class Agent(Generic[T]):
         info = await parts.store.info(ConversationId(conversation))
         expected = (user or info.user, tenant or info.tenant, project or info.project)
         if (info.user, info.tenant, info.project) != expected:
-            raise CodedError("conversation_unknown", f"{user or current_user()} has no conversation {conversation}")
+            raise CodedError("conversation_unknown", f"{user or self._account} has no conversation {conversation}")
         return info
+
+
+def _check_no_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise CodedError("event_loop_running", "an event loop runs in this thread; use `await agent.run(…)` here")
 
 
 def _read_files(files: Sequence[str | Path]) -> tuple[IncomingFile, ...]:

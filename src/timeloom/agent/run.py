@@ -14,6 +14,7 @@ from timeloom.ports.store import Store
 from timeloom.runtime.hub.events import ChatComplete, ChatDelta, ChatError, ChatStep, ConvStatus, Event, Heartbeat
 from timeloom.runtime.hub.hub import Hub
 from timeloom.runtime.hub.state import SendReceipt
+from timeloom.runtime.hub.subscription import Subscription
 
 T = TypeVar("T")
 
@@ -39,8 +40,9 @@ class RunParts(Generic[T]):
 class Run(Generic[T]):
     """The events of one turn, as an async iterator that ends with the turn, or when the turn waits for a person."""
 
-    def __init__(self, parts: RunParts[T], events: AsyncGenerator[Event]) -> None:
+    def __init__(self, parts: RunParts[T], subscription: Subscription, events: AsyncGenerator[Event]) -> None:
         self._parts = parts
+        self._subscription = subscription
         self._events = events
         self._decided = {parts.decided} - {None}
         self._answer: Answer[T] | None = None
@@ -101,6 +103,8 @@ class Run(Generic[T]):
 
     async def finish(self) -> Answer[T]:
         """Read the events to their end and return the result."""
+        # Nobody reads what is left of the text and blocks, and encoding them would take a tenth of the turn.
+        self._subscription.skip_content()
         async for _ in self:
             pass
         return self.answer

@@ -108,6 +108,7 @@ CODES: Final = MappingProxyType(
         # agents
         "agent_open": "The agent is open already. Open it once, and share it between tasks.",
         "agent_closed": "The agent is closed. Use it in `async with agent:`; an application needs `lifespan=agent.lifespan`.",
+        "event_loop_running": "`run_sync` would block the running event loop. Use `await agent.run(…)` there.",
         "authenticate_missing": "Nothing says who may use a mounted agent. Pass `authenticate` to `create_app`, or configure API keys.",
         # the server
         "unauthorized": "The request has no token, or an unknown one.",

@@ -72,6 +72,22 @@ def test_a_stream_yields_the_text_in_pieces_and_then_the_answer() -> None:
     asyncio.run(main())
 
 
+def test_a_run_that_is_finished_early_skips_the_rest_of_its_text_and_blocks() -> None:
+    async def main() -> None:
+        async with Agent(weather_model(), tools=[weather]) as agent, agent.stream("weather?") as stream:
+            first = [event async for event in stream.text()][:1]
+            assert first
+            assert (await stream.finish()).text == "7 degrees."
+        async with Agent(weather_model(), tools=[weather]) as agent, agent.stream("weather?") as stream:
+            async for event in stream:
+                assert event
+                break
+            answer = await stream.finish()
+            assert (answer.text, answer.calls) == ("7 degrees.", [("tools.weather", {"city": "Oslo"})])
+
+    asyncio.run(main())
+
+
 def test_events_end_with_the_turn() -> None:
     async def main() -> None:
         async with Agent(weather_model(), tools=[weather]) as agent, agent.stream("hello") as stream:

@@ -1,7 +1,7 @@
 """What an agent's tools report: effects that may have happened, and sources that they add."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace

@@ -140,8 +140,7 @@ class PartialText:
 
     def end(self, block: AnyBlock) -> None:
         """Drop the texts that end with that block."""
-        kinds = frozenset(kinds_ended_by(block))
-        if kinds and (self._runs or self._cut):
+        if (self._runs or self._cut) and (kinds := frozenset(kinds_ended_by(block))):
             self._runs = deque(run for run in self._runs if kinds.isdisjoint(text_kinds(run.first)))
             self._cut = {key: one for key, one in self._cut.items() if kinds.isdisjoint(text_kinds(one[0]))}
             self._bytes = sum(run.size_bytes for run in self._runs)

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from timeloom.core.blocks import ApprovalRequested, TurnEnded
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import max_utf8_bytes
 from timeloom.core.timeline import Entry
@@ -84,6 +85,8 @@ class SubscriberQueue:
         self._is_open = False
         self.is_too_slow = False
         """Whether the queue overflowed."""
+        self.skips_content = False
+        """Whether the reader wants neither text nor blocks, only what they mean for the conversation."""
         self.ended = asyncio.Event()
         """Set once no more items are accepted."""
 
@@ -120,7 +123,7 @@ class SubscriberQueue:
 
     def put(self, item: LiveItem, after: int, size_bytes: int) -> None:
         """Queue the item; a delta is merged into the last one if it continues the same text."""
-        if not self._is_open:
+        if not self._is_open or (self.skips_content and _is_content(item)):
             return
         last = self._items[-1] if self._items else None
         if last and last.after == after and (continued := _continued_pair(last.value, item)):
@@ -182,6 +185,11 @@ class SubscriberQueue:
             self._waiter.set_result(None)
 
 
+def _is_content(item: LiveItem) -> bool:
+    is_text = isinstance(item, ChatDelta)
+    return is_text or (isinstance(item, Entry) and not isinstance(item.block, ApprovalRequested | TurnEnded))
+
+
 def _is_older(item: LiveItem, status: ConvStatus) -> bool:
     if not isinstance(item, ConvStatus):
         return False
@@ -232,7 +240,8 @@ class Broadcaster:
     def publish_entry(self, entry: Entry) -> None:
         """Publish a durable entry."""
         if self._queues:
-            self._enqueue(entry, len(encode_block(entry)))
+            is_read = not all(queue.skips_content for queue in self._queues)
+            self._enqueue(entry, len(encode_block(entry)) if is_read else 0)
         self._last_seq = max(self._last_seq, entry.seq)
         self._partial.end(entry.block)
 
@@ -312,6 +321,10 @@ class Subscription:
         """End the stream with this error."""
         self._queue.end(why)
 
+    def skip_content(self) -> None:
+        """Yield no more text and blocks, only statuses, approvals, errors and the ends of turns."""
+        self._queue.skips_content = True
+
     def join_live(self) -> None:
         """Skip reading from the store: the reader joined before the first entry it wants.
 
@@ -384,6 +397,10 @@ class Subscription:
 
     async def _live_events(self, item: PublishedItem) -> AsyncGenerator[Event]:
         match item:
+            case Entry() if self._queue.skips_content:
+                self._sent_seq = max(self._sent_seq, item.seq)
+                for event in self._iter_events(tuple(derive_events(item))):
+                    yield event
             case Entry() if item.seq == self._sent_seq + 1:
                 for event in await self._entry_events(item):
                     yield event

@@ -24,6 +24,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
     make_tool_error,
 )
+from timeloom.core.blocks.digest import with_unknown_outcome
 from timeloom.core.citations.rewriter import describe_unknown_sids, find_cited_sids
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, TurnId
@@ -45,7 +46,7 @@ from timeloom.core.render.editions import SECOND_EDITION
 from timeloom.core.render.foreign_text.fence import ESCAPE
 from timeloom.core.render.v2.fence import unfence_words
 from timeloom.core.stream.decision import CallToolDecision, CompleteDecision, Decision, ExitDecision
-from timeloom.core.view.calls import CallEntries
+from timeloom.core.view.calls import OUTCOME_UNKNOWN, CallEntries
 from timeloom.core.view.plans import find_current_plan
 from timeloom.core.view.repeated_calls import call_key
 from timeloom.core.view.seen_addresses import find_param_texts
@@ -59,6 +60,7 @@ from timeloom.runtime.turn.added_sources import AddedSources
 from timeloom.runtime.turn.file_sources import AppendSettings, append_result
 from timeloom.runtime.turn.nested_calls import NestedCalls, interrupted_result
 from timeloom.runtime.turn.run_tool import RunSettings, Show, reconcile_call, run_call
+from timeloom.runtime.turn.tool_result import UNKNOWN_TEXT
 from timeloom.tools.registry import ToolRegistry
 
 APPROVAL: Final = "approval"
@@ -106,11 +108,13 @@ async def settle_open_call(actions: ActionContext, step: SettleCall | RunCall | 
         case SettleCall(again=True):
             await _settle_interrupted(actions, call, turn)
         case SettleCall():
-            await session.append([_error_result(call.tool_call_id, "tool_interrupted", _CALLED_OFF_TEXT)], turn)
+            await session.append(_interrupted_blocks(actions, call, _CALLED_OFF_TEXT), turn)
         case RunCall():
             if actions.registry.get(call.tool_id) is None:
                 raise CodedError("unknown_tool", _TOOL_MISSING_TEXT.format(call.tool_id))
             await _run_recorded_call(actions, call, turn, APPROVAL)
+        case DropCall(code="tool_interrupted", text=text):
+            await session.append(_interrupted_blocks(actions, call, text), turn)
         case DropCall(code=code, text=text):
             await session.append([_error_result(call.tool_call_id, code, text)], turn)
         case _:
@@ -450,6 +454,16 @@ _CALLED_OFF_TEXT = (
     "it is unknown whether this call was carried out: the process stopped while it ran, and it was not run again "
     "because the turn ended or changed course"
 )
+
+
+def _interrupted_blocks(actions: ActionContext, call: ToolCall, text: str) -> list[AnyBlock]:
+    """Return the blocks that close a call that a crash interrupted; an irreversible one may have had its effect."""
+    result = _error_result(call.tool_call_id, "tool_interrupted", text)
+    tool = actions.registry.get(call.tool_id)
+    if result.error is None or (tool and tool.spec.effect != "irreversible"):
+        return [result]
+    notice = Notice(code=OUTCOME_UNKNOWN, text=UNKNOWN_TEXT.format(call.tool_id), tool_call_id=call.tool_call_id)
+    return [notice, replace(result, error=with_unknown_outcome(result.error))]
 
 
 def _error_result(call_id: CallId, code: str, text: str) -> ResultStatus:

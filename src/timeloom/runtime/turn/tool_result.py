@@ -63,10 +63,12 @@ MAX_CALL_BYTES: Final = 64 * 1024 * 1024
 TRUNCATED: Final = "...[truncated]"
 """Appended to a text that was cut."""
 
-_UNKNOWN_TEXT: Final = (
+UNKNOWN_TEXT: Final = (
     "It is unknown whether this call of {0} had its effect. Do not call {0} again to find out. Check with another "
     "tool, or tell the user. A repeated call needs a person's approval."
 )
+"""The text of the notice about an irreversible call that may have had its effect; `{0}` is the tool."""
+
 _MESSAGE_CHARS: Final = 2_000
 _WORD_CHARS: Final = 200
 _SHOWN_CHARS: Final = 100_000
@@ -122,7 +124,7 @@ class _ResultBuilder:
     def add_notices(self, outcome: Outcome) -> None:
         """Add the tool's notices, and notices for its errors unless its report contains them."""
         if is_outcome_unknown(outcome.error) and self._call_ref.spec.effect == "irreversible":
-            self._add_notice(OUTCOME_UNKNOWN, _UNKNOWN_TEXT.format(self._call_ref.spec.tool_id))
+            self._add_notice(OUTCOME_UNKNOWN, UNKNOWN_TEXT.format(self._call_ref.spec.tool_id))
         for notice in outcome.notices:
             self._add_notice(notice.code, notice.text)
         if outcome.error:
