@@ -42,6 +42,14 @@ export function setProject(tenant: string, project: string): void {
   current = { tenant, project };
 }
 
+/** The folder of the page on its server: `/`, or the prefix at which another application has mounted it. */
+const ROOT = new URL(".", document.baseURI).pathname;
+
+/** Return the path of a resource of the server, with each part URL-encoded. */
+export function serverPath(...parts: string[]): string {
+  return ROOT + parts.map(encodeURIComponent).join("/");
+}
+
 type Arguments = { query?: Record<string, string | number | null | undefined>; body?: unknown; [name: string]: unknown };
 
 export type Reaction = NonNullable<FeedbackBody["reaction"]>;
@@ -51,8 +59,12 @@ export function addressOf<K extends keyof Operations>(name: K, given: Omit<Opera
   const { query, ...names } = given as Arguments;
   const values: Record<string, unknown> = { ...current, ...names };
   const path = ROUTES[name][1].replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(values[key])));
-  const sent = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return sent.length ? `${path}?${new URLSearchParams(sent.map(([key, value]) => [key, String(value)]))}` : path;
+  return withQuery(ROOT + path.slice(1), query ?? {});
+}
+
+export function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return given.length ? `${path}?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : path;
 }
 
 /** Call an operation and return its result; a query without a value is not sent. */
@@ -90,7 +102,7 @@ async function request<T>(method: string, path: string, body?: unknown): Promise
 }
 
 /** Sign in with a token or sign out, which sets or removes the cookie of the browser. */
-export const sign = (path: "/login" | "/logout", body: { token?: string }) => request<undefined>("POST", path, body);
+export const sign = (way: "login" | "logout", body: { token?: string }) => request<undefined>("POST", serverPath(way), body);
 
 /** The code of an upload that was aborted before it was complete, so the server stored nothing. */
 export const UPLOAD_ABORTED = "upload_aborted";
