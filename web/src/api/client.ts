@@ -60,8 +60,12 @@ export function addressOf<K extends keyof Operations>(name: K, given: Omit<Opera
   const { query, ...names } = given as Arguments;
   const values: Record<string, unknown> = { ...current, ...names };
   const path = ROUTES[name][1].replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(values[key])));
-  const sent = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return ROOT + (sent.length ? `${path}?${new URLSearchParams(sent.map(([key, value]) => [key, String(value)]))}` : path).slice(1);
+  return withQuery(ROOT + path.slice(1), query ?? {});
+}
+
+export function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return given.length ? `${path}?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : path;
 }
 
 /** Call an operation and return its result; a query without a value is not sent. */
@@ -99,7 +103,7 @@ async function request<T>(method: string, path: string, body?: unknown): Promise
 }
 
 /** Sign in with a token or sign out, which sets or removes the cookie of the browser. */
-export const sign = (path: string, body: { token?: string }) => request<undefined>("POST", path, body);
+export const sign = (way: "login" | "logout", body: { token?: string }) => request<undefined>("POST", serverPath(way), body);
 
 /** The code of an upload that was aborted before it was complete, so the server stored nothing. */
 export const UPLOAD_ABORTED = "upload_aborted";

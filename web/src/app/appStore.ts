@@ -68,13 +68,13 @@ export const REFUSED = "#refused";
 
 /** Sign in with a token or an API key, which the server turns into an HttpOnly cookie. Throws the server's error. */
 export async function signIn(token: string): Promise<void> {
-  await sign(serverPath("login"), { token });
+  await sign("login", { token });
   await loadUser();
 }
 
 /** Sign out and forget everything that this tab has of the user. */
 export async function signOut(): Promise<void> {
-  await sign(serverPath("logout"), {});
+  await sign("logout", {});
   window.sessionStorage.clear();
   window.location.hash = "";
   set({ ...SIGNED_OUT, authState: "signedOut" });

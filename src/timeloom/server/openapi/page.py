@@ -42,7 +42,7 @@ def render_page(document: bytes) -> bytes:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>',
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style>',
         f"<h1>{escape(title)}</h1><p>{escape(str(info['description']))}</p>",
-        '<p><a href="/openapi.json">openapi.json</a> is the same as an OpenAPI document.</p>',
+        '<p><a href="openapi.json">openapi.json</a> is the same as an OpenAPI document.</p>',
         _render_contents(operations),
         *(_render_operation(path, method, one) for path, method, one in operations),
         '<h2 id="schemas">Schemas</h2>',
