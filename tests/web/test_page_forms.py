@@ -47,7 +47,6 @@ def test_a_form_is_filled_in_and_stays_answered(visit: PageVisit) -> None:
     form.get_by_label("dog").check()
     form.get_by_role("group", name="And back?").get_by_role("radio", name="No").check()
     expect(page.get_by_text("Please fill in the form.")).to_be_visible()
-    page.screenshot(path="/tmp/f1.png", full_page=True)
     # A required field is empty.
     form.get_by_role("button", name="Send").click()
     assert page.get_by_text("Booked.").count() == 0
@@ -57,7 +56,6 @@ def test_a_form_is_filled_in_and_stays_answered(visit: PageVisit) -> None:
     expect(form.get_by_text("Answered")).to_be_visible()
     shown = ["Ann", "2", EVIL, "dog", "2026-11-18", "No"]
     expect(form.locator("dd")).to_have_text(shown)
-    page.screenshot(path="/tmp/f2.png", full_page=True)
     page.reload()
     expect(page.get_by_role("region", name="Your trip").locator("dd")).to_have_text(shown)
     assert page.get_by_role("button", name="Send", exact=True).count() <= 1

@@ -11,6 +11,7 @@ from tests.harness.turn import TurnHarness, blocks_of
 from timeloom.core.blocks import (
     ChannelText,
     Completion,
+    ModelAnswered,
     ModelCalled,
     Notice,
     ResultContent,
@@ -19,8 +20,10 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.codes import CodedError
+from timeloom.core.policy.erase.spread import EraseTargets, find_entries_to_erase
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.render.editions import renderer_for
+from timeloom.core.render.facts import EMPTY_CONTEXT, CardLimits
 from timeloom.core.stream.declared import DeclaredChannel
 from timeloom.runtime.replay.replay import ReplayedCall, replay
 from timeloom.runtime.turn.ask_model import ask_model
@@ -168,5 +171,26 @@ def test_channels_need_the_channel_protocol_and_edition_2(
         stage.setting = msgspec.structs.replace(stage.setting, protocol=protocol, edition=edition)
         with pytest.raises(CodedError, match=fix):
             await stage.open()
+
+    asyncio.run(check())
+
+
+def test_a_channel_is_hidden_listed_in_the_card_of_its_turn_and_erased_with_its_reply(tmp_path: Path) -> None:
+    async def check() -> None:
+        hide = calls("react.hide", path="ar:t1.channel.chart", replacement="a chart of one bar")
+        stage = harness(tmp_path, chart("[12345]") + hide, answers("Done."))
+        turns = await stage.open()
+        assert await turns.run("draw") == "completed"
+        views = turns.session.views
+        entries = await turns.session.entries(range(1, views.tail + 1))
+        (written,) = (entry for entry in entries if isinstance(entry.block, ChannelText))
+        stub = views.visible.shown[written.seq]
+        assert stub is not None
+        assert stub.text == "a chart of one bar"
+        card = renderer_for(2).turn_card(written.turn_id, entries, views, EMPTY_CONTEXT, CardLimits())
+        assert "[ar:t1.channel.chart.1] [12345]" in card
+        erased = find_entries_to_erase(entries, EraseTargets(seqs=frozenset({written.seq})))
+        (reply,) = (one.seq for one in entries if isinstance(one.block, ModelAnswered) and one.seq < written.seq)
+        assert erased[reply] == "reply it came from"
 
     asyncio.run(check())
