@@ -63,7 +63,7 @@ export function addressOf<K extends keyof Operations>(name: K, given: Omit<Opera
   return withQuery(ROOT + path.slice(1), query ?? {});
 }
 
-export function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {
+function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   return given.length ? `${path}?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : path;
 }

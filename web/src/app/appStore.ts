@@ -1,6 +1,6 @@
 /** The state of the page: the signed-in user, the list of conversations, the open conversation and the side panel. */
 import { create } from "zustand";
-import { type BundleInfo, call, type ListedConversation, type Me, ProblemError, serverPath, setProject, sign, type WaitingApproval } from "../api/client";
+import { type BundleInfo, call, type ListedConversation, type Me, ProblemError, setProject, sign, type WaitingApproval } from "../api/client";
 import type { OpenConversation } from "./liveConversation";
 
 export type Panel = "" | "sources" | "canvas" | "inspector";
