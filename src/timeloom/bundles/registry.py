@@ -5,12 +5,13 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from timeloom.bundles.bundle import Bundle, BundleWidget
-from timeloom.bundles.bundle_file import FILE_NAME
+from timeloom.bundles.bundle_file import FILE_NAME, read_bundle_file
 from timeloom.bundles.fault import BundleError, BundleFault, name_file, to_fault
 from timeloom.bundles.load import load_bundle
 from timeloom.bundles.loaded_bundle import LoadedBundle, check_bundle
@@ -213,8 +214,14 @@ class _Slot:
 
 
 def _guess_name(source: str | Path) -> str:
-    """Return a name for a bundle that cannot be loaded: that of its folder or module."""
-    return Path(source).absolute().name if Path(source).is_dir() else str(source).partition(":")[0].split(".")[-1]
+    """Return a name for a bundle that cannot be loaded: that in its file, or that of its folder or module."""
+    if not Path(source).is_dir():
+        return str(source).partition(":")[0].split(".")[-1]
+    try:
+        return read_bundle_file(Path(source))[0].name
+    except BundleError:
+        # Loading it reports the same error.
+        return Path(source).absolute().name
 
 
 def _fingerprint(folder: Path | None) -> _Fingerprint:
@@ -231,8 +238,10 @@ def _stat_files(root: Path, folder: Path, found: list[tuple[str, int, int]]) -> 
         if path.is_dir():
             _stat_files(root, path, found)
         elif path.suffix != ".pyc":
-            stat = path.stat()
-            found.append((str(path.relative_to(root)), stat.st_mtime_ns, stat.st_size))
+            # Editors replace files, so a listed one may be gone.
+            with suppress(FileNotFoundError):
+                stat = path.stat()
+                found.append((str(path.relative_to(root)), stat.st_mtime_ns, stat.st_size))
     return found
 
 

@@ -21,11 +21,11 @@ def refusal(registry: BundleRegistry, name: str) -> CodedError:
 def test_a_fault_disables_one_bundle_and_leaves_the_others(tmp_path: Path) -> None:
     broken = write_bundle(tmp_path / "broken", 'name = "b"\ntools = ["tools:x"]', tools="raise ValueError('no')")
     registry = BundleRegistry([broken, write_shop(tmp_path / "shop")])
-    assert registry.names == ("broken", "shop")
+    assert registry.names == ("b", "shop")
     assert registry.get("shop").bundle.title == "The shop"
-    error = refusal(registry, "broken")
+    error = refusal(registry, "b")
     assert error.code == "bundle_disabled"
-    assert str(error) == "the bundle broken is disabled: tools.py, line 1: ValueError: no"
+    assert str(error) == "the bundle b is disabled: tools.py, line 1: ValueError: no"
     assert [one.state for one in registry.statuses()] == ["disabled", "ready"]
 
 
@@ -73,6 +73,19 @@ def test_changed_files_are_loaded_again_and_a_fault_lasts_until_the_next_change(
         write_shop(folder)
         await registry.refresh("shop")
         assert registry.get("shop").bundle.instructions == ""
+
+    asyncio.run(check())
+
+
+def test_a_bundle_that_was_broken_at_the_start_is_loaded_once_it_is_mended(tmp_path: Path) -> None:
+    async def check() -> None:
+        folder = write_shop(tmp_path / "folder")
+        (folder / "tools.py").write_text("def broken(:")
+        registry = BundleRegistry([folder], reloads=True)
+        assert refusal(registry, "shop").code == "bundle_disabled"
+        write_shop(folder)
+        await registry.refresh("shop")
+        assert registry.get("shop").bundle.title == "The shop"
 
     asyncio.run(check())
 

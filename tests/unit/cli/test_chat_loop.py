@@ -14,6 +14,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from tests.harness.replies import answers, calls
+from timeloom.agent.turn_builder import TurnRunnerBuilder
 from timeloom.app import AgentSettings, ModelPool, SideModels, build_turn_runner, open_session
 from timeloom.cli.chat.conversations import ChatListener, LocalConversations
 from timeloom.cli.chat.terminal.chat_loop import run_chat
@@ -71,6 +72,12 @@ class PostRoom(LocalConversations):
         return build_turn_runner(session, model, settings, listener.on_delta, ToolRegistry([send, form]), side)
 
 
+async def open_rooms(settings: Settings) -> PostRoom:
+    store = await MemoryStore.open()
+    builder = TurnRunnerBuilder(store, AgentSettings.from_settings(settings), ToolRegistry())
+    return PostRoom(store, ModelPool(settings), settings, HEADER, builder)
+
+
 class Terminal:
     """The user's input, and the screen's output."""
 
@@ -106,7 +113,7 @@ async def posting(
 ) -> AsyncGenerator[tuple[Terminal, PostRoom]]:
     """A talk in which the agent wants to send a letter, and the user begins to type right after asking for it."""
     settings = Settings(data_dir=tmp_path, model="script:none")
-    rooms = PostRoom(await MemoryStore.open(), ModelPool(settings), settings, HEADER, ToolRegistry())
+    rooms = await open_rooms(settings)
     rooms.sent = []
     call = {"action": "call_tool", "tool_call": {"tool_id": "mail.send", "params": params}}
     done = {"action": "complete", "final_answer": "That is that."}
@@ -144,7 +151,7 @@ async def test_a_call_is_allowed_after_it_was_shown_in_full(tmp_path: Path) -> N
 
 async def test_a_conversation_is_compacted_on_command_and_the_outcome_is_shown(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, model="script:none")
-    rooms = PostRoom(await MemoryStore.open(), ModelPool(settings), settings, HEADER, ToolRegistry())
+    rooms = await open_rooms(settings)
     answer = {"action": "complete", "final_answer": "word " * 300 + "end."}
     rooms.script = [f"<channel:ReactDecisionOutV2>{json.dumps(answer)}</channel:ReactDecisionOutV2>"] * 4
     with create_pipe_input() as keys:
@@ -172,7 +179,7 @@ async def test_a_conversation_is_compacted_on_command_and_the_outcome_is_shown(t
 
 async def test_instructions_during_a_compaction_interrupt_it_and_become_the_next_message(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, model="script:none")
-    rooms = PostRoom(await MemoryStore.open(), ModelPool(settings), settings, HEADER, ToolRegistry())
+    rooms = await open_rooms(settings)
     answer = {"action": "complete", "final_answer": "word " * 300 + "end."}
     reply = f"<channel:ReactDecisionOutV2>{json.dumps(answer)}</channel:ReactDecisionOutV2>"
     slow = Step(reply="never", chunk=1, delay_ms=60_000, when="compaction")
@@ -307,7 +314,7 @@ FIELDS = [
 async def asking(tmp_path: Path) -> AsyncGenerator[tuple[Terminal, PostRoom]]:
     """A talk in which the agent asks by a form."""
     settings = Settings(data_dir=tmp_path, model="script:none")
-    rooms = PostRoom(await MemoryStore.open(), ModelPool(settings), settings, HEADER, ToolRegistry())
+    rooms = await open_rooms(settings)
     rooms.script = [
         calls("react.form", title="Your trip", fields=FIELDS),
         answers("Please fill it in."),
