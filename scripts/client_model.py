@@ -79,6 +79,7 @@ class Operation:
     result: Json | None
     """The schema of the JSON result; None if there is none."""
     is_file: bool
+    """Whether the result is a document that is no JSON, such as a file or a page."""
     streams: str
     """The schema of the events that it streams; empty if it does not."""
 
@@ -178,6 +179,6 @@ def _operation(path: str, method: str, one: Json, components: Mapping[str, Compo
         body_fields=tuple(properties_of(components[body_name].schema)) if body else (),
         accepts_files="multipart/form-data" in body,
         result=results[0] if results else None,
-        is_file=any("*/*" in content for content in contents),
+        is_file=any(kind not in (JSON_TYPE, EVENTS_TYPE) for content in contents for kind in content),
         streams=name_of(events[0]["$ref"]) if events else "",
     )
