@@ -20,6 +20,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef
+from timeloom.core.sources import MergeResult, NewSource, SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.store import Store
@@ -30,6 +31,25 @@ TS = "2026-02-09T02:14:32.676425Z"
 EPOCH_US = 1_770_603_272_676_425
 T1, T2 = TurnId("turn_1"), TurnId("turn_2")
 CONVERSATION = ConversationId("conv_1")
+
+
+class PoolSources:
+    """The sources that one call adds; it implements `SourceCollector`."""
+
+    def __init__(self, stage: "ToolHarness") -> None:
+        self._stage = stage
+        self._sources: list[NewSource] = []
+
+    def add(self, source: NewSource) -> int:
+        self._sources.append(source)
+        return self._merged.sids[-1]
+
+    def rows(self) -> tuple[SourceRow, ...]:
+        return self._merged.added
+
+    @property
+    def _merged(self) -> MergeResult:
+        return self._stage.views.sources.pool.merge(self._sources)
 
 
 class ToolHarness:
@@ -70,6 +90,7 @@ class ToolHarness:
             out_dir=self.out_dir,
             emit=lambda channel, text: self.emitted.append((channel, text)),
             epoch_us=EPOCH_US,
+            new_sources=PoolSources(self),
         )
 
     async def record(self, tool_id: str, context: ToolContext, outcome: Outcome) -> None:
@@ -77,8 +98,8 @@ class ToolHarness:
         call = context.tool_call_id
         blocks: list[AnyBlock] = [ToolCall(tool_id=tool_id, tool_call_id=call)]
         blocks += (Notice(code=notice.code, text=notice.text, tool_call_id=call) for notice in outcome.notices)
-        if outcome.sources:
-            blocks.append(SourcesAdded(rows=outcome.sources, tool_call_id=call))
+        if rows := (*outcome.sources, *(context.new_sources.rows() if context.new_sources else ())):
+            blocks.append(SourcesAdded(rows=rows, tool_call_id=call))
         if outcome.status is not None or not (outcome.artifacts or outcome.summary):
             blocks.append(ResultStatus(tool_call_id=call, text=outcome.status or "ok", mime=outcome.status_mime))
         for artifact in outcome.artifacts:

@@ -53,10 +53,10 @@ def make_fetch_tool(reader: WebReader) -> FunctionTool:
         wanted = list(dict.fromkeys(urls))
         pages = await asyncio.gather(*(reader.fetch(url, context.caller.tenant) for url in wanted))
         readable = [page for page in pages if page.text]
-        rows, sids = add_to_pool([_to_source(page) for page in readable], context)
+        sids = add_to_pool([_to_source(page) for page in readable], context)
         sid_of = {page.url: sid for page, sid in zip(readable, sids, strict=True)}
         listed = {page.url: _describe(page, sid_of.get(page.url)) for page in pages}
-        return Outcome(sources=rows, artifacts=result_artifacts(msgspec.json.encode(listed).decode(), sids, context))
+        return Outcome(artifacts=result_artifacts(msgspec.json.encode(listed).decode(), sids, context))
 
     return web_fetch
 

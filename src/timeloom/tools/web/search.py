@@ -72,7 +72,7 @@ def make_search_tool(backends: Sequence[SearchBackend]) -> FunctionTool:
         if not lists:
             return Outcome(notices=notices, error=ToolError("search_backend_failed", "; ".join(failures)))
         sources = [to_source(ranked) for ranked in merge_hits(lists)[:n]]
-        rows, sids = add_to_pool(sources, context)
+        sids = add_to_pool(sources, context)
         listed = [
             FoundPage(
                 sid=sid,
@@ -84,7 +84,7 @@ def make_search_tool(backends: Sequence[SearchBackend]) -> FunctionTool:
             for source, sid in zip(sources, sids, strict=True)
         ]
         artifacts = result_artifacts(msgspec.json.encode(listed).decode(), sids, context)
-        return Outcome(notices=notices, sources=rows, artifacts=artifacts)
+        return Outcome(notices=notices, artifacts=artifacts)
 
     return web_search
 

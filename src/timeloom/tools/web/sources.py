@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from timeloom.core.sources import NewSource, SourceRow
+from timeloom.core.codes import CodedError
+from timeloom.core.sources import NewSource
 from timeloom.ports.tool import Artifact, ToolContext
 
 SHOWN_CHARS: Final = 500
@@ -12,10 +13,11 @@ SHOWN_CHARS: Final = 500
 JSON: Final = "application/json"
 
 
-def add_to_pool(sources: Sequence[NewSource], context: ToolContext) -> tuple[tuple[SourceRow, ...], tuple[int, ...]]:
-    """Return the new or changed rows to record, and the id of each source."""
-    merged = context.timeline.views.sources.pool.merge(sources)
-    return merged.added, merged.sids
+def add_to_pool(sources: Sequence[NewSource], context: ToolContext) -> tuple[int, ...]:
+    """Add the sources to the pool and return the id of each; calls at the same time get different ids."""
+    if context.new_sources is None:
+        raise CodedError("source_malformed", "this call has no conversation whose pool could take a source")
+    return tuple(map(context.new_sources.add, sources))
 
 
 def result_artifacts(text: str, sids: Sequence[int], context: ToolContext) -> tuple[Artifact, ...]:

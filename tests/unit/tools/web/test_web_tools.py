@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.harness.react_tools import ToolHarness, open_tool_harness
 from timeloom.core.sources import normalize_url
@@ -59,10 +60,13 @@ def with_harness(tmp_path: Path, use: Callable[[ToolHarness], Coroutine[object, 
 
 
 async def call(stage: ToolHarness, tool: FunctionTool, **params: object) -> Outcome:
+    """Return the outcome with the rows that the call added to the pool."""
     context = stage.context()
     outcome = await tool.call(json.dumps(params), context)
+    assert context.new_sources is not None
+    rows = context.new_sources.rows()
     await stage.record(tool.spec.tool_id, context, outcome)
-    return outcome
+    return replace(outcome, sources=rows)
 
 
 def content(outcome: Outcome) -> Any:
