@@ -29,6 +29,8 @@ REASONS: Final = {
     "timeloom.web_access.download": "requests through the guard only",
     "timeloom.web_access.search.service": "search services that the operator configured",
     "timeloom.web_access.search.duckduckgo": "a search service that the operator configured",
+    "timeloom.client.connection": "the server that the user of the client named",
+    "timeloom.client.event_stream": "the server that the user of the client named",
     "timeloom.providers.http.direct": "model endpoints that the operator configured",
     "timeloom.providers.http.httpx2_transport": "model endpoints that the operator configured, through a proxy",
     "timeloom.providers.http.transport": "reads the proxies of the environment; connects to nothing",

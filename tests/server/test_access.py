@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 
 from tests.harness.replies import answers
 from tests.server.server_harness import CHAT, LIST, Json, RunningServer, ServerHarness, calls, repeated_reply, run
+from timeloom.bundles.bundle import BundleWidget
 from timeloom.server.auth.access_policy import AccessPolicy
 from timeloom.server.auth.authenticate import cookie_name
 from timeloom.server.authorize import Permission
@@ -127,7 +128,13 @@ def filled(template: object, target: Target) -> Json:
 
 async def asked(served: RunningServer, operation: Endpoint, target: Target, token: str) -> tuple[int, str]:
     """Return the status and the body; of a stream only its beginning."""
-    names = target._asdict() | {"tenant": "home", "project": "demo", "call_id": "0123456789ab", "model": "timeloom"}
+    names = target._asdict() | {
+        "tenant": "home",
+        "project": "demo",
+        "call_id": "0123456789ab",
+        "model": "timeloom",
+        "widget": "bars",
+    }
     query = filled(QUERIES.get(operation.name, {}), target)
     async with served.http.stream(
         operation.method,
@@ -156,7 +163,9 @@ async def prepared(served: RunningServer) -> Target:
 
 def a_stage(folder: Path) -> ServerHarness:
     writes = calls("react.write", path="files/note.md", content=f"open {SECRET}", channel="canvas")
-    return ServerHarness(folder, writes, repeated_reply(answers("Done.")))
+    stage = ServerHarness(folder, writes, repeated_reply(answers("Done.")))
+    stage.widgets = {("", "bars"): BundleWidget(html="<p>bars</p>")}
+    return stage
 
 
 @pytest.mark.parametrize("operation", ENDPOINTS, ids=lambda one: one.name)

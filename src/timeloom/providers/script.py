@@ -86,7 +86,9 @@ class ScriptedModel:
         if step := lists.find_step(request.purpose, request.number):
             return step
         wanted = f"the script has no {request.purpose} reply for call {request.number + 1}"
-        raise _missing_reply(f"{wanted}; {lists.describe()}; {_prompt_end(request)}")
+        message = f"{wanted}; {lists.describe()}; {_prompt_end(request)}"
+        # Titles and summaries are made without a model then, so only a missing decision fails anything.
+        raise _missing_reply(message) if request.purpose == "decision" else ModelError("invalid", message)
 
 
 class _SceneSteps:

@@ -167,7 +167,7 @@ ENDPOINTS: Final = (
         path=f"/events/{_PROJECT}/{{conversation_id}}",
         requires="owner",
         handler=chat.post_event,
-        errors=SENDING,
+        errors=(*SENDING, "form_unknown", "form_answered", "form_answer_invalid"),
         status=202,
     ),
     Endpoint(method="GET", path=f"/bundles/{_PROJECT}", requires="member", handler=bundles.list_bundles),

@@ -19,7 +19,7 @@ SLEEPY = "import time\nfrom timeloom.ages import is_adult\n\n\ndef test_a():\n  
 VERDICTS: tuple[Verdict, ...] = ("killed", "survived")
 SETTINGS = """
 [tool.pytest.ini_options]
-addopts = "-p no:schemathesis -p no:hypothesispytest -p no:xdist -p no:cov -p no:anyio"
+addopts = "-p no:schemathesis -p no:hypothesispytest -p no:xdist -p no:cov -p no:anyio -p no:timeloom"
 markers = ["slow", "bench"]
 """
 

@@ -42,7 +42,7 @@ NEXT_TURN: Final = TurnId("turn_next")
 
 _PATH_PATTERN: Final = re.compile(r"""(?:ar|tc|fi|so|su|ws|sk|ks):[^\s"'()\]]+(?:\][^\s"'()\]]*)?""")
 _ENTRIES_PATTERN: Final = re.compile(r"ar:log\[[0-9, -]+\]")
-_TURN_HEADER_PATTERN: Final = re.compile(r"^\[TURN (turn_[A-Za-z0-9_-]+|t[0-9]+)\] ", re.MULTILINE)
+_TURN_HEADER_PATTERN: Final = re.compile(r"^\[(?:TURN|USER) (turn_[A-Za-z0-9_-]+|t[0-9]+)\](?: |$)", re.MULTILINE)
 _TURN_INDEX_PATTERN: Final = re.compile(r"ar:turns\[[0-9, -]+\]\.react\.turn\.index")
 
 

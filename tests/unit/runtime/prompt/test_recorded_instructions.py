@@ -63,7 +63,7 @@ def test_the_parts_of_a_configuration_add_up_to_its_text(edition: int) -> None:
         assert f"own.{parts[-1].version}" == own_label(RHYMES)
         assert {part.name for part in parts} >= {"agent", "tools" if protocol == "channels" else "functions"}
     assert [part.name for part in parts if not part.stands] == (
-        ["reply", "examples", "one_action", "output"] * (edition - 1)
+        ["reply", "examples", "one_action", "channels", "output"] * (edition - 1)
     )
 
 
