@@ -87,6 +87,20 @@ def test_an_example_answers_in_a_pipe(examples: Path, name: str) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ANSWERS[name]
     assert "✗" not in done.stderr
+    source = "  [1] Electric ferry Heron: report on the first year https://ferries.example/heron-first-year\n"
+    assert (source in done.stderr) == (name == "research")
+
+
+def test_a_single_message_names_its_sources_as_json(examples: Path) -> None:
+    options = ["--bundle", ".", "--model", "script:../script.yaml", "--config", "timeloom.toml", "--json"]
+    done = run(examples / "research", "timeloom", "chat", *options, "-p", QUESTIONS["research"])
+    assert json.loads(done.stdout)["sources"] == [
+        {
+            "sid": 1,
+            "title": "Electric ferry Heron: report on the first year",
+            "url": "https://ferries.example/heron-first-year",
+        }
+    ]
 
 
 def test_one_server_has_all_examples(examples: Path) -> None:
