@@ -92,7 +92,7 @@ clients: setup ## Write the Python and TypeScript clients of the HTTP API from i
 
 clean: ## Remove .venv, caches and build products, but no data
 	rm -rf .venv .venv-bench .venv-pythons .venv-site build dist .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results
-	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench scripts examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup:
 	@scripts/setup dev

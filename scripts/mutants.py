@@ -29,7 +29,7 @@ from tests.suites import MARKERS, suite_of
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PACKAGE: Final = "src/timeloom"
-COPIED: Final = ("src", "tests", "scripts", "docs", "pyproject.toml", "README.md")
+COPIED: Final = ("src", "tests", "scripts", "docs", "examples", "pyproject.toml", "README.md")
 RESULTS: Final = ROOT / "build" / "mutants.json"
 
 IMPORT: Final = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|[^\n]*)|import ([\w.]+))", re.MULTILINE)

@@ -17,7 +17,7 @@ from timeloom.core.codes import CODES
 from timeloom.tools.react.toolset import react_tools
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/**/README.md")])
 
 
 class Registry(NamedTuple):

@@ -34,7 +34,7 @@ def test_json_is_one_object(stage: ChatHarness) -> None:
     result = json.loads(done.stdout)
     assert (result["reason"], result["text"], result["usage"]["model_calls"]) == ("completed", "Looks good.", 1)
     assert result["conversation"].startswith("conv_")
-    assert set(result) == {"conversation", "turn", "reason", "text", "usage", "cost"}
+    assert set(result) == {"conversation", "turn", "reason", "text", "sources", "usage", "cost"}
 
 
 def test_a_waiting_call_exits_with_1_and_names_the_command(stage: ChatHarness) -> None:

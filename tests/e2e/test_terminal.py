@@ -174,7 +174,8 @@ def test_commands_say_what_they_know_and_unknown_ones_what_was_meant(stage: Chat
 
 
 def test_an_earlier_conversation_is_found_by_its_words_and_gone_on_with(stage: ChatHarness) -> None:
-    stage.script(answers("Ferries are slow."), answers("And cheap."))
+    titles: dict[str, object] = {"reply": "Ferries", "when": "title", "repeat": True}
+    stage.script(answers("Ferries are slow."), answers("And cheap."), titles)
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter("tell me of ferries")

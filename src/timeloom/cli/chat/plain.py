@@ -77,7 +77,7 @@ class PlainChat:
         """Continue the turn until it ends or no decision comes, and return whether it was answered."""
         while pause == "waiting" and await self._ask_decision(turns):
             pause = await turns.resume()
-        self._output.on_pause(pause)
+        self._output.on_pause(pause, turns.session.views.sources.pool)
         await self._print_form(turns)
         # Reading the next message blocks the event loop, so the title is made first.
         await turns.ensure_title()

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Protocol
 
 import click
@@ -13,6 +14,7 @@ from timeloom.cli.chat.display.labels import (
     find_error,
     format_channel,
     format_params_on_one_line,
+    format_source,
 )
 from timeloom.cli.chat.terminal.approvals import ApprovalQuestion
 from timeloom.cli.sanitize import one_line, sanitize
@@ -32,6 +34,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.plans.marks import marker
+from timeloom.core.sources import SourcesPool
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.runtime.context.fit_window import CompactionEvent
@@ -62,8 +65,8 @@ class ChatOutput(Protocol):
         """Print the call that a person must approve or refuse before the turn can continue."""
         ...
 
-    def on_pause(self, reason: TurnOutcome) -> None:
-        """Print that the turn ended or waits for approval."""
+    def on_pause(self, reason: TurnOutcome, pool: SourcesPool) -> None:
+        """Print that the turn ended or waits for approval, and the sources of its answer."""
         ...
 
 
@@ -85,7 +88,7 @@ class JsonOutput:
     def on_question(self, question: ApprovalQuestion) -> None:
         self._print({"event": "chat.approval", **msgspec.structs.asdict(question)})
 
-    def on_pause(self, reason: TurnOutcome) -> None:
+    def on_pause(self, reason: TurnOutcome, pool: SourcesPool) -> None:
         self._print({"event": "chat.complete", "reason": reason})
 
     def _print(self, event: dict[str, object]) -> None:
@@ -97,12 +100,15 @@ class PlainOutput:
     """Prints the answer on standard output and the agent's activity on standard error.
 
     The answer is streamed if standard output is a terminal. Control characters are removed from all text.
+    The sources of an answer are printed on standard error, after the turn.
     """
 
     def __init__(self) -> None:
         self._streams = sys.stdout.isatty()
         self._uses_dim = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._answering = False
+        self._cited: Sequence[int] = ()
+        """The sources that the newest answer of the turn cites."""
 
     def on_start(self, conversation: ConversationId) -> None:
         click.echo(f"conversation {conversation}", err=True)
@@ -114,8 +120,9 @@ class PlainOutput:
 
     def on_block(self, entry: Entry) -> None:
         match entry.block:
-            case Completion(text=text):
+            case Completion(text=text, sources_used=sids):
                 self._end_answer(entry, text)
+                self._cited = sids
             case CompactionEnded():
                 click.echo(sanitize(f"  · {describe_compaction(entry.block)}"), err=True)
             case ToolCall() | Notice() | ModelAnswered() if self._answering and _withdraws_answer(entry.block):
@@ -136,7 +143,10 @@ class PlainOutput:
     def on_question(self, question: ApprovalQuestion) -> None:
         pass
 
-    def on_pause(self, reason: TurnOutcome) -> None:
+    def on_pause(self, reason: TurnOutcome, pool: SourcesPool) -> None:
+        for row in pool.select(self._cited):
+            click.echo(sanitize(f"  {format_source(row)}"), err=True)
+        self._cited = ()
         if reason not in ("completed", "exited", "waiting"):
             click.echo(f"the turn ended: {reason}", err=True)
 

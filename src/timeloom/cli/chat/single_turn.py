@@ -19,6 +19,7 @@ from timeloom.core.blocks import Completion, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import Text
+from timeloom.core.sources import SourceRow, SourcesPool
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.core.view.spend import Spend
@@ -83,9 +84,9 @@ class SingleTurn:
         outcome = await turns.resume()
         if outcome == "waiting":
             await self._print_question(turns)
-        output.on_pause(outcome)
+        output.on_pause(outcome, turns.session.views.sources.pool)
         answer = None if output.answer is None else await turns.session.text(output.answer)
-        self._print_result(turns, outcome, answer)
+        self._print_result(turns, outcome, answer, output.sources)
         await turns.ensure_title()
         return 1 if answer is None or outcome == "waiting" else 0
 
@@ -102,7 +103,9 @@ class SingleTurn:
         if question := await find_pending_approval(turns.session):
             print_approval_commands(question, turns.session.conversation, self._options)
 
-    def _print_result(self, turns: TurnRunner, outcome: TurnOutcome, answer: str | None) -> None:
+    def _print_result(
+        self, turns: TurnRunner, outcome: TurnOutcome, answer: str | None, sources: Sequence[SourceRow]
+    ) -> None:
         if not self._as_json:
             if answer is not None:
                 click.echo(sanitize(answer, keep_tabs=True))
@@ -115,6 +118,7 @@ class SingleTurn:
             "turn": views.progress.turn_id,
             "reason": outcome,
             "text": answer,
+            "sources": [{"sid": row.sid, "title": row.title, "url": row.url} for row in sources],
             "usage": usage,
             "cost": {"usd": spend.cost_nano_usd / 1e9, "is_complete": spend.unknown_costs == 0},
         }
@@ -137,6 +141,7 @@ class _AnswerCollector(PlainOutput):
     def __init__(self) -> None:
         super().__init__()
         self.answer: Text | None = None
+        self.sources: Sequence[SourceRow] = ()
 
     def on_delta(self, delta: LiveDelta) -> None:
         pass
@@ -145,6 +150,10 @@ class _AnswerCollector(PlainOutput):
         if isinstance(entry.block, Completion):
             self.answer = entry.block.text
         super().on_block(entry)
+
+    def on_pause(self, reason: TurnOutcome, pool: SourcesPool) -> None:
+        self.sources = pool.select(self._cited)
+        super().on_pause(reason, pool)
 
     def _end_answer(self, entry: Entry, text: Text) -> None:
         pass

@@ -21,6 +21,7 @@ from timeloom.core.blocks import (
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 
 MAX_SHORT_BYTES: Final = 65_536
@@ -156,6 +157,12 @@ def describe_compaction(block: CompactionEnded) -> str:
     turns, tokens = format_count(block.turns, "turn"), f"{block.covered_tokens:,} tokens"
     written = f"compacted {turns}: {tokens} became a summary of {block.summary_tokens:,} tokens"
     return f"{written}; {text}" if text else written
+
+
+def format_source(row: SourceRow) -> str:
+    """Return the number of a source with its title and its address."""
+    title, url = one_line(row.title or row.artifact_path or row.url), sanitize(row.url)
+    return f"[{row.sid}] {title}" + (f" {url}" if url and url != title else "")
 
 
 def _escape_unprintable(text: str) -> str:

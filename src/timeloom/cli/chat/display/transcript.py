@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from timeloom.cli.chat.display.answer import AnswerStream
+from timeloom.cli.chat.display.labels import format_source
 from timeloom.cli.chat.display.markdown_blocks import MarkdownBlock
 from timeloom.cli.chat.display.render import Style, TerminalRenderer
 from timeloom.cli.sanitize import one_line, sanitize
@@ -92,9 +93,7 @@ class Transcript:
         label = f"[{row.sid}] "
         indent = len(label)
         if not self.renderer.links or not url:
-            return self.renderer.render_line(
-                label + title + (f" {url}" if url and url != title else ""), "quiet", indent=indent
-            )
+            return self.renderer.render_line(format_source(row), "quiet", indent=indent)
         domain = one_line(row.domain, 60)
         fits = len(label) + len(title) + len(domain) < self.renderer.columns
         between = " " if fits else "\n" + " " * indent
