@@ -73,7 +73,7 @@ async def import_conversation(
     try:
         await asyncio.to_thread(_stage_files, staging / "files", found)
         await store.import_conversation(
-            found.imported, found.read_payload, lambda: _place(staging, target) if found.files else None
+            found.imported, found.read_payload, lambda: _place(staging, target, has_files=bool(found.files))
         )
     except OSError as error:
         raise CodedError("store_unwritable", f"the files cannot be written: {os.strerror(error.errno or 0)}") from error
@@ -130,15 +130,17 @@ def _stage_files(folder: Path, found: FoundConversation) -> None:
         _sync_folder(Path(here))
 
 
-def _place(staging: Path, target: Path) -> None:
+def _place(staging: Path, target: Path, *, has_files: bool) -> None:
     """Move the staged files to the workspace, durably; runs under the write lock, right before the commit."""
+    # After a crash, the next opening removes files and heads if the conversation is not there.
+    (staging / PLACED_FILE).write_text(target.name, encoding="ascii")
+    _sync_folder(staging)
+    if not has_files:
+        return
     target.parent.mkdir(mode=0o700, exist_ok=True)
     # A folder without its conversation is left over from one that a crash cut off, or that was deleted.
     with contextlib.suppress(FileNotFoundError):
         target.rename(staging / "replaced")
-    # After a crash, the next opening removes the files if the conversation is not there.
-    (staging / PLACED_FILE).write_text(target.name, encoding="ascii")
-    _sync_folder(staging)
     (staging / "files").rename(target)
     _sync_folder(target.parent)
 

@@ -19,7 +19,13 @@ from timeloom.ports.ids import RandomIds
 from timeloom.ports.importer import ImportedConversation, ReadPayload
 from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
-from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, OpenTurnQuery
+from timeloom.ports.reader import (
+    ConversationInfo,
+    ConversationPage,
+    ConversationQuery,
+    ConversationUnknownError,
+    OpenTurnQuery,
+)
 from timeloom.ports.records import Records
 from timeloom.ports.signer import Signer
 from timeloom.ports.spend import SpendPage, SpendQuery
@@ -233,17 +239,32 @@ class SqliteStore:
         staged = StagedPayloads(self._blobs)
 
         def change(connection: Database) -> append_delete.ConversationRow:
+            nonlocal has_heads
             row = import_rows.import_conversation(connection, self._blobs, made, staged)
             place_files()
+            # Before the commit, so that a crash leaves no imported conversation without its heads.
+            if imported.heads:
+                has_heads = True
+                self._heads.write_imported(imported.id, imported.heads)
             return row
 
+        has_heads = False
         try:
             made = await self._in_thread(lambda: self._build_import(imported, read_payload, staged))
             await writer.run(change, lambda row: self._followers.wake((row.number,)))
+        except BaseException:
+            if has_heads and not await self._exists(imported.id):
+                await self._in_thread(lambda: self._heads.remove(imported.id))
+            raise
         finally:
             staged.discard_unpublished()
-        if imported.heads:
-            await self._in_thread(lambda: self._heads.write_imported(imported.id, imported.heads))
+
+    async def _exists(self, conversation: ConversationId) -> bool:
+        try:
+            await self.info(conversation)
+        except ConversationUnknownError:
+            return False
+        return True
 
     async def delete(self, conversation: ConversationId) -> None:
         writer = self._require_writer(conversation)

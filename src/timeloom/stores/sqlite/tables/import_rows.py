@@ -24,6 +24,9 @@ from timeloom.wire.record import RECORD_VERSION
 WORKSPACES: Final = "workspaces"
 """Folder of a data folder with the files of conversations."""
 
+HEADS: Final = "heads"
+"""Folder of a data folder with the heads of conversations."""
+
 
 def import_conversation(
     connection: Database, blobs: BlobFolder, imported: ImportBatch, staged: StagedPayloads
@@ -65,4 +68,5 @@ def clear_imports(data_dir: Path, connection: Database) -> None:
             conversation = parse_conversation_id(placed.read_text(encoding="ascii"))
             if not find_conversation(connection, conversation):
                 shutil.rmtree(data_dir / WORKSPACES / conversation, ignore_errors=True)
+                (data_dir / HEADS / f"{conversation}.jsonl").unlink(missing_ok=True)
     shutil.rmtree(data_dir / IMPORT_FOLDER, ignore_errors=True)
