@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Protocol
+from typing import Final, Protocol
 
 import click
 import msgspec
@@ -32,11 +32,15 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.plans.marks import marker
+from timeloom.core.sources import SourcesPool
 from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.runtime.context.fit_window import CompactionEvent
 from timeloom.runtime.turn.loop import TurnOutcome
 from timeloom.wire.block_json import encode_block
+
+MAX_SOURCE_CHARS: Final = 300
+"""Longest line of a cited source. Less cuts usual addresses; more lets one address fill the screen."""
 
 
 class ChatOutput(Protocol):
@@ -66,6 +70,10 @@ class ChatOutput(Protocol):
         """Print that the turn ended or waits for approval."""
         ...
 
+    def on_sources(self, pool: SourcesPool) -> None:
+        """Print the sources that the newest answer cites."""
+        ...
+
 
 class JsonOutput:
     """Prints every event as one JSON object per line on standard output."""
@@ -88,6 +96,10 @@ class JsonOutput:
     def on_pause(self, reason: TurnOutcome) -> None:
         self._print({"event": "chat.complete", "reason": reason})
 
+    def on_sources(self, pool: SourcesPool) -> None:
+        # The blocks have them.
+        pass
+
     def _print(self, event: dict[str, object]) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
         sys.stdout.buffer.flush()
@@ -103,6 +115,7 @@ class PlainOutput:
         self._streams = sys.stdout.isatty()
         self._uses_dim = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._answering = False
+        self._cited: tuple[int, ...] = ()
 
     def on_start(self, conversation: ConversationId) -> None:
         click.echo(f"conversation {conversation}", err=True)
@@ -114,8 +127,9 @@ class PlainOutput:
 
     def on_block(self, entry: Entry) -> None:
         match entry.block:
-            case Completion(text=text):
+            case Completion(text=text, sources_used=cited):
                 self._end_answer(entry, text)
+                self._cited = cited
             case CompactionEnded():
                 click.echo(sanitize(f"  · {describe_compaction(entry.block)}"), err=True)
             case ToolCall() | Notice() | ModelAnswered() if self._answering and _withdraws_answer(entry.block):
@@ -139,6 +153,13 @@ class PlainOutput:
     def on_pause(self, reason: TurnOutcome) -> None:
         if reason not in ("completed", "exited", "waiting"):
             click.echo(f"the turn ended: {reason}", err=True)
+
+    def on_sources(self, pool: SourcesPool) -> None:
+        for row in pool.select(self._cited):
+            place = row.url or row.artifact_path
+            title = row.title if row.title != place else ""
+            click.echo(f"  {one_line(f'[{row.sid}] {title} {place}', MAX_SOURCE_CHARS)}", err=True)
+        self._cited = ()
 
     def _end_answer(self, entry: Entry, text: Text) -> None:
         if self._answering:
