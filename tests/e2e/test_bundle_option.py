@@ -116,6 +116,8 @@ def test_a_server_runs_the_bundles_that_it_was_given_beside_a_broken_one(tmp_pat
         message = {"message": "tea?", "bundle": "shop"}
         sent = httpx2.post(f"{address}/chat/local/default", json=message, headers=headers)
         assert sent.status_code == 202, sent.text
+    logged = (tmp_path / "log").read_text().splitlines()[0]
+    assert "the bundle broken is disabled: bundle.toml, line 1" in json.loads(logged)["message"]
 
 
 def test_a_new_bundle_has_a_test_that_passes(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def test_backup_and_restore_refuse_a_folder_with_content(stage: ChatHarness) -> 
     start_conversation(stage)
     refused = stage.run("backup", str(stage.data))
     assert (refused.returncode, "is not an empty folder" in refused.stderr) == (1, True)
+    assert "[folder_not_empty]" in refused.stderr
     assert stage.run("restore", str(stage.data)).returncode == 1
     assert stage.run("restore", str(stage.data / "blobs")).returncode == 2
 

@@ -16,5 +16,6 @@ def test_a_form_is_answered_by_a_line_of_standard_input(tmp_path: Path) -> None:
     done = stage.run("chat", "--tools", "timeloom.tools.react.form:form", typed="\n".join(lines) + "\n")
     assert (done.returncode, done.stdout) == (1, "Please fill it in.\nBooked.\n"), done.stderr
     assert "Which day? (a date such as 2026-11-18; required)" in done.stderr
+    assert 'answer it with a line such as /form {"day":"2026-11-18"}' in done.stderr
     assert "the field day must be a date such as 2026-11-18" in done.stderr
     assert "no form waits for an answer" in done.stderr

@@ -1,5 +1,7 @@
 """Declared channels and their widgets over HTTP."""
 
+import base64
+import hashlib
 from pathlib import Path
 from typing import cast
 
@@ -39,6 +41,24 @@ def test_a_widget_is_served_for_a_frame_without_origin_and_network(tmp_path: Pat
                 {"bundle": "", "name": "bars", "title": "Bars"},
                 {"bundle": "ferries", "name": "bars", "title": "bars"},
             ]
+
+    run(check)
+
+
+def test_only_the_scripts_of_the_document_itself_run_in_a_widget(tmp_path: Path) -> None:
+    first, second = "show('<b>&amp;</b>');\n", "draw()"
+    html = f"<p onclick='hit()'>x</p><script>{first}</script>\r\n<SCRIPT type=module>{second}</SCRIPT><p>y</p>"
+
+    async def check() -> None:
+        stage = with_widgets(ServerHarness(tmp_path))
+        stage.widgets = {("", "bars"): BundleWidget(html=html.replace("\n", "\r\n"))}
+        async with stage.serve() as served:
+            policy = (await served.http.get("/widgets/bars")).headers["content-security-policy"].split("; ")
+            [scripts] = [one for one in policy if one.startswith("script-src ")]
+            assert "unsafe" not in scripts
+            assert len(scripts.split()) == 4  # the directive, the guard, and both scripts
+            for script in (first, second):
+                assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in scripts
 
     run(check)
 

@@ -16,11 +16,32 @@ from tests.web.web_harness import PageServer, PageVisit, conversation_script, ru
 BARS = (ROOT / "docs" / "how-to" / "add-a-widget.md").read_text().partition("```html\n")[2].partition("```")[0]
 """The widget that the documentation shows."""
 
+NESTING = """<div id=box></div><script>
+const report = "top.postMessage('ran as ' + typeof RTCPeerConnection, '*')";
+addEventListener("message", ({ data }) => {
+  if (data.type !== "timeloom.state") return;
+  box.innerHTML = `<img src="data:," onerror="${report}"><iframe srcdoc="<script>${report}</scr` + `ipt>"></iframe>`;
+  const frame = document.createElement("iframe");
+  frame.src = "javascript:" + report;
+  box.append(frame);
+  const script = document.createElement("script");
+  script.text = report;
+  box.append(script);
+  // Its load event comes after the document of the other frames has been parsed.
+  const last = document.createElement("iframe");
+  last.srcdoc = "<p>last</p>";
+  last.onload = () => top.postMessage("nested everything", "*");
+  box.append(last);
+});
+</script>"""
+"""A widget that adds scripts and documents, as one does that shows the model's text as HTML."""
+
 FARES = {"Frisia": 74, "Islander": 89, "By bus": 31}
 LONG = {f"Ferry {n}": n + 1 for n in range(60)}
 CHANNELS = [
     {"name": "fares", "mime": "application/json", "purpose": "prices", "widget": "bars"},
     {"name": "trap", "mime": "text/plain", "purpose": "tries all", "widget": "hostile"},
+    {"name": "nest", "mime": "text/plain", "purpose": "adds documents", "widget": "nesting"},
     {"name": "log", "mime": "text/plain", "purpose": "what happened"},
     {"name": "gone", "mime": "application/json", "purpose": "a widget that is not there", "widget": "unknown"},
 ]
@@ -50,11 +71,12 @@ def server(tmp_path_factory: pytest.TempPathFactory, canary: CanaryServer) -> It
             title_reply("Slowly"),
         ),
         conversation_script("trap", written("trap", "go") + answers("Trapped."), title_reply("Trap")),
+        conversation_script("nest", written("nest", "go") + answers("Nested."), title_reply("Nest")),
         conversation_script(
             "text", written("log", evil) + written("gone", '{"a":[1]}') + answers("Logged."), title_reply("Text")
         ),
     )
-    shown = json.dumps({"bars": BARS, "hostile": frame_document(canary.address)})
+    shown = json.dumps({"bars": BARS, "hostile": frame_document(canary.address), "nesting": NESTING})
     program = ("-m", "tests.web.product_server")
     folder = Path(tmp_path_factory.mktemp("widgets"))
     with run_server(
@@ -116,6 +138,21 @@ def test_a_widget_reaches_nothing(browser: Browser, server: PageServer, canary: 
     assert page.evaluate("window.hit") is None
     assert canary.requests == []
     assert [one for one in visit.problems if not one.startswith(("console:", "request:"))] == []
+    visit.context.close()
+
+
+def test_what_a_widget_adds_to_itself_runs_no_script(browser: Browser, server: PageServer) -> None:
+    visit = PageVisit(browser, server)
+    page = visit.open_page()
+    page.evaluate(
+        """addEventListener('message', ({ data }) => {
+            if (typeof data === 'string') document.body.dataset.said = `${document.body.dataset.said ?? ''};${data}`;
+        })"""
+    )
+    visit.send_message("nest")
+    expect(page.locator("body")).to_have_attribute("data-said", re.compile("nested everything"))
+    expect(page.get_by_text("Nested.")).to_be_visible()
+    assert "ran as" not in (page.locator("body").get_attribute("data-said") or "")
     visit.context.close()
 
 

@@ -22,6 +22,7 @@ from timeloom.bundles.loaded_bundle import LoadedBundle, check_bundle
 from timeloom.bundles.missing_parts import find_missing_parts
 from timeloom.bundles.modules import BundleModules
 from timeloom.core.policy.gates import Policy, ask_before, calls_per_turn, only_tools, refuse_tools
+from timeloom.core.stream.declared import DeclaredChannel
 from timeloom.platform.secrets import SecretError, parse_reference
 from timeloom.platform.toml_document import TomlDocument, TomlError, read_toml_text
 from timeloom.platform.toml_lines import KeyPath
@@ -58,10 +59,7 @@ def _make_bundle(table: BundleTable, reader: "_Reader", folder: Path, described:
         output=reader.kind(("output",), table.output),
         settings=reader.settings(table),
         secrets={name: reader.secret(name, text) for name, text in table.secrets.items()},
-        channels={
-            name: BundleChannel(mime=one.mime, purpose=one.purpose, widget=one.widget)
-            for name, one in table.channels.items()
-        },
+        channels={name: reader.channel(name, table) for name in table.channels},
         widgets={
             name: BundleWidget(html=reader.text(("widgets", name, "file"), one.file) or one.html, title=one.title)
             for name, one in table.widgets.items()
@@ -91,6 +89,17 @@ class _Reader:
     def tools(self, names: Iterable[str]) -> Iterable[Tool]:
         for name in names:
             yield from self._at(("tools",), lambda name=name: self._load_tools(name))
+
+    def channel(self, name: str, table: BundleTable) -> BundleChannel:
+        """Return the channel of that name; raises at its line if the model may not have it or its widget is unknown."""
+        one = table.channels[name]
+        self._at(("channels", name), lambda: DeclaredChannel(name=name, mime=one.mime, purpose=one.purpose))
+        if one.widget and one.widget not in table.widgets:
+            known = ", ".join(sorted(table.widgets)) or "none"
+            path = ("channels", name, "widget")
+            detail = f"a channel names the widget {one.widget[:60]!r}; the widgets of the bundle are {known}"
+            raise error_at(self._document, path, detail)
+        return BundleChannel(mime=one.mime, purpose=one.purpose, widget=one.widget)
 
     def descriptors(self, table: BundleTable) -> "tuple[_DescribedTools, SkillsDescriptor | None]":
         """Return the descriptors that the file names, and the tools of the first one."""

@@ -25,6 +25,14 @@ MAX_BYTES: Final = 256 * 1024
 NAME_PATTERN: Final = r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z"
 """The form of the names of bundles, channels and widgets, as a regular expression."""
 
+_MIME_PATTERN: Final = r"\A[a-z0-9.+-]+/[a-z0-9.+*-]+\Z"
+
+_EXPECTED: Final[Mapping[str, str]] = {
+    f"Expected `str` matching regex {NAME_PATTERN!r}": "expected 1 to 64 letters, digits, `_` and `-`, without spaces",
+    f"Expected `str` matching regex {_MIME_PATTERN!r}": "expected a type such as `text/plain`",
+}
+"""Sentences in place of regular expressions."""
+
 MAX_ROUNDS: Final = 1000
 """Most rounds of a turn, as in the setting `react.max_iterations`."""
 
@@ -68,7 +76,7 @@ class ConfigTable(msgspec.Struct, frozen=True, kw_only=True):
 class ChannelTable(msgspec.Struct, frozen=True, kw_only=True):
     """`[channels.NAME]`: a channel that the model may write."""
 
-    mime: Annotated[str, Meta(pattern=r"\A[a-z0-9.+-]+/[a-z0-9.+*-]+\Z")]
+    mime: Annotated[str, Meta(pattern=_MIME_PATTERN)]
     purpose: str = ""
     widget: str = ""
 
@@ -163,7 +171,8 @@ def convert(document: TomlDocument, path: KeyPath, value: object, kind: type[T])
             raise error_at(document, at, f"the key `{'.'.join((*at, missing[1]))}` is missing") from error
         at = (*path, *inner)
         reason = text[: found.start()] if found else text
-        raise error_at(document, at, f"`{_shown('.'.join(at))}`: {reason[:1].lower()}{reason[1:]}") from error
+        plain = _EXPECTED.get(reason, f"{reason[:1].lower()}{reason[1:]}")
+        raise error_at(document, at, f"`{_shown('.'.join(at))}`: {plain}") from error
 
 
 def error_at(document: TomlDocument, path: KeyPath, message: str) -> BundleError:

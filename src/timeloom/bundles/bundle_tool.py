@@ -21,6 +21,11 @@ class BundleTool:
         return BundleTool(inner, self._context, self._spec.tool_id)
 
     @property
+    def place(self) -> str:
+        """The file and the line of the tool, if it knows them."""
+        return str(getattr(self._tool, "place", ""))
+
+    @property
     def spec(self) -> ToolSpec:
         """The spec of the tool, with the id that it has in the bundle."""
         return self._spec

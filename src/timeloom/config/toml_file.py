@@ -63,7 +63,7 @@ def parse_config(text: str, name: str, folder: Path, *, is_explicit: bool) -> Co
     """Parse the text of a settings file; `name` and `folder` are those of the file."""
     document = _parse_toml(text, name)
     values: dict[str, FileValue] = {}
-    refusals: list[str] = []
+    refusals: dict[str, list[str]] = {}
     for path, raw in _flatten(document.values, (), document.locate):
         row, here = _BY_PATH[path], f"{_format_key(path)} in {document.locate(path)}"
         _check_no_secret(row, raw, here)
@@ -72,9 +72,10 @@ def parse_config(text: str, name: str, folder: Path, *, is_explicit: bool) -> Co
         value = convert_value(row, raw, here)
         values[row.key] = FileValue(_anchor(row, value, folder), here)
         if not is_explicit and (reason := explain_refusal(row.key, value, row.default)):
-            refusals.append(f"{here} {reason}")
+            refusals.setdefault(reason, []).append(here)
     if refusals:
-        raise ConfigError("setting_invalid", f"{'; '.join(refusals)}. {_explain_found_file(name)}")
+        texts = [_explain_places(reason, places) for reason, places in refusals.items()]
+        raise ConfigError("setting_invalid", f"{'; '.join(texts)}. {_explain_found_file(name)}")
     return ConfigFile(values)
 
 
@@ -126,6 +127,12 @@ def _anchor(row: SettingSpec, value: object, folder: Path) -> object:
 
 def _anchor_reference(reference: str, folder: Path) -> str:
     return str(parse_reference(reference).anchored(folder))
+
+
+def _explain_places(reason: str, places: list[str]) -> str:
+    """Return the sentence of the reason once, for all settings that it concerns."""
+    first, *others = places
+    return f"{first} {reason}; the same holds for {', '.join(others)}" if others else f"{first} {reason}"
 
 
 def _explain_found_file(name: str) -> str:

@@ -91,9 +91,9 @@ def _open_backend(name: str, settings: WebSettings, saved: "SavedPages | None") 
 def _open_folder(settings: WebSettings, workers: "WorkerPool") -> "SavedPages":
     from timeloom.web_access.search.folder import SavedPages  # noqa: PLC0415 - as above
 
-    folder = Path(_require(settings.folder, "web.folder", "folder")).expanduser()
+    folder = Path(_require(str(settings.folder or ""), "web.folder", "folder")).expanduser()
     if not folder.is_dir():
-        raise ConfigError("setting_invalid", "web.folder names no folder")
+        raise ConfigError("setting_invalid", f"there is no folder {str(settings.folder)!a}, which web.folder names")
     return SavedPages(folder, workers, settings.folder_url)
 
 

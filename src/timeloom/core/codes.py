@@ -79,6 +79,7 @@ CODES: Final = MappingProxyType(
         "conflict": "Another writer appended first. Load the new entries and decide again.",
         "conversation_unknown": "No conversation has this id.",
         "conversation_exists": "A conversation with this id exists already.",
+        "folder_not_empty": "The folder for a copy of a store has files already; name a new or empty one.",
         "store_format_unknown": "A newer version of timeloom wrote the data folder. Use that version or a newer one.",
         "store_damaged": "A file of the store cannot be read; the message names its conversation.",
         "blob_missing": "A payload is missing in the blob folder.",

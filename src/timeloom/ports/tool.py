@@ -199,7 +199,8 @@ class ToolCallError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.outcome = outcome
+        # A misspelled `unknown` must not count as a failure without an effect: the tool would be called again.
+        self.outcome: Literal["failed", "unknown"] = "failed" if outcome == "failed" else "unknown"
         self.details = details
 
 

@@ -131,6 +131,11 @@ class FunctionTool:
         return bound
 
     @property
+    def place(self) -> str:
+        """The file and the line of the function, for messages about the tool."""
+        return _location(self.function)
+
+    @property
     def spec(self) -> ToolSpec:
         """The description of the tool for the catalogue and the runtime."""
         return self._spec
@@ -215,7 +220,8 @@ def tool(
             spec = ToolSpec(tool_id=name, purpose="", effect=effect, deadline_s=deadline_s, **options)
             made = _build_tool(spec, function, renamed or {}, first_edition, isinstance(decorated, classmethod))
         except CodedError as error:
-            raise CodedError(error.code, f"{name or 'the tool'}{_location(function)}: {error}") from error
+            place = f" ({where})" if (where := _location(function)) else ""
+            raise CodedError(error.code, f"{name or 'the tool'}{place}: {error}") from error
         return made
 
     return decorate
@@ -238,7 +244,7 @@ def _check_function(function: object) -> None:
 def _location(function: object) -> str:
     inner = getattr(function, "func", function)
     code = getattr(inspect.unwrap(inner) if callable(inner) else inner, "__code__", None)
-    return f" ({Path(code.co_filename).name}, line {code.co_firstlineno})" if code else ""
+    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}" if code else ""
 
 
 def _as_async(function: PlainFunction) -> ToolFunction:

@@ -26,7 +26,7 @@ class ToolRegistry:
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._names: dict[str, Tool] = {}
-        for tool in sorted(tools, key=lambda tool: tool.spec.tool_id):
+        for tool in sorted(tools, key=_tool_id):
             self._tools[tool.spec.tool_id] = tool
             for name in (tool.spec.tool_id, *tool.spec.aliases):
                 self._register(name, tool)
@@ -81,8 +81,7 @@ class ToolRegistry:
     def _register(self, name: str, tool: Tool) -> None:
         check_tool_id(name)
         if name in self._names:
-            taken_by = self._names[name].spec.tool_id
-            raise CodedError("tool_malformed", f"{name!a} is an id or alias of {taken_by} and of {tool.spec.tool_id}")
+            raise CodedError("tool_malformed", _explain_clash(name, self._names[name], tool))
         self._names[name] = tool
 
     def _nearest_ids(self, name: str) -> tuple[str, ...]:
@@ -91,6 +90,26 @@ class ToolRegistry:
         same = [tool_id for tool_id in self._tools if last and tool_id.endswith(f".{last}")]
         alike = [self._names[close].spec.tool_id for close in nearest_names(name, self._names, _NEAR)]
         return tuple(dict.fromkeys([*same, *alike]))[:_NEAR]
+
+
+def _tool_id(tool: Tool) -> str:
+    if not hasattr(tool, "spec"):
+        name = getattr(tool, "__name__", type(tool).__name__)
+        raise CodedError("tool_malformed", f"{name!a} is not a tool; write @tool above the function")
+    return tool.spec.tool_id
+
+
+def _explain_clash(name: str, first: Tool, second: Tool) -> str:
+    taken_by, other = _describe_tool(first), _describe_tool(second)
+    if taken_by == other:
+        return f"{name!a} is an id or alias of {taken_by}, which is listed twice; list it once"
+    return f"{name!a} is an id or alias of {taken_by} and of {other}; give one of them another id"
+
+
+def _describe_tool(tool: Tool) -> str:
+    """Return the id of a tool, with the file and the line if the tool knows them."""
+    place = str(getattr(tool, "place", ""))
+    return f"{tool.spec.tool_id} ({place})" if place else tool.spec.tool_id
 
 
 class UnknownTool:

@@ -1,6 +1,7 @@
 """A bundle's conversations have its tools, rules and settings; the rules of the server stay in force."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import msgspec
@@ -222,6 +223,19 @@ def test_tools_that_clash_with_those_of_the_server_disable_the_bundle(tmp_path: 
     TurnRunnerBuilder(MemoryStore(), settings, default_tools(settings).with_tools([price]), bundles)
     assert [fault.bundle for fault in bundles.faults] == ["shop"]
     assert "'shop.price' is an id or alias of" in bundles.faults[0].text
+
+
+def test_a_clash_with_another_tool_names_where_both_are_defined(tmp_path: Path) -> None:
+    @tool("shop.price", effect="pure")
+    def other(item: str) -> str:
+        """Return another price."""
+        return item
+
+    settings = AgentSettings(data_dir=tmp_path)
+    bundles = BundleRegistry([SHOP])
+    TurnRunnerBuilder(MemoryStore(), settings, default_tools(settings).with_tools([other]), bundles)
+    assert len(re.findall(r"shop\.price \(test_bundle_agent\.py, line \d+\)", bundles.faults[0].text)) == 2
+    assert bundles.faults[0].text.endswith("; give one of them another id")
 
 
 def test_a_workflow_that_is_none_and_an_unknown_react_tool_disable_the_bundle(tmp_path: Path) -> None:

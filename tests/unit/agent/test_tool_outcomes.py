@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
-from timeloom import Agent, Answer, ToolCallError, ToolContext, tool
+from timeloom import Agent, Answer, Approval, ToolCallError, ToolContext, tool
 from timeloom.core.blocks import ApprovalRequested, Notice, ResultStatus, SourcesAdded
 from timeloom.core.blocks.digest import is_outcome_unknown
 from timeloom.core.codes import CodedError
@@ -74,6 +75,26 @@ def test_an_effect_that_may_have_happened_is_not_repeated_without_a_person(again
     decide = agent.decide(answer.conversation, answer.approvals[0].call_id, approved=True, by="ann")
     assert asyncio.run(decide).reason == "completed"
     assert bank.transfers == ["ann", again]
+
+
+def test_the_question_names_the_unknown_outcome_also_where_every_call_is_asked_about() -> None:
+    bank = Bank()
+    agent = Agent(
+        ScriptedModel([call("bank.pay", to="ann"), call("bank.pay", to="ann"), says("Ok.")]), tools=[bank.pay]
+    )
+    questions: list[str] = []
+
+    def approve(approval: Approval) -> bool:
+        questions.append(approval.question)
+        return True
+
+    assert agent.run_sync("Pay Ann.", approve=approve).reason == "completed"
+    assert ["may have had its effect already" in one for one in questions] == [False, True]
+
+
+def test_a_misspelled_outcome_counts_as_unknown() -> None:
+    assert ToolCallError("x").outcome == "failed"
+    assert ToolCallError("x", outcome=cast(Any, "maybe")).outcome == "unknown"
 
 
 def test_a_person_who_approves_a_later_call_settles_the_unknown_outcome() -> None:

@@ -180,7 +180,7 @@ def test_misspelled_and_taken_tools_are_refused(shop: str) -> None:
     wrong = ToolsDescriptor(modules=(ToolModule(module=module, tools=("fnd",)),))
     assert "has no tool 'fnd'; its tools are close, find, sign" in refusal(lambda: load(wrong))
     twice = ToolsDescriptor(modules=(ToolModule(module=module), ToolModule(module=f"{module}:find")))
-    assert "is an id or alias of tools.find and of tools.find" in refusal(lambda: load(twice))
+    assert "is an id or alias of tools.find (tools.py, line 6), which is listed twice" in refusal(lambda: load(twice))
     allowed = ToolsDescriptor(modules=(ToolModule(module=module),), allowed=("tools.fnd", "exec_tools.*"))
     assert "`allowed` names 'tools.fnd'" in refusal(lambda: load(allowed))
     assert "the nearest are tools.find" in refusal(lambda: load(allowed))

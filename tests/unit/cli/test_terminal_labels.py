@@ -21,7 +21,16 @@ from timeloom.cli.chat.display.labels import (
 from timeloom.cli.chat.terminal.approvals import ApprovalDecision, ApprovalQuestion, parse_decision
 from timeloom.cli.chat.terminal.attach import read_attachment
 from timeloom.cli.chat.terminal.slash_commands import complete_command
-from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, ResultDigest, ResultStatus, ToolError, TurnEnded
+from timeloom.core.blocks import (
+    ApprovalDecided,
+    Attachment,
+    AttachmentMeta,
+    Digest,
+    ResultDigest,
+    ResultStatus,
+    ToolError,
+    TurnEnded,
+)
 from timeloom.core.ids import CallId, PlanId
 from timeloom.core.paths import AttachmentPath, PathError
 from timeloom.core.payload import BlobRef
@@ -229,3 +238,9 @@ async def read(stage: ToolHarness, path: str) -> str:
     tool = next(one for one in react_tools() if one.spec.tool_id == "react.read")
     outcome = await tool.call(f'{{"paths":["{path}"]}}', stage.context())
     return "".join(str(one.text) for one in outcome.artifacts)
+
+
+def test_a_decision_without_words_ends_without_a_colon() -> None:
+    decided = ApprovalDecided(tool_call_id=CALL, approved=True, by="bob", text="")
+    assert summarize_block(decided) == "allowed by bob"
+    assert summarize_block(replace(decided, approved=False, text="too much")) == "refused by bob: too much"

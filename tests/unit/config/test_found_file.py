@@ -79,6 +79,12 @@ def test_all_refused_settings_of_a_found_file_are_named_with_line_effect_and_fix
     assert resolve_settings(EVIL.replace("instructions_file", "# ")).execution.runtime.python == "./evil.sh"
 
 
+def test_refused_settings_of_one_reason_share_its_sentence() -> None:
+    words = refusal("[web]\nenabled = true\nsearch = ['ddgs']")
+    assert words.startswith("web.enabled in timeloom.toml, line 2 decides what agents reach")
+    assert "your queries; the same holds for web.search in timeloom.toml, line 3. timeloom.toml was found" in words
+
+
 @pytest.mark.parametrize(
     ("toml", "words"),
     [

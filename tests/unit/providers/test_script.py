@@ -57,6 +57,15 @@ def test_a_call_beyond_the_script_is_an_error_that_says_so() -> None:
         assert caught.value.kind == "invalid"
 
 
+def test_a_script_without_titles_logs_no_missing_title(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ModelError, match="no title reply"):
+        ask(ScriptedModel(["only"]), 0, "title")
+    assert not caplog.records
+    with pytest.raises(ModelError, match="no title reply"):
+        ask(ScriptedModel(parse_script("[{reply: a title, when: title}]")), 1, "title")
+    assert "no title reply for call 2" in caplog.text
+
+
 def test_the_first_user_message_chooses_the_scene() -> None:
     model = ScriptedModel.from_text("""
 - {match: "(?i)weather", steps: [{reply: rain}]}

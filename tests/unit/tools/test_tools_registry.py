@@ -1,11 +1,13 @@
 """Tools are found by id and alias, stand in one order, and an unknown id is answered with the nearest ones."""
 
 import asyncio
+from typing import cast
 
 import pytest
 
 from tests.harness.timeline import BlockTimeline, make_context
 from timeloom.core.codes import CodedError
+from timeloom.ports.tool import Tool
 from timeloom.tools import FunctionTool, ToolRegistry, UnknownTool, tool
 
 
@@ -50,6 +52,15 @@ def test_an_id_that_is_taken_is_refused(twice: FunctionTool) -> None:
     with pytest.raises(CodedError, match="is an id or alias of") as refused:
         REGISTRY.with_tools([twice])
     assert refused.value.code == "tool_malformed"
+
+
+def test_a_plain_function_in_place_of_a_tool_is_refused_with_the_fix() -> None:
+    def weather(city: str) -> str:
+        return city
+
+    tools = cast(list[Tool], [weather])
+    with pytest.raises(CodedError, match=r"'weather' is not a tool; write @tool above the function"):
+        ToolRegistry(tools)
 
 
 @pytest.mark.parametrize("tool_id", ["read", "", ".read", "react.", "react read", "react.read\n", "a." + "b" * 127])

@@ -3,10 +3,12 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from tests.unit.tools.web.test_web_tools import TableReader
 from timeloom import Agent
+from timeloom.config.errors import ConfigError
 from timeloom.config.load import gather_sources, load_settings
 from timeloom.config.sections.web import WebSettings
 from timeloom.config.settings import Settings
@@ -62,7 +64,7 @@ def test_an_agent_searches_reads_and_cites(tmp_path: Path) -> None:
             says("It costs 28 euros [[S:1]]."),
         ]
     )
-    web = WebSettings(enabled=True, search=("folder",), folder=str(tmp_path / "pages"))
+    web = WebSettings(enabled=True, search=("folder",), folder=tmp_path / "pages")
     answer = Agent(model, settings=replace(quiet_settings(), web=web)).run_sync("What does the ferry cost?")
     assert (answer.reason, answer.text) == ("completed", "It costs 28 euros [[S:1]].")
     assert [tool_id for tool_id, _ in answer.calls] == ["web_tools.web_search", "web_tools.web_fetch", "react.read"]
@@ -84,7 +86,7 @@ def test_an_address_that_nobody_wrote_is_asked_about_and_a_link_is_followed(tmp_
             says("Done."),
         ]
     )
-    web = WebSettings(enabled=True, search=("folder",), folder=str(tmp_path / "pages"), robots=False)
+    web = WebSettings(enabled=True, search=("folder",), folder=tmp_path / "pages", robots=False)
     agent = Agent(model, settings=replace(quiet_settings(), web=web))
     answer = agent.run_sync(f"Read {fares} and follow its links.")
     assert answer.reason == "waiting"
@@ -98,3 +100,13 @@ def quiet_settings() -> Settings:
     settings = load_settings(gather_sources({})).settings
     runtime = replace(settings.execution.runtime, enabled=False)
     return replace(settings, execution=replace(settings.execution, runtime=runtime))
+
+
+def test_a_relative_folder_of_pages_starts_at_the_settings_file(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "timeloom.toml"
+    file.write_text("[web]\nenabled = true\nsearch = ['folder']\nfolder = 'pages'\n")
+    settings = load_settings(gather_sources({}, str(file), environ={}, folder=tmp_path)).settings
+    assert settings.web.folder == tmp_path / "conf" / "pages"
+    with pytest.raises(ConfigError, match=r"there is no folder '.*pages', which web\.folder names"):
+        Agent(ScriptedModel([]), settings=replace(quiet_settings(), web=settings.web)).run_sync("x")

@@ -17,7 +17,7 @@ from timeloom.cli.chat.terminal.approvals import (
     find_pending_approval,
     parse_decision,
 )
-from timeloom.cli.chat.terminal.form_prompt import form_lines
+from timeloom.cli.chat.terminal.form_prompt import example_answer, form_lines
 from timeloom.cli.sanitize import one_line, sanitize
 from timeloom.cli.signals import interrupt_blocking_calls
 from timeloom.core.codes import CodedError
@@ -126,9 +126,10 @@ class PlainChat:
     async def _print_form(self, turns: TurnRunner) -> None:
         """Print the newest form that waits for an answer, and how to answer it."""
         if waiting := turns.session.views.forms.open_forms():
-            for line in form_lines(await read_form(turns.session, waiting[-1])):
+            form = await read_form(turns.session, waiting[-1])
+            for line in form_lines(form):
                 click.echo(sanitize(line), err=True)
-            click.echo('answer it with a line such as /form {"name": "value"}', err=True)
+            click.echo(sanitize(f"answer it with a line such as /form {example_answer(form)}"), err=True)
 
     async def _ask_decision(self, turns: TurnRunner) -> bool:
         question = await find_pending_approval(turns.session)

@@ -55,18 +55,21 @@ async def serve(loaded: LoadedSettings, *, reload_bundles: bool) -> int:
       timeloom serve --model anthropic:ID --tools my_tools:weather
       timeloom serve --model anthropic:ID --bundle ./shop --bundle ./desk
     """
+    # Lazy: the web server takes 150 ms to load, which no other command needs.
+    from timeloom.server.observability.logs import log_to_stderr  # noqa: PLC0415
+
+    # Before the bundles are loaded, because the log names their faults.
+    log_to_stderr()
     settings = with_default_model(loaded.settings)
     tools, bundles = load_option_tools(), load_option_bundles(loaded, reloads=reload_bundles)
     return await _serve_until_signalled(settings, tools, bundles)
 
 
 async def _serve_until_signalled(settings: Settings, tools: Sequence[Tool], bundles: BundleRegistry) -> int:
-    # Lazy: the web server takes 150 ms to load, which no other command needs.
+    # Lazy, as above.
     from timeloom.server import bootstrap, http_server  # noqa: PLC0415
     from timeloom.server.http.connection_limits import raise_descriptor_limit  # noqa: PLC0415
-    from timeloom.server.observability.logs import log_to_stderr  # noqa: PLC0415
 
-    log_to_stderr()
     raise_descriptor_limit()
     try:
         async with bootstrap.serve(settings, tools=tools, bundles=bundles) as server:

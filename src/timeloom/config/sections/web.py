@@ -1,5 +1,6 @@
 """Settings of the web tools: whether agents search and read the web, and with which services."""
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -38,7 +39,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
         SecretKey,
         SettingHelp("API key for Tavily, or a reference to it.", variables=("TAVILY_API_KEY",), secret=True),
     ] = ""
-    folder: Annotated[str, SettingHelp("Folder of saved pages for the search service `folder`.")] = ""
+    folder: Annotated[Path | None, SettingHelp("Folder of saved pages for the search service `folder`.")] = None
     folder_url: Annotated[
         Url, SettingHelp("Address below which the pages of `web.folder` stand that declare no address.")
     ] = ""

@@ -95,7 +95,9 @@ class ArchiveReader:
             seen.add(found.imported.id)
             yield found
         end = decode_json(read_member(self._archive, member, _MAX_JSON_BYTES), ArchiveEnd, END)
-        if end.conversations != len(seen) or next(self._members, None):
+        if next(self._members, None):
+            raise ArchiveError(f"the archive has members after its {END}; export or copy it again")
+        if end.conversations != len(seen):
             raise ArchiveError(f"the archive has {len(seen)} conversations, and its end says {end.conversations}")
 
     def _check_manifest(self) -> None:

@@ -160,7 +160,8 @@ class Governor:
             conversation=conversation,
             origins=frozenset(self.session.views.governance.origins),
         )
-        rulings = [_apply_policy(policy, proposal) for policy in (*self.policies, *self.fixed_policies)]
+        # The fixed ones first: of several questions a person must read theirs, such as that an effect is unknown.
+        rulings = [_apply_policy(policy, proposal) for policy in (*self.fixed_policies, *self.policies)]
         if isinstance(step, ModelStep) and not step.priced and self._limits_money():
             rulings.append(PolicyResult("refuse", _UNPRICED.format(step.model), BUDGET_POLICY))
         if account := find_exhausted(self._own_budget_usage(turn, conversation), step):

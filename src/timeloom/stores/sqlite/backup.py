@@ -34,7 +34,7 @@ async def copy_store(source: Path, target: Path, *, read_only: bool = False) -> 
     `read_only`, no file is created in the source; no program may have it open then.
     """
     if await asyncio.to_thread(lambda: target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise StoreError("conversation_exists", f"{target.name} is not an empty folder; name a new one")
+        raise StoreError("folder_not_empty", f"{target.name} is not an empty folder; name a new one")
     check_journal(source)
     return await asyncio.to_thread(_copy, source, target, read_only)
 

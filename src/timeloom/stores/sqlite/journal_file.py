@@ -68,7 +68,8 @@ class JournalFile:
             self.disk.create(self.data_dir / JOURNAL)
             self._lock_descriptor, alone = lock_folder(self.data_dir)
         except OSError as error:
-            raise StoreError("store_unwritable", f"the data folder cannot be used: {error.strerror}") from None
+            name = self.data_dir.name
+            raise StoreError("store_unwritable", f"the data folder {name!a} cannot be used: {error.strerror}") from None
         try:
             connection = self.connections.writer()
         except (apsw.CorruptError, apsw.NotADBError) as error:

@@ -82,7 +82,7 @@ async def salvage(data_dir: Path, out: Path) -> SalvageReport:
     payload is lost gets its erased form. Nothing in `data_dir` changes.
     """
     if await asyncio.to_thread(lambda: out.exists() and any(out.iterdir())):
-        raise StoreError("conversation_exists", f"the folder {out.name} is not empty; name a new one")
+        raise StoreError("folder_not_empty", f"the folder {out.name} is not empty; name a new one")
     report = SalvageReport()
     source = _Source(data_dir)
     try:

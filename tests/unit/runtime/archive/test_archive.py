@@ -289,6 +289,11 @@ def test_a_hostile_archive_is_refused_with_a_code(name: str, archive: bytes) -> 
     assert refused.value.code == code, str(refused.value)
 
 
+def test_members_after_the_end_are_named_as_such(archive: bytes) -> None:
+    with pytest.raises(CodedError, match=r"the archive has members after its end\.json"):
+        check_archive(pack([*unpack(archive), ("more", b"")]))
+
+
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.XHDTYPE, tarfile.FIFOTYPE])
 def test_only_regular_members_are_accepted(kind: bytes, archive: bytes) -> None:
     info = tarfile.TarInfo("conversations/evil")

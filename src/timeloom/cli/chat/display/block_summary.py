@@ -75,11 +75,15 @@ def _event_text(block: AnyBlock) -> str | BlobRef:
         case Hidden() | Pruned() | CompactionRequested() | CompactionEnded() | Pinned():
             return _forgetting_text(block)
         case Gate(policy=policy, verdict=verdict, text=text):
-            return f"{verdict} by {policy}: {text}"
+            return f"{verdict} by {policy}{_after_colon(text)}"
         case ApprovalDecided(approved=approved, by=by, text=text):
-            return f"{'allowed' if approved else 'refused'} by {by}: {text}"
+            return f"{'allowed' if approved else 'refused'} by {by}{_after_colon(text)}"
         case _:
             return getattr(block, "text", "")
+
+
+def _after_colon(text: str) -> str:
+    return f": {text}" if text else ""
 
 
 def _forgetting_text(block: Hidden | Pruned | CompactionRequested | CompactionEnded | Pinned) -> str:

@@ -34,6 +34,28 @@ def field_lines(field: FormField) -> list[str]:
     return [head, *(f"  {number}. {one_line(option, 300)}" for number, option in enumerate(field.options, 1))]
 
 
+def example_answer(form: Form) -> str:
+    """Return a JSON object that answers the form: an example of each required field, or of the first one."""
+    fields = [field for field in form.fields if field.required] or list(form.fields[:1])
+    return msgspec.json.encode({field.name: _example_value(field) for field in fields}).decode()
+
+
+def _example_value(field: FormField) -> object:
+    match field.type:
+        case "number":
+            return 1
+        case "choice":
+            return field.options[0]
+        case "choices":
+            return list(field.options[:1])
+        case "date":
+            return "2026-11-18"
+        case "yes_no":
+            return True
+        case "text":
+            return "…"
+
+
 async def ask_form(screen: Screen, transcript: Transcript, form: Form) -> str | None:
     """Return the values that the person enters as a JSON object, or None to answer later.
 
