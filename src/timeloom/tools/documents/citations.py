@@ -7,7 +7,7 @@ import msgspec
 
 from timeloom.core.citations.html import HtmlFinder
 from timeloom.core.citations.markdown.finder import MarkdownFinder
-from timeloom.core.citations.tokens import Citation
+from timeloom.core.citations.tokens import TOKEN, Citation
 from timeloom.core.sources import SourceRow, SourcesPool
 
 MarkupFormat = Literal["markdown", "html"]
@@ -23,6 +23,8 @@ class CitedText(msgspec.Struct, frozen=True):
 
 def link_citations(text: str, format: MarkupFormat, pool: SourcesPool) -> CitedText:
     """Return the text with links; each row comes once, in the order of first use. Unknown marks stay as they are."""
+    if not TOKEN.search(text):
+        return CitedText(text, (), ())
     finder = HtmlFinder() if format == "html" else MarkdownFinder()
     pieces: list[str] = []
     rows: dict[int, SourceRow] = {}

@@ -1,5 +1,6 @@
 """Finds the files of a conversation that a document names, and copies them into the workspace."""
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,7 +50,7 @@ async def load_document_files(content: str, rows: Sequence[SourceRow], context: 
     paths: dict[str, Path] = {}
     missing: list[str] = []
     size = 0
-    for name in find_references(content):
+    for name in await asyncio.to_thread(list, find_references(content)):
         file = await _load_file(name, context)
         if file is None:
             missing.append(name)

@@ -28,7 +28,7 @@ from timeloom.tools.workspace import Workspace
 DEADLINE_S: Final = 120.0
 """Most time of a call: the limit of the renderer, and copying files before and after it."""
 
-MAX_CONTENT_CHARS: Final = 4_000_000
+MAX_CONTENT_CHARS: Final = 2_000_000
 """Longest content. A book has a million characters."""
 
 Title = Annotated[str, Meta(max_length=300)]

@@ -3,7 +3,7 @@
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -43,11 +43,11 @@ def _alias(name: str, families: Iterable[str]) -> str:
     return f"<alias><family>{name}</family><prefer>{preferred}</prefer></alias>"
 
 
-def warn_about_missing_fonts(job: Job) -> None:
-    """Add a warning for each script of the document that no font of the machine has."""
+def warn_about_missing_fonts(job: Job, folders: Sequence[str] = FOLDERS) -> None:
+    """Add a warning for each script of the document that no font in these folders has."""
     texts = " ".join((job.title, job.content, *(source.title for source in job.sources)))
     wanted = {name: (found[0], package) for name, script, package in _SCRIPTS if (found := script.search(texts))}
-    for covered in _list_character_sets() if wanted else ():
+    for covered in _list_character_sets(folders) if wanted else ():
         wanted = {name: each for name, each in wanted.items() if ord(each[0]) not in covered}
         if not wanted:
             return
@@ -55,9 +55,9 @@ def warn_about_missing_fonts(job: Job) -> None:
         job.warn(f"no font for {name} is installed; install {package}")
 
 
-def _list_character_sets() -> Any:
+def _list_character_sets(folders: Sequence[str]) -> Iterator[Collection[int]]:
     fonts: Any = import_module("fontTools.ttLib")
-    files = [file for folder in FOLDERS for file in sorted(Path(folder).rglob("*.[to]t[fc]"))]
+    files = [file for folder in folders for file in sorted(Path(folder).rglob("*.[to]t[fc]"))]
     for file in files[:MAX_FONTS]:
         try:
             with fonts.TTFont(file, fontNumber=0, lazy=True) as font:
