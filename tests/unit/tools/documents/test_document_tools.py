@@ -1,5 +1,6 @@
 """The document tools write files that their readers open, from text, sources and files of the conversation."""
 
+import base64
 import ctypes
 import io
 from collections.abc import AsyncGenerator
@@ -210,6 +211,17 @@ async def test_files_of_other_turns_and_attachments_are_pulled(documents: Docume
     data = documents.file("turn_2/files/album.pdf").read_bytes()
     images = open_pdf(data)[0].get_objects(filter=[IMAGE])
     assert len(list(images)) == 3
+
+
+async def test_a_picture_in_the_text_is_drawn(documents: DocumentHarness, tmp_path: Path) -> None:
+    encoded = base64.b64encode(make_png(tmp_path / "a.png")).decode()
+    content = f"![a](data:image/png;base64,{encoded})\n\n![b](data:image/png;base64,x)"
+    outcome = await documents.write("docx", content, "a.docx")
+    assert len(open_docx(documents.file("turn_1/files/a.docx")).inline_shapes) == 1
+    assert [notice.code for notice in outcome.notices] == ["tool_call_warning.document_incomplete"]
+    drawn = await documents.write("pdf", content, "a.pdf")
+    images = open_pdf(drawn.artifacts[0].data)[0].get_objects(filter=[IMAGE])
+    assert len(list(images)) == 1
 
 
 async def test_missing_files_are_an_error_that_names_them(documents: DocumentHarness) -> None:
