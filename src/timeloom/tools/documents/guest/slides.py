@@ -20,11 +20,14 @@ _INK: Final = "1C2430"
 _NAVY: Final = "12233D"
 _BLUE: Final = "2F5D8A"
 _WEB: Final = ("http://", "https://", "mailto:")
-_SIZES: Final = (20, 18, 16, 14)
+_SIZES: Final = (24, 20, 18, 16, 14)
 """Sizes of text in points, largest first. What does not fit in the smallest continues on the next slide."""
 
 _CONTINUED: Final = 18
 """Size of text that continues on the next slide."""
+
+_TABLE: Final = 16
+"""Largest text of tables."""
 
 _LEAST_ROWS: Final = 5
 """Fewest rows of a table that begin below other blocks; fewer begin on the next slide."""
@@ -153,7 +156,7 @@ class _Writer:
             if not fits and at:
                 return blocks[at:]
             if block.kind == "table":
-                used, left = self._add_table(made, block, top, min(size, 14))
+                used, left = self._add_table(made, block, top, min(size, _TABLE))
                 top += used
                 if left:
                     return [left, *blocks[at + 1 :]]
@@ -208,7 +211,9 @@ class _Writer:
         for y, row in enumerate(rows):
             table.rows[y].height = self._util.Inches(heights[y])
             for x, runs in enumerate(row[:columns]):
-                self._write(table.cell(y, x).text_frame.paragraphs[0], runs, size, "FFFFFF" if y == 0 else _INK)
+                self._write(
+                    table.cell(y, x).text_frame.paragraphs[0], runs, size, "FFFFFF" if y == 0 else _INK, bold=y == 0
+                )
         return height + 0.2, replace(block, rows=(block.rows[0], *left)) if left else None
 
     def _add_image(self, made: Any, run: Run, top: float) -> float:
@@ -244,7 +249,7 @@ class _Writer:
                 added.hyperlink.address = href
 
     def _bar(self, made: Any, top: float) -> None:
-        bar = made.shapes.add_shape(1, *self._inches(MARGIN_IN, top, 1.2, 0.05))
+        bar = made.shapes.add_shape(1, *self._inches(MARGIN_IN + 0.1, top, 1.2, 0.05))
         bar.fill.solid()
         bar.fill.fore_color.rgb = self._rgb.from_string(_BLUE)
         bar.line.fill.background()
@@ -259,7 +264,7 @@ class _Writer:
 def _height(block: Block, size: float) -> float:
     """Return the estimated height of a block in inches."""
     if block.kind == "table":
-        return sum(_row_heights(block, min(size, 14))) + 0.2
+        return sum(_row_heights(block, min(size, _TABLE))) + 0.2
     if block.kind == "image":
         return 3.5
     return _lines(block.text, _line_chars(size)) * size / 72 * 1.25 + size * 0.4 / 72
@@ -267,7 +272,7 @@ def _height(block: Block, size: float) -> float:
 
 def _count_rows(block: Block, size: float, room: float) -> int:
     """Return how many rows of a table fit."""
-    heights = accumulate(_row_heights(block, min(size, 14)))
+    heights = accumulate(_row_heights(block, min(size, _TABLE)))
     return sum(1 for height in heights if height <= room)
 
 
