@@ -7,6 +7,7 @@ from tests.harness.exec import PlainSandbox
 from timeloom.config import documents
 from timeloom.config.documents import find_missing_libraries, make_document_tools
 from timeloom.config.errors import ConfigError
+from timeloom.tools.documents.tools import make_document_tools as make_tools
 
 ON = "[documents]\nenabled = true\n"
 ALL = ["write_pdf", "write_docx", "write_pptx", "write_png"]
@@ -35,3 +36,9 @@ def test_libraries_are_found_by_their_names() -> None:
 def test_a_missing_package_is_named_with_the_extra() -> None:
     with pytest.raises(ConfigError, match=r"\(no_such_module\).*timeloom\[documents\]"):
         documents.check_packages(["nh3", "no_such_module"])
+
+
+def test_without_pango_only_office_files_are_offered() -> None:
+    tools = make_tools(PlainSandbox(), has_pango=False)
+    assert [tool.spec.tool_id for tool in tools] == ["rendering_tools.write_docx", "rendering_tools.write_pptx"]
+    assert {tool.spec.effect for tool in tools} == {"idempotent"}
