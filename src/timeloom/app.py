@@ -9,6 +9,7 @@ from typing import Final, Self
 
 import msgspec
 
+from timeloom.config.documents import make_document_tools
 from timeloom.config.models import model_settings, protocol_of
 from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.sections.server import ServerSettings
@@ -33,6 +34,7 @@ from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.model import MAX_CALL_S, Model, supports_native_tools
+from timeloom.ports.sandbox import Sandbox
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Tool
 from timeloom.providers.registry import open_model
@@ -202,27 +204,33 @@ def make_hub_settings(server: ServerSettings) -> HubSettings:
 async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
     """Yield the tools that these settings enable; the sandbox is closed when the context exits."""
     agent_settings = AgentSettings.from_settings(settings)
-    async with open_web_tools(settings.web) as web_tools, _open_exec_tool(settings) as exec_tools:
+    async with open_web_tools(settings.web) as web_tools, _open_sandbox_tools(settings) as sandbox_tools:
         registry = default_tools(agent_settings)
-        yield registry.with_tools([*web_tools, *exec_tools]) if web_tools or exec_tools else registry
+        yield registry.with_tools([*web_tools, *sandbox_tools]) if web_tools or sandbox_tools else registry
 
 
 @asynccontextmanager
-async def _open_exec_tool(settings: Settings) -> AsyncGenerator[Sequence[Tool]]:
-    if not settings.execution.runtime.enabled:
+async def _open_sandbox_tools(settings: Settings) -> AsyncGenerator[Sequence[Tool]]:
+    """Yield the tools that need a sandbox: the exec tool, and those that render documents."""
+    if not (settings.execution.runtime.enabled or settings.documents.enabled):
         yield ()
         return
+    sandbox = open_sandbox(settings.execution)
+    try:
+        yield (*make_document_tools(settings, sandbox), *_make_exec_tools(settings, sandbox))
+    finally:
+        await sandbox.close()
+
+
+def _make_exec_tools(settings: Settings, sandbox: Sandbox) -> Sequence[Tool]:
+    if not settings.execution.runtime.enabled:
+        return ()
     # Lazy: an agent that runs no programs starts faster without them.
     from timeloom.tools.exec.settings import ExecSettings  # noqa: PLC0415
     from timeloom.tools.exec.tool import ExecTool  # noqa: PLC0415
 
-    sandbox = open_sandbox(settings.execution)
     limits = settings.execution.limits
-    execute = ExecTool(sandbox, ExecSettings(limits=limits.to_limits(), max_timeout_s=limits.max_timeout_s))
-    try:
-        yield (execute,)
-    finally:
-        await sandbox.close()
+    return (ExecTool(sandbox, ExecSettings(limits=limits.to_limits(), max_timeout_s=limits.max_timeout_s)),)
 
 
 _prompt_observers: Final[list[PromptObserver]] = []

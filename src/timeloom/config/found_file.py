@@ -77,6 +77,7 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
         *("web.enabled", "web.search", "web.allow", "web.robots", "web.searxng_url", "web.brave_key", "web.tavily_key"),
         *("web.folder", "web.folder_url"),
     ),
+    "decides whether agents render documents on this machine": ("documents.enabled",),
     "chooses which secrets the code of bundles reads": ("secrets",),
     "chooses the key that signs the log": ("storage.signing_key_file", "storage.signing_key"),
     "deletes conversations": ("retention.days",),

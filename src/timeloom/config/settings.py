@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from timeloom.config.field_help import SettingHelp
 from timeloom.config.sections.context import ContextSettings
+from timeloom.config.sections.documents import DocumentSettings
 from timeloom.config.sections.execution import ExecutionSettings
 from timeloom.config.sections.governance import BudgetSettings, PolicySettings
 from timeloom.config.sections.server import ServerSettings
@@ -264,3 +265,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retention: RetentionSettings = RetentionSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     web: WebSettings = WebSettings()
+    documents: DocumentSettings = DocumentSettings()

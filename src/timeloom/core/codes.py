@@ -183,6 +183,7 @@ CODES: Final = MappingProxyType(
         "tool_malformed": "A tool cannot be registered: its id, signature or docstring is unsuitable, or its id is taken.",
         "tool_call_error.missing_assets": "The content mentions files that were not found.",
         "tool_call_warning.missing_sources": "The content cites sources that are not in the pool.",
+        "tool_call_warning.document_incomplete": "A part of a document was not drawn, such as a picture from the web or a script without a font. The message names it.",
         "react.write.hosting_failed": "A written file could not be hosted.",
         "missing_artifact": "A file of the contract was not produced.",
         "execution_failed": "A program ended with an error or a signal. The message contains its last words.",
