@@ -26,7 +26,7 @@ MENDED = DRAFT.replace("with diesel.", "with diesel [[S:1]].")
 
 def research_agent(*replies: str) -> Agent[str]:
     """Return the agent of the bundle with the saved pages."""
-    settings = Settings(web=WebSettings(enabled=True, search=("folder",), folder=str(FOLDER / "pages")))
+    settings = Settings(web=WebSettings(enabled=True, search=("folder",), folder=FOLDER / "pages"))
     return Agent.from_bundle(FOLDER, ScriptedModel(replies), settings=settings)
 
 
