@@ -27,9 +27,9 @@ class Operations(Connection):
         """Return the current user, their project, the models and the upload limits."""
         return await self.request("GET", self.path("/me"), types.Me)
 
-    async def get_widget(self, widget: str, *, bundle: str | Unset = UNSET) -> None:
+    async def get_widget(self, widget: str, *, bundle: str | Unset = UNSET) -> bytes:
         """Return the document of a widget, for a frame that has no origin and may not send requests."""
-        await self.exchange("GET", self.path("/widgets/{widget}", widget=widget), query={"bundle": bundle})
+        return await self.exchange("GET", self.path("/widgets/{widget}", widget=widget), query={"bundle": bundle})
 
     async def get_audit(self, *, cursor: str | Unset = UNSET, limit: int | Unset = UNSET) -> types.AuditPage:
         """List decisions, erasures, deletions and access to conversations of other users, oldest first."""
