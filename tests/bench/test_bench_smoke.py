@@ -54,7 +54,7 @@ def test_every_benchmark_runs_on_invented_data_and_says_so(tmp_path: Path) -> No
     assert "SYNTHETIC (no --data FOLDER" in printed
     assert "left out of this run: LangGraph" in printed
     assert [table.title for table in tables if not table.rows] == []
-    assert len(tables) == 38
+    assert len(tables) == 39
     assert list(tmp_path.iterdir()) == [tmp_path / "bench.json"]
 
 
