@@ -4,12 +4,13 @@ from pathlib import Path
 
 from tests.harness.context import ContextHarness, assert_opens_the_same, assert_replays, prunes
 from tests.harness.replies import answers
-from tests.harness.turn import calls, run
-from timeloom.app import AgentSettings
+from tests.harness.turn import HEADER, calls, run
+from timeloom.app import AgentSettings, open_session
 from timeloom.core.blocks import Pruned
 from timeloom.core.policy.next_step import TurnLimits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.render.facts import CardLimits
+from timeloom.testing import CountingIds
 from timeloom.tools.define import tool
 
 MANY = TurnLimits(max_iterations=500)
@@ -126,7 +127,8 @@ def test_a_round_that_is_hardly_longer_than_its_row_stays(tmp_path: Path) -> Non
         looks = small_looks(30)
         stage = ContextHarness(tmp_path, *looks, answers("Calm seas."), answers("two"))
         stage.setting = AgentSettings(data_dir=tmp_path, limits=MANY, prune=PruneSettings(keep_rounds=0))
-        turns = await stage.open()
+        # Prompts of edition 1 contain ids, and the number of tokens of an id depends on its digits.
+        turns = await stage.open(await open_session(stage.store, None, HEADER, clock=stage.clock, ids=CountingIds()))
         await turns.run("look often")
         stage.clock.advance(4_000)
         await turns.run("and?")
