@@ -27,6 +27,8 @@ from tests.harness.replies import answers
 from tests.server.server_harness import CHAT, LIST, calls
 from timeloom.server.endpoints import ENDPOINTS, Endpoint
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = 30
 """Requests for each operation. Twice as many take twice the time; all operations together may take 40 seconds."""
 

@@ -24,7 +24,7 @@ from tests.harness.react_tools import T2
 from timeloom.core.ids import TurnId
 from timeloom.ports.tool import Outcome
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 REFERENCE = Path(__file__).parents[3] / "golden" / "documents" / "report.png"
 

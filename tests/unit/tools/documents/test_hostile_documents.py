@@ -16,7 +16,7 @@ from timeloom.sandbox.local.settings import LocalSettings
 from timeloom.tools.documents.references import find_references
 from timeloom.tools.documents.renderer import RenderJob, render_document
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 HOSTILE = """
 <script>document.write("scripted")</script>
